@@ -1,0 +1,183 @@
+"""Every error Paddock raises, as one tree that says whose fault it is.
+
+PaddockError
+├── OperatorError        the person running the host wrote something we cannot accept
+│   └── Invalid          a document with mistakes; carries every one of them
+├── PluginError          one plugin misbehaved; the host carries on
+│   └── Modified         its files are not the ones a person consented to
+├── CallerError          the request is wrong
+│   ├── NotFound         nothing goes by that name
+│   ├── Conflict         it clashes with what is already there
+│   ├── NeedsConsent     a person has to say yes first
+│   └── Denied           policy said no, and says why
+└── HostError            ours: stop and say so
+    └── StoreUnavailable the database cannot be opened, read or written
+
+What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is decided in `outward.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+
+class Category(StrEnum):
+    """What kind of trouble it is; the closed list that every outward table is keyed by."""
+
+    VALIDATION = "validation"
+    NOT_FOUND = "not_found"
+    AUTHORIZATION = "authorization"
+    POLICY = "policy"
+    CONFLICT = "conflict"
+    TRANSIENT = "transient"
+    DEPENDENCY = "dependency"
+    PLUGIN = "plugin"
+    TIMEOUT = "timeout"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a document: where it is, what is wrong, and what would be right."""
+
+    path: str
+    message: str
+    hint: str = ""
+    code: str = "invalid"
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.path or '(document)'}"
+        if self.line is not None:
+            where += f" (line {self.line})"
+        return f"{where}: {self.message}" + (f" — {self.hint}" if self.hint else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as it stands in `errors[]` of JSON output and problem bodies."""
+        shown: dict[str, Any] = {"path": self.path, "message": self.message, "code": self.code}
+        if self.hint:
+            shown["hint"] = self.hint
+        if self.line is not None:
+            shown["line"] = self.line
+        return shown
+
+
+class PaddockError(Exception):
+    """The root: a stable code for machines, a sentence for people, and what to do next.
+
+    Args:
+        message: One sentence, without the hint.
+        code: Stable and dotted (`package.unsafe_path`); the class's own when left out.
+        hint: What the reader can do about it, ideally a line to type.
+        details: Data for machines. Never a secret: details are shown and recorded.
+    """
+
+    code: ClassVar[str] = "internal"
+    category: ClassVar[Category] = Category.INTERNAL
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.error_code = code or type(self).code
+        self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
+
+
+class OperatorError(PaddockError):
+    """The person running the host wrote something we cannot accept."""
+
+    code = "operator_error"
+    category = Category.VALIDATION
+
+
+class Invalid(OperatorError):
+    """A document with mistakes. Reports all of them at once, each with its path."""
+
+    code = "invalid"
+
+    def __init__(
+        self,
+        message: str,
+        problems: Sequence[Problem],
+        *,
+        code: str | None = None,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint, details=details)
+        self.problems = tuple(problems)
+
+
+class PluginError(PaddockError):
+    """One plugin misbehaved or cannot be used; the host carries on."""
+
+    code = "plugin_error"
+    category = Category.PLUGIN
+
+
+class Modified(PluginError):
+    """The plugin's files are not the ones a person consented to, so it never loads."""
+
+    code = "plugin.modified"
+
+
+class CallerError(PaddockError):
+    """The request is wrong."""
+
+    code = "bad_request"
+    category = Category.VALIDATION
+
+
+class NotFound(CallerError):
+    """Nothing goes by that name."""
+
+    code = "not_found"
+    category = Category.NOT_FOUND
+
+
+class Conflict(CallerError):
+    """The request clashes with what is already there."""
+
+    code = "conflict"
+    category = Category.CONFLICT
+
+
+class NeedsConsent(CallerError):
+    """A person has to say yes first; nothing has changed."""
+
+    code = "consent_required"
+    category = Category.AUTHORIZATION
+
+
+class Denied(CallerError):
+    """Policy said no, and says why."""
+
+    code = "denied"
+    category = Category.POLICY
+
+
+class HostError(PaddockError):
+    """Ours: the host cannot do its work. Stop and say so."""
+
+    code = "host_error"
+    category = Category.INTERNAL
+
+
+class StoreUnavailable(HostError):
+    """The database cannot be opened, read or written right now."""
+
+    code = "store.unavailable"
+    category = Category.DEPENDENCY
+    retryable = True
