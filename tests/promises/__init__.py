@@ -1,0 +1,1 @@
+"""The promises of the project, and which tests prove them."""

@@ -1,0 +1,93 @@
+"""The pytest plugin of the project: promises named by tests, the slow set, and the memory of the last run.
+
+- `@pytest.mark.req("G-07")` or `req("G-16", "hook membership")` must name an entry of tests/requirements.toml, or
+  nothing runs.
+- Tests marked slow, registry, soak or n8n run only with `--all`, with `-m`, or when named by their node id.
+- Outcomes are kept in `.run/last-test.json`, so that `./run requirements` can tell what passed from what exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from promises.catalogue import Catalogue, UnknownPromise, read_catalogue
+from promises.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLOW_MARKS = ("slow", "registry", "soak", "n8n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("paddock").addoption(
+        "--all", action="store_true", dest="run_all", help="also run tests marked " + ", ".join(SLOW_MARKS)
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
+        config.pluginmanager.register(LastRun(config), "paddock-last-run")
+
+
+def marks(item: pytest.Item) -> Iterator[tuple[str, str | None]]:
+    """Each promise that a test says it proves, with the row if it names one."""
+    for mark in item.iter_markers("req"):
+        if not mark.args or mark.kwargs or not all(isinstance(arg, str) for arg in mark.args) or len(mark.args) > 2:
+            raise UnknownPromise('write req("ID") or req("ID", "row")')
+        yield mark.args[0], mark.args[1] if len(mark.args) == 2 else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    catalogue = read_catalogue(config.rootpath / "tests" / "requirements.toml")
+    wrong = [f"{item.nodeid}: {fault}" for item in items if (fault := _fault(item, catalogue))]
+    if wrong:
+        raise pytest.UsageError("tests name promises that do not exist:\n  " + "\n  ".join(wrong))
+    if _everything_wanted(config):
+        return
+    slow = [item for item in items if any(item.get_closest_marker(mark) for mark in SLOW_MARKS)]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+def _fault(item: pytest.Item, catalogue: Catalogue) -> str | None:
+    try:
+        for promise_id, row in marks(item):
+            catalogue.check(promise_id, row)
+    except UnknownPromise as unknown:
+        return str(unknown)
+    return None
+
+
+def _everything_wanted(config: pytest.Config) -> bool:
+    return bool(config.option.run_all or config.option.markexpr or any("::" in arg for arg in config.args))
+
+
+class LastRun:
+    """Notes each test's outcome and writes them down when the run ends."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._outcomes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # A test has three phases; a failure in any of them is the test's, and a skip never hides one.
+        if report.when == "call" or report.outcome != "passed":
+            worst = self._outcomes.get(report.nodeid)
+            if worst != "failed":
+                self._outcomes[report.nodeid] = report.outcome
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        memory = Memory(self._config.rootpath / ".run" / "last-test.json")
+        memory.remember(self._outcomes, whole_set=self._whole_set(), exit_status=int(exitstatus))
+
+    def _whole_set(self) -> bool:
+        """True for `--all` with nothing narrowed down."""
+        option = self._config.option
+        narrowed = option.keyword or option.markexpr or option.deselect or getattr(option, "lf", False)
+        from_ini = self._config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        return bool(option.run_all and from_ini and not narrowed)
