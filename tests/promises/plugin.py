@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from promises.catalogue import Catalogue, UnknownPromise, read_catalogue
+from promises.marks import marks
 from promises.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
+
+    CollectWrapper = Generator[None, pytest.CollectReport, pytest.CollectReport]
 
 SLOW_MARKS = ("slow", "registry", "soak", "n8n")
+CATALOGUE = pytest.StashKey[Catalogue]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,24 +32,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CATALOGUE] = read_catalogue(config.rootpath / "tests" / "requirements.toml")
     if not hasattr(config, "workerinput") and not config.option.collectonly:
         config.pluginmanager.register(LastRun(config), "paddock-last-run")
 
 
-def marks(item: pytest.Item) -> Iterator[tuple[str, str | None]]:
-    """Each promise that a test says it proves, with the row if it names one."""
-    for mark in item.iter_markers("req"):
-        if not mark.args or mark.kwargs or not all(isinstance(arg, str) for arg in mark.args) or len(mark.args) > 2:
-            raise UnknownPromise('write req("ID") or req("ID", "row")')
-        yield mark.args[0], mark.args[1] if len(mark.args) == 2 else None
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> CollectWrapper:
+    """Turn a mark that names no known promise into a collection error, which stops the run before any test."""
+    report = yield
+    catalogue = collector.config.stash[CATALOGUE]
+    items = [node for node in report.result or () if isinstance(node, pytest.Item)]
+    wrong = [f"{item.nodeid}: {fault}" for item in items if (fault := _fault(item, catalogue))]
+    if wrong:
+        report.outcome = "failed"
+        report.longrepr = "a test names a promise that does not exist\n  " + "\n  ".join(wrong)
+        report.result = []
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    catalogue = read_catalogue(config.rootpath / "tests" / "requirements.toml")
-    wrong = [f"{item.nodeid}: {fault}" for item in items if (fault := _fault(item, catalogue))]
-    if wrong:
-        raise pytest.UsageError("tests name promises that do not exist:\n  " + "\n  ".join(wrong))
     if _everything_wanted(config):
         return
     slow = [item for item in items if any(item.get_closest_marker(mark) for mark in SLOW_MARKS)]
