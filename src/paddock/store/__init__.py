@@ -1,0 +1,1 @@
+"""What Paddock remembers: rows in SQLite or PostgreSQL, and blobs named by their content."""

@@ -1,0 +1,153 @@
+"""The seam to the database: units of work, and the choice of the engine behind them.
+
+A unit of work is a plain function of a transaction: `await database.write(lambda tx: enable(tx, "notes"))`. Rooms
+export functions that take `tx`, so that what belongs together commits together. Four rules hold on every engine:
+
+* Nothing but the transaction. A unit may be run again (PostgreSQL retries one that lost a race), so it sends
+  nothing, prints nothing and changes nothing but rows.
+* All or nothing. A unit that raises leaves no trace, and its error reaches only its own caller.
+* No going on after a failed statement. The unit fails as a whole even when it swallows the error.
+* Durable before answered. `write` returns when the rows would survive a power cut.
+
+A caller cancelled while waiting cannot know whether its unit was committed; it was so wholly or not at all.
+
+There are two ways in. `open_database` is for a daemon: asynchronous, many callers at once. `open_direct` is for a
+one-shot command: the same units on the calling thread, without the event loop that would cost more to import than
+the whole command takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from paddock.core.errors import OperatorError
+
+from .lock import Role
+from .migrate import MIGRATIONS
+from .transaction import Row, Transaction
+
+__all__ = ["Database", "DirectDatabase", "Engine", "Role", "Row", "Transaction", "open_database", "open_direct"]
+
+T = TypeVar("T")
+
+Engine = Literal["sqlite", "postgresql"]
+
+
+class Database(Protocol):
+    """Rows that outlive the process, for many concurrent callers on one event loop."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        """Run the unit and return its result once it is durable.
+
+        Raises:
+            Conflict: `store.constraint`, when the rows clash with those already there.
+            StoreUnavailable: When the store could not take it; nothing of it was kept, unless the code is
+                `store.outcome_unknown`.
+        """
+        ...
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        """Run the unit on one unchanging view that holds every write answered before."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, then let go of the store."""
+        ...
+
+
+class DirectDatabase(Protocol):
+    """The same units of work, run on the thread that asks."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def write(self, fn: Callable[[Transaction], T]) -> T: ...
+
+    def read(self, fn: Callable[[Transaction], T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def open_database(
+    where: str | Path, *, migrations: Path = MIGRATIONS, role: Role = "daemon", wait: float = 10.0
+) -> AsyncGenerator[Database, None]:
+    """The database at a path, `sqlite:///path` or `postgresql://…`, migrated, for as long as the block runs.
+
+    Args:
+        where: A path and `sqlite:` URL mean the embedded engine.
+        migrations: The folder of migrations to bring it up to.
+        role: The embedded store has one daemon, or any number of commands. See `lock.py`.
+        wait: Seconds to wait for another process that holds the embedded store.
+
+    Raises:
+        StoreUnavailable: `store.locked` when another process holds it, else when it cannot be reached.
+        HostError: `store.newer` or `store.migration_changed` when this program must not touch it.
+    """
+    database: Database
+    if (path := embedded_path(where)) is not None:
+        from .group_commit import open_group_commit
+
+        database = await open_group_commit(path, migrations=migrations, role=role, wait=wait)
+    else:
+        from .postgres_pool import open_pool
+
+        database = await open_pool(str(where), migrations=migrations)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+@contextmanager
+def open_direct(
+    where: str | Path, *, migrations: Path = MIGRATIONS, role: Role = "command", wait: float = 10.0
+) -> Generator[DirectDatabase, None, None]:
+    """The same for a one-shot command. Arguments and errors are those of `open_database`."""
+    database: DirectDatabase
+    if (path := embedded_path(where)) is not None:
+        from .sqlite import SqliteDirect
+
+        database = SqliteDirect.open(path, migrations=migrations, role=role, wait=wait)
+    else:
+        from .postgres import PostgresDirect
+
+        database = PostgresDirect.open(str(where), migrations=migrations)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def embedded_path(where: str | Path) -> Path | None:
+    """The file of an embedded database, or None when `where` names a PostgreSQL server.
+
+    Raises:
+        OperatorError: `store.url` for a scheme we have no engine for.
+    """
+    if isinstance(where, Path):
+        return where
+    scheme, separator, rest = where.partition("://")
+    if not separator:
+        return Path(where)
+    match scheme:
+        case "sqlite":
+            # The third slash already belongs to the path: such an address is always absolute.
+            if rest.startswith("/") and len(rest) > 1:
+                return Path(rest)
+        case "postgresql" | "postgres":
+            return None
+        case _:
+            pass
+    # The URL itself is not shown: it may hold a password.
+    raise OperatorError(
+        f"There is no database engine for this {scheme[:20]!r} address.",
+        code="store.url",
+        hint="Use a path, sqlite:///absolute/path.db or postgresql://user@host/name.",
+    )

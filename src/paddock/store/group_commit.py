@@ -1,0 +1,195 @@
+"""The embedded database for many callers: one writer that commits in groups, and readers beside it.
+
+Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its
+own, and commits them together: the sync to disk is what costs, and a group pays it once. Nobody hears of success
+before the commit is durable. A unit that raises takes back its own savepoint and spoils nothing for the others; a
+commit that fails fails the whole group.
+
+Threads start with the first unit that needs them. The seam expects one event loop, the one it was opened on.
+"""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import apsw
+
+from paddock.core.errors import PaddockError, StoreUnavailable
+
+from .lock import Role
+from .opening import opened_in_thread
+from .sqlite import SqliteDirect, SqliteTransaction, connect, failure, transaction
+from .transaction import Transaction
+
+T = TypeVar("T")
+
+_LARGEST_GROUP = 256
+_MOST_WAITING = 1024  # units accepted and not answered; the next caller waits its turn
+_READERS = 4
+
+
+class _Unit(NamedTuple):
+    fn: Callable[[Transaction], Any]
+    answer: asyncio.Future[Any]
+
+
+class _Outcome(NamedTuple):
+    answer: asyncio.Future[Any]
+    result: Any
+    error: BaseException | None
+
+
+async def open_group_commit(path: Path, *, migrations: Path, role: Role, wait: float) -> GroupCommit:
+    """Open the embedded database without holding up the event loop while another process has it."""
+    return GroupCommit(
+        await opened_in_thread(lambda: SqliteDirect.open(path, migrations=migrations, role=role, wait=wait))
+    )
+
+
+class GroupCommit:
+    """A `Database` over one SQLite file. Owns the connection and the lock it was given, and closes them."""
+
+    engine: Literal["sqlite"] = "sqlite"
+
+    def __init__(self, direct: SqliteDirect) -> None:
+        self._direct = direct
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
+        self._write_room = asyncio.Semaphore(_MOST_WAITING)
+        self._read_room = asyncio.Semaphore(_MOST_WAITING)
+        self._writer: Thread | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        # A list as a stack: append and pop are atomic, and the pool has no more threads than it may have connections.
+        self._idle_readers: list[apsw.Connection] = []
+        self._closing: asyncio.Future[None] | None = None
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        await self._write_room.acquire()  # given back when the unit is answered
+        if self._closing is not None:
+            self._write_room.release()
+            raise _closed(self._direct.path)
+        if self._writer is None:
+            self._writer = Thread(target=self._write_groups, name="paddock-store-writer", daemon=True)
+            self._writer.start()
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Unit(fn, answer))
+        return await answer
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        async with self._read_room:
+            if self._closing is not None:
+                raise _closed(self._direct.path)
+            if self._readers is None:
+                self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="paddock-store-reader")
+            return await self._loop.run_in_executor(self._readers, self._read, fn)
+
+    async def aclose(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(asyncio.to_thread(self._close))
+        # Shielded: a cancelled caller stops waiting, but the store is closed all the same.
+        await asyncio.shield(self._closing)
+
+    # From here on: other threads.
+
+    def _close(self) -> None:
+        try:
+            if self._writer is not None:
+                self._queue.put(None)
+                self._writer.join()
+            if self._readers is not None:
+                self._readers.shutdown()
+            for connection in self._idle_readers:
+                connection.close()
+        finally:
+            self._direct.close()
+
+    def _read(self, fn: Callable[[Transaction], T]) -> T:
+        path = self._direct.path
+        connection = self._idle_readers.pop() if self._idle_readers else connect(path, read_only=True)
+        try:
+            with transaction(connection, path, "BEGIN") as tx:
+                return tx.run(fn)
+        finally:
+            self._idle_readers.append(connection)
+
+    def _write_groups(self) -> None:
+        last = False
+        while not last:
+            group: list[_Unit] = []
+            unit = self._queue.get()
+            while unit is not None:
+                group.append(unit)
+                if len(group) == _LARGEST_GROUP:
+                    break
+                try:
+                    unit = self._queue.get_nowait()
+                except Empty:
+                    break
+            last = unit is None
+            if group:
+                self._tell(self._commit(group))
+
+    def _commit(self, group: list[_Unit]) -> list[_Outcome]:
+        """Run a group in one transaction and say how each unit fared, once that is certain."""
+        connection, path = self._direct.connection, self._direct.path
+        try:
+            with transaction(connection, path, "BEGIN IMMEDIATE"):
+                outcomes = [self._run(unit) for unit in group]
+        except BaseException as error:  # the thread must live on, and every caller be answered
+            return [_Outcome(unit.answer, None, _group_failed(error)) for unit in group]
+        return outcomes
+
+    def _run(self, unit: _Unit) -> _Outcome:
+        connection, path = self._direct.connection, self._direct.path
+        connection.execute("SAVEPOINT unit")
+        tx = SqliteTransaction(connection, path)
+        try:
+            result = tx.run(unit.fn)
+        except BaseException as error:  # belongs to the unit's caller, whatever it is
+            if not connection.in_transaction:
+                # Out of space or memory, SQLite took back the whole group: all of it has failed.
+                raise tx.failure or failure(apsw.AbortError(str(error)), connection, path) from error
+            connection.execute("ROLLBACK TO unit")
+            connection.execute("RELEASE unit")
+            return _Outcome(unit.answer, None, error)
+        connection.execute("RELEASE unit")
+        return _Outcome(unit.answer, result, None)
+
+    def _tell(self, outcomes: list[_Outcome]) -> None:
+        """Answer a whole group with one wake-up of the loop: a wake-up each would cost more than the writing."""
+        with suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
+            self._loop.call_soon_threadsafe(self._answer, outcomes)
+
+    def _answer(self, outcomes: list[_Outcome]) -> None:
+        for answer, result, error in outcomes:
+            self._write_room.release()
+            if answer.done():
+                continue  # its caller was cancelled
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
+
+
+def _group_failed(error: BaseException) -> StoreUnavailable:
+    """The news for one caller; each gets an error of its own, for an error remembers where it was raised."""
+    if isinstance(error, PaddockError):
+        told = StoreUnavailable(error.message, code=error.error_code, hint=error.hint, details=error.details)
+    else:
+        told = StoreUnavailable(f"The commit failed: {error}.")
+    told.__cause__ = error
+    return told
+
+
+def _closed(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(f"The store {path} is closed.", code="store.closed")

@@ -1,0 +1,233 @@
+"""The PostgreSQL engine: the same units of work on a server that several nodes share.
+
+A writing unit is one SERIALIZABLE transaction, so that units behave as if they ran one after another, as they do on
+the embedded engine. The server may answer that a unit lost a race; it is then run again, which is why a unit must do
+nothing but work on rows. A reading unit sees one snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import dict_row
+from psycopg.types.numeric import NumericBinaryLoader
+
+from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
+
+from .migrate import migrate
+from .statement import Statement, Value
+from .transaction import CheckedTransaction, Row, Transaction
+
+T = TypeVar("T")
+
+Connection = psycopg.Connection[Row]
+Connections = Callable[[], AbstractContextManager[Connection]]
+
+_ATTEMPTS = 20
+_LONGEST_PAUSE = 0.1
+_MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
+
+
+def connect(url: str) -> Connection:
+    """One connection with our settings.
+
+    Raises:
+        StoreUnavailable: When the server cannot be reached or turns us away.
+    """
+    try:
+        connection = psycopg.connect(url, row_factory=dict_row, connect_timeout=10)
+        prepare(connection)
+    except psycopg.Error as error:
+        raise failure(error) from error
+    return connection
+
+
+def prepare(connection: Connection) -> None:
+    """Our settings on a fresh connection."""
+    # sum() of 64-bit numbers comes back as numeric; SQLite's comes back as a plain number.
+    connection.adapters.register_loader("numeric", _NumberLoader)
+    connection.execute("SET lock_timeout = '10s'")
+    connection.commit()
+
+
+class _NumberLoader(NumericBinaryLoader):
+    """PostgreSQL's `numeric` as the number SQLite would have answered."""
+
+    def load(self, data: Any) -> Any:
+        number = super().load(data)
+        return int(number) if number == number.to_integral_value() else float(number)
+
+
+def failure(error: psycopg.Error) -> PaddockError:
+    """The error of our own tree for one of psycopg's. Never shows the address, which may hold a password."""
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    told = (error.diag.message_primary or first_line).rstrip(".")
+    match error:
+        case errors.IntegrityError():
+            return Conflict("The rows clash with those already there.", code="store.constraint")
+        case errors.DiskFull():
+            return StoreUnavailable(
+                "PostgreSQL has no room left.", code="store.full", hint="Free space on the database server."
+            )
+        case errors.SerializationFailure() | errors.DeadlockDetected():
+            return StoreUnavailable(
+                "Too many writers wanted the same rows.", code="store.busy", hint="Try again in a moment."
+            )
+        case errors.LockNotAvailable():
+            return StoreUnavailable(
+                "Another node keeps the store busy.", code="store.busy", hint="Try again in a moment."
+            )
+        case errors.ReadOnlySqlTransaction():
+            return HostError("A reading unit of work tried to write.", code="store.read_only")
+        case psycopg.ProgrammingError() | psycopg.DataError() | psycopg.NotSupportedError():
+            return HostError(f"PostgreSQL refused a statement: {told}.", code="store.statement")
+        case _:
+            return StoreUnavailable(
+                f"PostgreSQL cannot be used: {told}.",
+                hint="Check that the server runs and that the address, user and password are right.",
+            )
+
+
+class PostgresTransaction(CheckedTransaction):
+    """A transaction on one connection. Whoever makes it ends it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def script(self, sql: str) -> None:
+        """Run statements that bind nothing; for migrations."""
+        # The bytes of a file of ours, not a query built from input.
+        try:
+            self._connection.execute(sql.encode())
+        except psycopg.Error as error:
+            raise failure(error) from error
+
+    def _change(self, statement: Statement, values: tuple[Value, ...]) -> int:
+        return max(0, self._run(statement, values).rowcount)
+
+    def _fetch(self, statement: Statement, values: tuple[Value, ...]) -> list[Row]:
+        return self._run(statement, values).fetchall()
+
+    def _run(self, statement: Statement, values: tuple[Value, ...]) -> psycopg.Cursor[Row]:
+        try:
+            # Binary: a blob would otherwise travel as hexadecimal text.
+            return self._connection.execute(statement.postgres.encode(), values, binary=True)
+        except psycopg.Error as error:
+            raise failure(error) from error
+
+
+class PostgresDirect:
+    """The database on the calling thread. Safe to share between threads when its connections come from a pool."""
+
+    engine: Literal["postgresql"] = "postgresql"
+    words: Mapping[str, str] = {"text": 'TEXT COLLATE "C"', "bigint": "BIGINT", "blob": "BYTEA", "strict": ""}
+
+    def __init__(self, connections: Connections, close: Callable[[], None], random: Random | None = None) -> None:
+        self._connections = connections
+        self._close = close
+        self._random = random or Random()  # noqa: S311  # spreads retries, guards nothing
+
+    @classmethod
+    def open(cls, url: str, *, migrations: Path) -> PostgresDirect:
+        """Connect once and migrate."""
+        connection = connect(url)
+        return cls(lambda: nullcontext(connection), connection.close).migrated(migrations)
+
+    def migrated(self, migrations: Path) -> PostgresDirect:
+        """This database, brought up to date; closed when that fails."""
+        try:
+            migrate(self, migrations)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def write(self, fn: Callable[[Transaction], T]) -> T:
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                with self._transaction(read_only=False) as tx:
+                    return tx.run(fn)
+            except StoreUnavailable as error:
+                if not _lost_a_race(error):
+                    raise
+            time.sleep(self._random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
+        with self._transaction(read_only=False) as tx:
+            return tx.run(fn)
+
+    def read(self, fn: Callable[[Transaction], T]) -> T:
+        with self.reading() as tx:
+            return tx.run(fn)
+
+    def close(self) -> None:
+        self._close()
+
+    def has_table(self, name: str) -> bool:
+        with self.reading() as tx:
+            # Only where new tables would go: another schema of the search path may hold another program's.
+            return (
+                tx.one(
+                    "SELECT 1 AS found FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", (name,)
+                )
+                is not None
+            )
+
+    def reading(self) -> AbstractContextManager[PostgresTransaction]:
+        """A transaction that cannot write."""
+        return self._transaction(read_only=True)
+
+    @contextmanager
+    def alone(self) -> Generator[PostgresTransaction, None, None]:
+        """A transaction during which no other node migrates."""
+        # READ COMMITTED: what a node sees must be newer than its wait for the lock.
+        with self._transaction(read_only=False, isolation=psycopg.IsolationLevel.READ_COMMITTED) as tx:
+            tx.script(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+            yield tx
+
+    @contextmanager
+    def _transaction(
+        self, *, read_only: bool, isolation: psycopg.IsolationLevel | None = None
+    ) -> Generator[PostgresTransaction, None, None]:
+        default = psycopg.IsolationLevel.REPEATABLE_READ if read_only else psycopg.IsolationLevel.SERIALIZABLE
+        with self._connections() as connection:
+            connection.read_only = read_only
+            connection.isolation_level = isolation or default
+            try:
+                yield PostgresTransaction(connection)
+                _commit(connection)
+            except BaseException:
+                _roll_back(connection)
+                raise
+
+
+def _commit(connection: Connection) -> None:
+    try:
+        connection.commit()
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if error.sqlstate is not None and not connection.broken:
+            raise failure(error) from error  # the server answered: nothing was kept
+        raise StoreUnavailable(
+            "The connection to PostgreSQL broke during a commit, so it is not known whether it was kept.",
+            code="store.outcome_unknown",
+            hint="Look before doing it again.",
+        ) from error
+    except psycopg.Error as error:
+        raise failure(error) from error
+
+
+def _roll_back(connection: Connection) -> None:
+    try:
+        connection.rollback()
+    except psycopg.Error:
+        connection.close()  # a connection in an unknown state is of no use to the next unit
+
+
+def _lost_a_race(error: StoreUnavailable) -> bool:
+    return isinstance(error.__cause__, (errors.SerializationFailure, errors.DeadlockDetected))

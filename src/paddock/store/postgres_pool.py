@@ -1,0 +1,100 @@
+"""PostgreSQL for many callers: a pool of connections, each used by one worker thread at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from paddock.core.errors import StoreUnavailable
+
+from .opening import opened_in_thread
+from .postgres import Connection, PostgresDirect, connect, prepare
+from .transaction import Transaction
+
+T = TypeVar("T")
+
+_CONNECTIONS = 8
+_MOST_WAITING = 1024  # units accepted and not answered; the next caller waits its turn
+
+
+async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
+    """Open the database without holding up the event loop while the server answers."""
+    return PostgresPool(await opened_in_thread(lambda: _open(url, migrations)))
+
+
+def _open(url: str, migrations: Path) -> PostgresDirect:
+    # Asked once without the pool: a wrong address shall say so, where a pool would only report that it waited.
+    connect(url).close()
+    pool: ConnectionPool[Connection] = ConnectionPool(
+        url,
+        kwargs={"row_factory": dict_row, "connect_timeout": 10},
+        configure=prepare,
+        check=ConnectionPool.check_connection,
+        min_size=1,
+        max_size=_CONNECTIONS,
+        timeout=10.0,
+        name="paddock-store",
+        open=True,
+    )
+
+    @contextmanager
+    def pooled() -> Generator[Connection, None, None]:
+        try:
+            connection = pool.getconn()
+        except (PoolTimeout, PoolClosed) as error:
+            raise StoreUnavailable(
+                "PostgreSQL gave no connection within 10 seconds.", hint="Check that the server runs and has room."
+            ) from error
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
+
+    return PostgresDirect(pooled, pool.close).migrated(migrations)
+
+
+class PostgresPool:
+    """A `Database` over a PostgreSQL server. Owns the pool it was given, and closes it.
+
+    `direct` is the same database for code that already runs on a thread of its own.
+    """
+
+    engine: Literal["postgresql"] = "postgresql"
+
+    def __init__(self, direct: PostgresDirect) -> None:
+        self.direct = direct
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Semaphore(_MOST_WAITING)
+        self._workers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="paddock-store")
+        self._closing: asyncio.Future[None] | None = None
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        return await self._work(self.direct.write, fn)
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        return await self._work(self.direct.read, fn)
+
+    async def _work(self, run: Callable[[Callable[[Transaction], T]], T], fn: Callable[[Transaction], T]) -> T:
+        async with self._room:
+            if self._closing is not None:
+                raise StoreUnavailable("The store is closed.", code="store.closed")
+            return await self._loop.run_in_executor(self._workers, run, fn)
+
+    async def aclose(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(asyncio.to_thread(self._close))
+        # Shielded: a cancelled caller stops waiting, but the store is closed all the same.
+        await asyncio.shield(self._closing)
+
+    def _close(self) -> None:
+        try:
+            self._workers.shutdown()
+        finally:
+            self.direct.close()

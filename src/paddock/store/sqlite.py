@@ -1,0 +1,224 @@
+"""The embedded engine: one SQLite file beside the lock that says who has it open."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import apsw
+
+from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
+
+from .lock import Role, StoreLock
+from .migrate import migrate
+from .statement import Statement, Value
+from .transaction import CheckedTransaction, Row, Transaction
+
+T = TypeVar("T")
+
+_BUSY_MS = 10_000
+_OUT_OF_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
+    """A connection with our settings: write-ahead log, synced on every commit, foreign keys held.
+
+    Raises:
+        StoreUnavailable: When the file cannot be opened.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    connection = None
+    try:
+        connection = apsw.Connection(str(path), flags=flags)
+        connection.set_busy_timeout(_BUSY_MS)
+        if not read_only:
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", "FULL")
+        connection.pragma("foreign_keys", True)
+    except apsw.Error as error:
+        if connection is not None:
+            connection.close()
+        raise failure(error, connection, path) from error
+    return connection
+
+
+def create_file(path: Path) -> None:
+    """Make the file, and the directory if it is missing, readable by nobody else.
+
+    SQLite gives its log the mode of the database, so this one mode covers all.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The store {path} cannot be opened: {error.strerror}.",
+            hint=f"Check who owns {path.parent} and its permissions.",
+        ) from error
+
+
+def failure(error: apsw.Error, connection: apsw.Connection | None, path: Path) -> PaddockError:
+    """The error of our own tree for one of SQLite's."""
+    system = connection.system_errno if connection is not None and isinstance(error, apsw.IOError) else 0
+    if isinstance(error, apsw.FullError) or system in _OUT_OF_SPACE:
+        return StoreUnavailable(
+            f"There is no room left for the store {path}.",
+            code="store.full",
+            hint=f"Free some space: df -h {path.parent}",
+        )
+    match error:
+        case apsw.ConstraintError():
+            return Conflict("The rows clash with those already there.", code="store.constraint")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailable(
+                f"Another process keeps the store {path} busy.", code="store.busy", hint="Try again in a moment."
+            )
+        case apsw.CorruptError() | apsw.NotADBError():
+            return HostError(
+                f"The store {path} is damaged.",
+                code="store.corrupt",
+                hint="Move it aside and restore a backup.",
+                details={"sqlite": str(error)},
+            )
+        case apsw.ReadOnlyError() if os.access(path, os.W_OK):
+            return HostError("A reading unit of work tried to write.", code="store.read_only")
+        case apsw.SQLError() | apsw.MismatchError() | apsw.BindingsError():
+            return HostError(f"SQLite refused a statement: {error}.", code="store.statement")
+        case _:
+            return StoreUnavailable(
+                f"The store {path} cannot be used: {error}.",
+                hint=f"Check the disk and the permissions of {path.parent}.",
+            )
+
+
+class SqliteTransaction(CheckedTransaction):
+    """A transaction on one connection. Whoever makes it begins and ends it."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        super().__init__()
+        self._connection = connection
+        self._path = path
+
+    def script(self, sql: str) -> None:
+        """Run statements that bind nothing; for migrations."""
+        try:
+            self._connection.execute(sql)
+        except apsw.Error as error:
+            raise failure(error, self._connection, self._path) from error
+
+    def _change(self, statement: Statement, values: tuple[Value, ...]) -> int:
+        before = self._connection.total_changes()
+        self._rows(statement, values)
+        # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
+        return self._connection.changes() if self._connection.total_changes() != before else 0
+
+    def _fetch(self, statement: Statement, values: tuple[Value, ...]) -> list[Row]:
+        names, rows = self._rows(statement, values)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _rows(self, statement: Statement, values: tuple[Value, ...]) -> tuple[list[str], list[tuple[Any, ...]]]:
+        names: list[str] = []
+        rows: list[tuple[Any, ...]] = []
+        try:
+            cursor = self._connection.execute(statement.sqlite, values)
+            for row in cursor:
+                if not rows:
+                    names = [column[0] for column in cursor.get_description()]
+                rows.append(row)
+        except apsw.Error as error:
+            raise failure(error, self._connection, self._path) from error
+        return names, rows
+
+
+@contextmanager
+def transaction(connection: apsw.Connection, path: Path, begin: str) -> Generator[SqliteTransaction, None, None]:
+    """One transaction, committed at the end of the block and rolled back when it raises."""
+    try:
+        connection.execute(begin)
+    except apsw.Error as error:
+        raise failure(error, connection, path) from error
+    try:
+        yield SqliteTransaction(connection, path)
+        connection.execute("COMMIT")
+    except BaseException as error:
+        # Out of space or memory, SQLite may have rolled back by itself.
+        if connection.in_transaction:
+            with suppress(apsw.Error):  # the first error is the one to tell
+                connection.execute("ROLLBACK")
+        if isinstance(error, apsw.Error):
+            raise failure(error, connection, path) from error
+        raise
+
+
+class SqliteDirect:
+    """The embedded database on the calling thread: one connection, no threads, no event loop.
+
+    Not for sharing between threads; the daemon's way in is `group_commit.py`.
+    """
+
+    engine: Literal["sqlite"] = "sqlite"
+    words: Mapping[str, str] = {"text": "TEXT", "bigint": "INTEGER", "blob": "BLOB", "strict": "STRICT"}
+
+    def __init__(self, path: Path, connection: apsw.Connection, lock: StoreLock) -> None:
+        self.path = path
+        self.connection = connection
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, *, migrations: Path, role: Role, wait: float) -> SqliteDirect:
+        """Take the lock, open the file and migrate it."""
+        create_file(path)
+        lock = StoreLock.take(path.parent, role, wait=wait)
+        try:
+            connection = connect(path)
+        except BaseException:
+            lock.release()
+            raise
+        database = cls(path, connection, lock)
+        try:
+            migrate(database, migrations)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def write(self, fn: Callable[[Transaction], T]) -> T:
+        with self.alone() as tx:
+            return tx.run(fn)
+
+    def read(self, fn: Callable[[Transaction], T]) -> T:
+        with self.reading() as tx:
+            return tx.run(fn)
+
+    def close(self) -> None:
+        try:
+            self.connection.close()
+        finally:
+            self._lock.release()
+
+    def has_table(self, name: str) -> bool:
+        with self.reading() as tx:
+            return tx.one("SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)) is not None
+
+    @contextmanager
+    def reading(self) -> Generator[SqliteTransaction, None, None]:
+        """A transaction that cannot write."""
+        self.connection.pragma("query_only", True)
+        try:
+            with transaction(self.connection, self.path, "BEGIN") as tx:
+                yield tx
+        finally:
+            self.connection.pragma("query_only", False)
+
+    @contextmanager
+    def alone(self) -> Generator[SqliteTransaction, None, None]:
+        """A transaction that holds SQLite's write lock from the start."""
+        with transaction(self.connection, self.path, "BEGIN IMMEDIATE") as tx:
+            yield tx

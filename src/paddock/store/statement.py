@@ -1,0 +1,118 @@
+"""The one SQL that both engines speak, and the check that a statement keeps to it.
+
+A statement is one SELECT, INSERT, UPDATE, DELETE or WITH, its values bound with `?`. What only one engine would
+accept is refused on both, so that a mistake shows in the first test and not on the first PostgreSQL server.
+
+Where the engines differ in silence, write it so that they do not: give every computed column a name (`count(*) AS n`),
+compare flags with a number (`enabled = 1`), and use `ON CONFLICT` rather than catching a clash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from paddock.core.errors import HostError
+
+Value = str | int | float | bytes | None
+
+_LARGEST = 2**63 - 1
+
+# Quoted text first, so that what stands inside quotes is never taken for a mark.
+_TOKENS = re.compile(
+    r"""
+    (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" )
+  | (?P<comment> --[^\n]* | /\* )
+  | (?P<numbered> \?\d+ )
+  | (?P<mark> \? )
+  | (?P<open> ['"] )
+  | (?P<percent> % )
+  | (?P<end> ; )
+    """,
+    re.VERBOSE,
+)
+_FIRST_WORD = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+
+
+class Statement(NamedTuple):
+    """A statement that passed the check, in the spelling of each engine."""
+
+    sqlite: str
+    postgres: str
+    marks: int
+
+
+@lru_cache(maxsize=1024)
+def checked(sql: str) -> Statement:
+    """The statement in both spellings.
+
+    Raises:
+        HostError: `store.statement` when it is not in what both engines speak; a mistake in our own code.
+    """
+    if _FIRST_WORD.match(sql) is None:
+        raise _refused(sql, "a unit of work may only SELECT, INSERT, UPDATE, DELETE or begin WITH")
+    body = sql.rstrip().removesuffix(";")
+    pieces: list[str] = []
+    marks = 0
+    position = 0
+    for token in _TOKENS.finditer(body):
+        match token.lastgroup:
+            case "mark":
+                marks += 1
+                pieces += body[position : token.start()], "%s"
+                position = token.end()
+            case "quoted":
+                if "?" in token[0] or "%" in token[0]:
+                    raise _refused(sql, "a literal holds ? or %; bind it with a ? instead")
+            case "comment":
+                raise _refused(sql, "comments belong beside the code, not in the statement")
+            case "numbered":
+                raise _refused(sql, "write ? without a number")
+            case "open":
+                raise _refused(sql, "a quote is never closed")
+            case "percent":
+                raise _refused(sql, "% means something else to each engine")
+            case _:
+                raise _refused(sql, "one statement at a time")
+    pieces.append(body[position:])
+    return Statement(sqlite=body, postgres="".join(pieces), marks=marks)
+
+
+def bound(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
+    """The parameters as both engines store them alike.
+
+    Raises:
+        HostError: `store.statement` for a wrong count, or a value that one of the engines could not keep.
+    """
+    if len(params) != statement.marks:
+        raise _refused(statement.sqlite, f"{statement.marks} placeholders, {len(params)} values")
+    return tuple(_bindable(statement, value) for value in params)
+
+
+def _bindable(statement: Statement, value: Value) -> Value:
+    match value:
+        case bool():
+            return int(value)  # PostgreSQL would refuse a boolean for an INTEGER column
+        case str():
+            # PostgreSQL text holds no NUL, and neither engine holds half a surrogate pair.
+            if "\0" in value or not value.isascii() and _has_surrogate(value):
+                raise _refused(statement.sqlite, "a text holds NUL or a lone surrogate")
+        case int():
+            if not -_LARGEST - 1 <= value <= _LARGEST:
+                raise _refused(statement.sqlite, "a number does not fit in 64 bits")
+        case float() | bytes() | None:
+            pass
+        case _:  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
+            raise _refused(statement.sqlite, f"cannot bind a {type(value).__name__}")
+    return value
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _refused(sql: str, why: str) -> HostError:
+    shown = " ".join(sql.split())[:200]
+    return HostError(f"The statement was refused: {why}.", code="store.statement", details={"statement": shown})
