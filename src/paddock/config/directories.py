@@ -1,0 +1,125 @@
+"""Where Paddock keeps its files on this machine, and the rules those places must keep.
+
+With `$PADDOCK_HOME` everything stands below that one directory; without it the XDG places are used.
+Finding them is a pure function of the environment; only `create_directories` touches the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.core.errors import OperatorError
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Every place Paddock reads or writes outside a project."""
+
+    config: Path
+    data: Path
+    state: Path
+    cache: Path
+    run: Path
+
+    @property
+    def config_file(self) -> Path:
+        """Settings without secrets; may be shared between machines."""
+        return self.config / "config.toml"
+
+    @property
+    def local_file(self) -> Path:
+        """This machine's settings, installed plugins and their secrets; mode 0600."""
+        return self.config / "local.toml"
+
+    def all(self) -> tuple[Path, ...]:
+        """The directories, parents before children."""
+        return (self.config, self.data, self.state, self.cache, self.run)
+
+
+def find_directories(environ: Mapping[str, str], home: Path) -> Directories:
+    """Name our directories for this environment, without looking at the disk.
+
+    An empty variable counts as unset, and an XDG variable that is not absolute is ignored, as XDG asks.
+
+    Raises:
+        OperatorError: `PADDOCK_HOME` is relative, so two commands could mean two different places.
+    """
+    own_home = environ.get("PADDOCK_HOME", "")
+    if own_home:
+        base = Path(own_home)
+        if not base.is_absolute():
+            raise OperatorError(
+                f"PADDOCK_HOME is not an absolute path: {own_home!r}",
+                code="config.home_relative",
+                hint='export PADDOCK_HOME="$PWD/…"',
+            )
+        return Directories(base, base / "data", base / "state", base / "cache", base / "run")
+
+    def xdg(variable: str, fallback: Path) -> Path:
+        value = Path(environ.get(variable, ""))
+        return (value if value.is_absolute() else fallback) / "paddock"
+
+    state = xdg("XDG_STATE_HOME", home / ".local" / "state")
+    runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
+    return Directories(
+        config=xdg("XDG_CONFIG_HOME", home / ".config"),
+        data=xdg("XDG_DATA_HOME", home / ".local" / "share"),
+        state=state,
+        cache=xdg("XDG_CACHE_HOME", home / ".cache"),
+        # Without a login session there is no runtime directory; ours then lives with the other state.
+        run=runtime / "paddock" if runtime.is_absolute() else state / "run",
+    )
+
+
+def create_directories(directories: Directories) -> None:
+    """Make every directory, private to its owner, after refusing places that others can change.
+
+    Raises:
+        OperatorError: A directory belongs to someone else, is writable by others, or cannot be made.
+    """
+    for directory in directories.all():
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise OperatorError(
+                f"cannot create {directory}: {reason}",
+                code="config.home_unusable",
+                hint="export PADDOCK_HOME=/an/absolute/path/you/may/write",
+            ) from error
+        refuse_unsafe_directory(directory)
+
+
+def refuse_unsafe_directory(directory: Path) -> None:
+    """Refuse a directory whose contents someone else could swap.
+
+    Raises:
+        OperatorError: It is not ours, or group or world may write to it; the hint is the line to type.
+    """
+    try:
+        found = directory.stat()
+    except OSError as error:
+        raise OperatorError(
+            f"cannot look at {directory}: {error.strerror}",
+            code="config.home_unusable",
+            hint=f"ls -ld {shlex.quote(str(directory))}",
+        ) from error
+    quoted = shlex.quote(str(directory))
+    user = os.geteuid()
+    if found.st_uid != user:
+        raise OperatorError(
+            f"{directory} belongs to user {found.st_uid}, not to you (user {user})",
+            code="config.home_foreign",
+            hint=f"sudo chown -R {user} {quoted}",
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OperatorError(
+            f"{directory} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
+            code="config.home_writable",
+            hint=f"chmod 0700 {quoted}",
+        )

@@ -1,0 +1,66 @@
+"""Reading the settings of this machine: our two files, the project's, the environment and the flags."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from paddock.config.directories import Directories
+from paddock.config.origins import LoadedSettings, Sources, resolve
+from paddock.config.project import read_project_file
+from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
+from paddock.core.errors import Invalid, OperatorError, Problem
+
+
+def load_settings(
+    directories: Directories,
+    environ: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> LoadedSettings:
+    """Settle every setting from where people write them.
+
+    Args:
+        directories: Where `config.toml` and `local.toml` stand; either may be missing.
+        environ: The environment.
+        cwd: Where to look for a project from; None to use no project.
+        flags: Values given on the command line, by setting name.
+
+    Raises:
+        Invalid: With every mistake; when a file is not TOML at all, with that.
+        OperatorError: A file cannot be read, or others can write it.
+    """
+    problems: list[Problem] = []
+    files: list[TomlFile] = []
+    for path in (directories.local_file, directories.config_file):
+        try:
+            if (file := read_toml(path)) is not None:
+                refuse_unsafe_file(file)
+                files.append(file)
+        except Invalid as error:
+            problems.extend(error.problems)
+    project: TomlFile | None = None
+    if cwd is not None:
+        try:
+            project = read_project_file(cwd, directories)
+        except Invalid as error:
+            problems.extend(error.problems)
+        except OperatorError as error:
+            problems.append(Problem(str(cwd / ".paddock"), error.message, error.hint, error.error_code))
+    if problems:
+        raise Invalid(f"{problems[0]}", problems, code="config.not_toml")
+    loaded = resolve(Sources(flags or {}, environ, project, tuple(files)))
+    exposed = [_exposed(file) for file in files if file.path == directories.local_file and file.mode & 0o077]
+    return replace(loaded, warnings=(*loaded.warnings, *exposed))
+
+
+def _exposed(file: TomlFile) -> Problem:
+    return Problem(
+        str(file.path),
+        f"others can read it (mode {file.mode:04o}), and it may hold secrets",
+        f"chmod 0600 {shlex.quote(str(file.path))}",
+        "config.exposed",
+    )

@@ -1,0 +1,242 @@
+"""What each setting is, and where that value came from.
+
+Flag over environment over project over local over default; in the local layer `local.toml` wins over `config.toml`.
+Every mistake of every source is reported at once, also in a value that another one overrides.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, cast
+
+from paddock.config.settings import SETTINGS, Setting, Settings, Tighter, settings_from
+from paddock.config.toml_file import TomlFile, key_lines
+from paddock.config.values import BadValueError, accept, printable, shown
+from paddock.config.variables import fill, has_reference
+from paddock.core.errors import Invalid, Problem
+
+_BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environment, *row.variables)}
+_BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}
+_GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
+# Ours, and not settings: they are read before there is anything to set.
+_OTHER_VARIABLES = frozenset({"PADDOCK_HOME"})
+
+
+class Layer(StrEnum):
+    """Who speaks, strongest first."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    PROJECT = "project"
+    LOCAL = "local"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from."""
+
+    layer: Layer
+    source: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if not self.source:
+            return self.layer.value
+        if self.layer in (Layer.PROJECT, Layer.LOCAL):
+            return self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{self.layer.value} {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings, and for each its origin; warnings are worth showing and stop nothing."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    warnings: tuple[Problem, ...]
+
+    def rows(self) -> list[tuple[str, str, Origin]]:
+        """Name, value safe to show, and origin of every setting, in the table's order."""
+        return [(name, shown(row, value_of(self.settings, name)), self.origins[name]) for name, row in SETTINGS.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that may say something about a setting. `local` comes strongest first."""
+
+    flags: Mapping[str, object]
+    environ: Mapping[str, str]
+    project: TomlFile | None
+    local: tuple[TomlFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """One value as someone wrote it: the words to point at it with, and whether text may stand for a number."""
+
+    row: Setting
+    key: str
+    value: object
+    origin: Origin
+    where: str
+    from_text: bool
+
+
+Accepted = dict[str, tuple[Any, Origin]]
+
+
+def resolve(sources: Sources) -> LoadedSettings:
+    """Settle every setting.
+
+    Raises:
+        Invalid: With every mistake in every source.
+    """
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    below: Accepted = {name: (row.default, Origin(Layer.DEFAULT)) for name, row in SETTINGS.items()}
+    for file in reversed(sources.local):
+        below |= _accept(_from_file(file, Layer.LOCAL, sources.environ, problems), problems)
+    if sources.project is not None:
+        below |= _only_tighter(
+            _accept(_from_file(sources.project, Layer.PROJECT, None, problems), problems), below, problems
+        )
+    below |= _accept(_from_environment(sources.environ, warnings), problems)
+    below |= _accept(_from_flags(sources.flags, problems), problems)
+    if problems:
+        raise Invalid(
+            f"the settings have {len(problems)} mistake{'s' if len(problems) > 1 else ''}",
+            problems,
+            code="config.invalid",
+        )
+    return LoadedSettings(
+        settings=settings_from({name: value for name, (value, _) in below.items()}),
+        origins=MappingProxyType({name: origin for name, (_, origin) in below.items()}),
+        warnings=tuple(warnings),
+    )
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    """The value of a setting by its dotted name."""
+    group, _, key = name.partition(".")
+    return getattr(getattr(settings, group), key)
+
+
+def _accept(written: Iterable[_Written], problems: list[Problem]) -> Accepted:
+    """The values one source gives; a setting written twice under two names must say the same twice."""
+    accepted: Accepted = {}
+    first: dict[str, _Written] = {}
+    for one in written:
+        try:
+            value = accept(one.row, one.value, from_text=one.from_text)
+        except BadValueError as error:
+            problems.append(Problem(one.where, str(error), error.hint, error.code, one.origin.line))
+            continue
+        earlier = first.setdefault(one.row.name, one)
+        if earlier is not one and accepted[one.row.name][0] != value:
+            problems.append(
+                Problem(
+                    one.where,
+                    f"{one.key} and {earlier.key} are both set, and differently",
+                    f"keep one of them; both mean {one.row.name}",
+                    "config.conflict",
+                    one.origin.line,
+                )
+            )
+            continue
+        if earlier is one:
+            accepted[one.row.name] = (value, one.origin)
+    return accepted
+
+
+def _only_tighter(project: Accepted, below: Accepted, problems: list[Problem]) -> Accepted:
+    """What a project may say: a repository someone else wrote must not be able to loosen anything."""
+    allowed: Accepted = {}
+    for name, (value, origin) in project.items():
+        row, own = SETTINGS[name], below[name][0]
+        where = f"{origin.source}: {name}"
+        if row.tighter is Tighter.NEVER:
+            message, hint = "a project may not set this", "set it in config.toml, local.toml or the environment"
+        elif own is not None and (value > own if row.tighter is Tighter.LOWER else value < own):
+            message = f"a project may only make this {row.tighter.value} than your own {shown(row, own)}"
+            hint = f"{row.environment}={shown(row, value)} if you want it"
+        else:
+            allowed[name] = (value, origin)
+            continue
+        problems.append(Problem(where, message, hint, "config.project_forbidden", origin.line))
+    return allowed
+
+
+def _from_flags(flags: Mapping[str, object], problems: list[Problem]) -> Iterator[_Written]:
+    for key, value in flags.items():
+        row = SETTINGS.get(key) or _BY_PARAMETER.get(key)
+        if row is None:
+            problems.append(_unknown(f"flag {printable(key)}", key, None))
+        else:
+            yield _Written(row, key, value, Origin(Layer.FLAG, key), f"flag {key}", from_text=True)
+
+
+def _from_environment(environ: Mapping[str, str], warnings: list[Problem]) -> Iterator[_Written]:
+    for name in sorted(environ):
+        if not name.startswith(("PADDOCK_", "OSQR_PLUGINS_")) or name in _OTHER_VARIABLES:
+            continue
+        row = _BY_VARIABLE.get(name)
+        if row is None:
+            # Only a warning: other programs may use the prefix for their own ends.
+            if close := difflib.get_close_matches(name, _BY_VARIABLE, n=1, cutoff=0.8):
+                hint = f"did you mean {close[0]}?"
+                warnings.append(Problem(printable(name), "no setting goes by this name", hint, "config.unknown"))
+        elif environ[name]:
+            yield _Written(row, name, environ[name], Origin(Layer.ENVIRONMENT, name), name, from_text=True)
+
+
+def _from_file(
+    file: TomlFile, layer: Layer, environ: Mapping[str, str] | None, problems: list[Problem]
+) -> Iterator[_Written]:
+    """What a file says. Only our own files take `${VAR}` (environ given): a project must not read the environment."""
+    lines = key_lines(file.text)
+    for path, value in _leaves(file.values, ()):
+        key = printable(".".join(path))
+        where, line = f"{file.path}: {key}", lines.get(path)
+        row = SETTINGS.get(".".join(path)) or (_BY_PARAMETER.get(path[0]) if len(path) == 1 else None)
+        if row is None:
+            if not _is_plugin_entry(path, value):
+                problems.append(_unknown(where, ".".join(path), line))
+            elif file.path.name != "local.toml":
+                hint = "move it to local.toml, which only you can read"
+                problems.append(
+                    Problem(where, "what a plugin needs stands in local.toml", hint, "config.misplaced", line)
+                )
+            continue
+        from_text = False
+        if environ is not None and isinstance(value, str):
+            from_text = has_reference(value)
+            count = len(problems)
+            value = fill(value, environ, where, problems, line)
+            if len(problems) > count:
+                continue
+        yield _Written(row, key, value, Origin(layer, str(file.path), line), where, from_text)
+
+
+def _leaves(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every key that could be a setting; an unknown table counts as one key, and so does a plugin's entry."""
+    for key, value in table.items():
+        here = (*path, key)
+        if isinstance(value, dict) and not path and key in _GROUPS:
+            yield from _leaves(cast("dict[str, Any]", value), here)
+        else:
+            yield here, value
+
+
+def _is_plugin_entry(path: tuple[str, ...], value: object) -> bool:
+    return len(path) == 2 and path[0] == "plugins" and isinstance(value, dict)
+
+
+def _unknown(where: str, key: str, line: int | None) -> Problem:
+    close = difflib.get_close_matches(key, [*SETTINGS, *_BY_PARAMETER], n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]}?" if close else "paddock config show lists every setting"
+    return Problem(where, "no setting goes by this name", hint, "config.unknown", line)

@@ -1,0 +1,68 @@
+"""The page about settings, written from the table so that it cannot fall behind it."""
+
+from __future__ import annotations
+
+from paddock.config.settings import SETTINGS, Setting, Tighter
+from paddock.config.values import shown
+
+_INTRODUCTION = """\
+# Settings
+
+Each setting has one dotted name. Write it in `config.toml` or `local.toml` as a table and a key
+(`limits.memory_mb` is `memory_mb` under `[limits]`), or in the environment under its variable.
+
+The strongest word wins: flag, then environment, then project, then `local.toml`, then `config.toml`, then the
+default. `paddock config show --origin` prints every value with the place it came from. Mistakes are reported all at
+once, and a misspelt name is one. An empty variable counts as unset.
+
+A string in `config.toml` or `local.toml` may take a variable from the environment: `"${NAME}"`. A variable that is
+not set is a mistake; `$${` stands for a plain `${`.
+
+**A project** may bring `.paddock/config.toml`; the nearest one at or above the working directory is read. Since
+anyone can write a repository, it may only make the settings marked *lower* or *higher* tighter than your own files
+say, it takes nothing from the environment, and everything else in it is refused.
+
+**The cage** cannot be loosened by any setting. `cage.*` exists so that a variable which tries is refused with a clear
+error instead of being ignored.
+
+Names in *also* are those of the OSQR plugin architecture: capital ones are environment variables, the others keys at
+the top of a file. Setting one of them and ours to different values in one place is a mistake.
+"""
+
+
+def settings_reference() -> str:
+    """The whole page as Markdown."""
+    sections: list[str] = [_INTRODUCTION]
+    group = ""
+    for name, row in SETTINGS.items():
+        if (its_group := name.partition(".")[0]) != group:
+            group = its_group
+            sections.append(f"## `[{group}]`\n")
+        sections.append(_section(row))
+    return "\n".join(sections)
+
+
+def _section(row: Setting) -> str:
+    facts = [
+        f"- variable: `{row.environment}`",
+        f"- type: {row.kind.value}{_bounds(row)}",
+        f"- default: {'unset' if row.default is None else f'`{shown(row, row.default)}`'}",
+    ]
+    if also := [*row.variables, *row.parameters]:
+        facts.append(f"- also: {', '.join(f'`{name}`' for name in also)}")
+    facts.append(f"- in a project: {'refused' if row.tighter is Tighter.NEVER else f'only {row.tighter.value}'}")
+    return f"### `{row.name}`\n\n{row.description}\n\n" + "\n".join(facts) + "\n"
+
+
+def _bounds(row: Setting) -> str:
+    if row.fixed:
+        return f", only `{shown(row, row.default)}`"
+    if row.choices:
+        return ", one of " + ", ".join(f"`{choice}`" for choice in row.choices)
+    if row.minimum is not None and row.maximum is not None:
+        return f", {_plain(row.minimum)} to {_plain(row.maximum)}"
+    return ""
+
+
+def _plain(bound: float) -> str:
+    return str(int(bound)) if bound == int(bound) else str(bound)

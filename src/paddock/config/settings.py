@@ -1,0 +1,404 @@
+"""Every setting Paddock knows, as one table that is also the type people read values from.
+
+Each field below is one row: default, meaning, bounds, and the names other documents give it. `SETTINGS` is that
+table by dotted name; `Settings` is the frozen result with attribute access. A new setting is one new field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from paddock.config.values import check_address, check_host_names, check_store_url
+
+T = TypeVar("T")
+
+#: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
+OSQR_CPU_QUOTA = 0.5
+
+
+class Kind(StrEnum):
+    """What a value looks like."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    NAMES = "list of names"
+
+
+class Tighter(StrEnum):
+    """Which way a project may move a value; everything else in a project file is refused."""
+
+    NEVER = "never"
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    kind: Kind
+    default: Any
+    description: str
+    variables: tuple[str, ...]
+    parameters: tuple[str, ...]
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+    fixed: bool
+    tighter: Tighter
+    sensitive: bool
+    check: Callable[[Any], str | None] | None
+
+    @property
+    def environment(self) -> str:
+        """Our own name for it in the environment."""
+        return "PADDOCK_" + self.name.upper().replace(".", "_")
+
+    @property
+    def optional(self) -> bool:
+        """Whether leaving it unset means something of its own."""
+        return self.default is None
+
+
+def _row(
+    default: T,
+    description: str,
+    *,
+    kind: Kind,
+    variables: tuple[str, ...] = (),
+    parameters: tuple[str, ...] = (),
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    fixed: bool = False,
+    tighter: Tighter = Tighter.NEVER,
+    sensitive: bool = False,
+    check: Callable[[Any], str | None] | None = None,
+) -> T:
+    """Declare one setting as a dataclass field.
+
+    `variables` and `parameters` are the names OSQR gives it (environment, file key). `fixed` means that its default
+    is the only value we accept, because any other would loosen the cage. `sensitive` values stay out of `repr`.
+    """
+    row = Setting(
+        "",
+        kind,
+        default,
+        description,
+        variables,
+        parameters,
+        minimum,
+        maximum,
+        choices,
+        fixed,
+        tighter,
+        sensitive,
+        check,
+    )
+    return field(default=default, repr=not sensitive, metadata={"row": row})
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """Which plugins run, and how many."""
+
+    enabled: bool = _row(
+        True,
+        "Whether plugins may be activated at all.",
+        kind=Kind.BOOLEAN,
+        variables=("OSQR_PLUGINS_ENABLED",),
+    )
+    max_active: int = _row(
+        10,
+        "How many plugins one person may have active at the same time.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_MAX_ACTIVE",),
+        parameters=("max_active_plugins",),
+        minimum=1,
+        maximum=1000,
+        tighter=Tighter.LOWER,
+    )
+    mcp_timeout_ms: int = _row(
+        30_000,
+        "How long connecting to an MCP server may take, in milliseconds.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_MCP_TIMEOUT_MS",),
+        parameters=("mcp_timeout_ms",),
+        minimum=100,
+        maximum=600_000,
+        tighter=Tighter.LOWER,
+    )
+    allowed_domains: tuple[str, ...] = _row(
+        ("api.anthropic.com", "api.openai.com"),
+        "The only hosts a plugin of the OSQR dialect may be granted; a grant is still needed for each.",
+        kind=Kind.NAMES,
+        variables=("OSQR_PLUGINS_ALLOWED_DOMAINS",),
+        check=check_host_names,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """What one plugin process may use of the machine."""
+
+    memory_mb: int = _row(
+        512,
+        "Memory of one plugin, in MiB.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_CONTAINER_MEMORY_MB",),
+        minimum=16,
+        maximum=1_048_576,
+        tighter=Tighter.LOWER,
+    )
+    cpu_weight: int = _row(
+        256,
+        "Share of the CPU when it is contended, on the scale where an ordinary process has 1024.",
+        kind=Kind.INTEGER,
+        minimum=2,
+        maximum=1024,
+        tighter=Tighter.LOWER,
+    )
+    cpu_quota: float | None = _row(
+        None,
+        "Hard limit in CPUs (0.5 is half of one). Unset: none, except 0.5 for plugins of the OSQR dialect.",
+        kind=Kind.NUMBER,
+        variables=("OSQR_PLUGINS_CONTAINER_CPU_LIMIT",),
+        minimum=0.01,
+        maximum=1024,
+        tighter=Tighter.LOWER,
+    )
+    pids: int = _row(
+        100,
+        "Processes and threads of one plugin.",
+        kind=Kind.INTEGER,
+        minimum=4,
+        maximum=10_000,
+        tighter=Tighter.LOWER,
+    )
+    call_timeout_s: int = _row(
+        30,
+        "How long one call may take, in seconds, where its callable does not say otherwise.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=900,
+        tighter=Tighter.LOWER,
+    )
+
+    def hard_quota(self, dialect: str) -> float | None:
+        """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""
+        if self.cpu_quota is None and dialect == "osqr":
+            return OSQR_CPU_QUOTA
+        return self.cpu_quota
+
+
+@dataclass(frozen=True, slots=True)
+class CageSettings:
+    """Names that other documents use for the fence. They exist so that loosening it is refused, not ignored."""
+
+    network_isolation: bool = _row(
+        True,
+        "Plugins reach only the hosts they were granted. Cannot be turned off.",
+        kind=Kind.BOOLEAN,
+        variables=("OSQR_PLUGINS_NETWORK_ISOLATION",),
+        fixed=True,
+    )
+    sandbox_mode: str = _row(
+        "strict",
+        "Every plugin runs caged. There is no weaker mode.",
+        kind=Kind.TEXT,
+        variables=("OSQR_PLUGINS_SANDBOX_MODE",),
+        fixed=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSettings:
+    """How plugins get new versions and keep old ones."""
+
+    auto_update: bool = _row(
+        False,
+        "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent.",
+        kind=Kind.BOOLEAN,
+        variables=("OSQR_PLUGINS_AUTO_UPDATE",),
+    )
+    retention_days: int = _row(
+        30,
+        "How long an old version stays available for rollback, in days.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_ROLLBACK_RETENTION_DAYS",),
+        minimum=0,
+        maximum=3650,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticsSettings:
+    """Counting how plugins are used, for groups and never for one person."""
+
+    enabled: bool = _row(
+        True,
+        "Whether use is counted at all.",
+        kind=Kind.BOOLEAN,
+        variables=("OSQR_PLUGINS_ANALYTICS_ENABLED",),
+    )
+    aggregation_interval_hours: int = _row(
+        24,
+        "Width of one bucket, in hours.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_ANALYTICS_AGGREGATION_INTERVAL_HOURS",),
+        minimum=1,
+        maximum=8760,
+        tighter=Tighter.HIGHER,
+    )
+    min_users: int = _row(
+        10,
+        "How many people a number must stand for before anyone sees it.",
+        kind=Kind.INTEGER,
+        parameters=("analytics_aggregation_min_users",),
+        minimum=2,
+        maximum=1_000_000,
+        tighter=Tighter.HIGHER,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaSettings:
+    """When a plugin offers itself, and what is learned from people's choices."""
+
+    detection_threshold: float = _row(
+        0.5,
+        "Lowest confidence at which a plugin is activated by context.",
+        kind=Kind.NUMBER,
+        parameters=("context_detection_threshold",),
+        minimum=0,
+        maximum=1,
+        tighter=Tighter.HIGHER,
+    )
+    conflict_history_length: int = _row(
+        50,
+        "How many settled conflicts are remembered for each person.",
+        kind=Kind.INTEGER,
+        parameters=("conflict_history_length",),
+        minimum=1,
+        maximum=10_000,
+        tighter=Tighter.LOWER,
+    )
+    preference_learning_threshold: int = _row(
+        3,
+        "How many equal choices in a row make a preference.",
+        kind=Kind.INTEGER,
+        parameters=("preference_learning_threshold",),
+        minimum=1,
+        maximum=1000,
+        tighter=Tighter.HIGHER,
+    )
+    workflow_state_ttl_days: int = _row(
+        365,
+        "How long an unfinished workflow is kept, in days.",
+        kind=Kind.INTEGER,
+        parameters=("workflow_state_ttl_days",),
+        minimum=1,
+        maximum=3650,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSettings:
+    """Big results that plugins hand over."""
+
+    max_size_mb: int = _row(
+        50,
+        "Largest artifact, in MB.",
+        kind=Kind.INTEGER,
+        parameters=("artifact_max_size_mb",),
+        minimum=1,
+        maximum=10_240,
+        tighter=Tighter.LOWER,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where rows live."""
+
+    url: str | None = _row(
+        None,
+        "Absolute path of a SQLite file, or `postgresql://…`. Unset: `paddock.db` in the data directory.",
+        kind=Kind.TEXT,
+        sensitive=True,
+        check=check_store_url,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """The HTTP API and console."""
+
+    address: str = _row(
+        "127.0.0.1:7433",
+        "Host and port to listen on.",
+        kind=Kind.TEXT,
+        check=check_address,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What goes to the log."""
+
+    level: str = _row(
+        "info",
+        "Least important message that is written.",
+        kind=Kind.TEXT,
+        choices=("debug", "info", "warning", "error"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, resolved: `settings.limits.memory_mb`."""
+
+    plugins: PluginSettings = field(default_factory=PluginSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    cage: CageSettings = field(default_factory=CageSettings)
+    versions: VersionSettings = field(default_factory=VersionSettings)
+    analytics: AnalyticsSettings = field(default_factory=AnalyticsSettings)
+    persona: PersonaSettings = field(default_factory=PersonaSettings)
+    artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+def _groups() -> dict[str, type[Any]]:
+    return {group.name: cast("type[Any]", group.default_factory) for group in dataclasses.fields(Settings)}
+
+
+def _table() -> dict[str, Setting]:
+    return {
+        name: dataclasses.replace(cast("Setting", row.metadata["row"]), name=name)
+        for group, group_type in _groups().items()
+        for row in dataclasses.fields(group_type)
+        for name in [f"{group}.{row.name}"]
+    }
+
+
+#: Every setting by its dotted name, in the order people read about them.
+SETTINGS: Mapping[str, Setting] = MappingProxyType(_table())
+
+
+def settings_from(values: Mapping[str, Any]) -> Settings:
+    """Build the typed result from checked values by dotted name; what is left out keeps its default."""
+    grouped: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        group, _, key = name.partition(".")
+        grouped.setdefault(group, {})[key] = value
+    return Settings(**{group: group_type(**grouped.get(group, {})) for group, group_type in _groups().items()})

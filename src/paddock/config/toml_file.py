@@ -1,0 +1,157 @@
+"""One TOML file as untrusted bytes: read with bounds, parsed, and asked on which line a key stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import Invalid, OperatorError, Problem
+
+_LARGEST = 1 << 20
+_DEEPEST = 32
+_HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
+_ASSIGNMENT = re.compile(
+    r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*="
+)
+_KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
+_ERROR_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class TomlFile:
+    """A parsed file that remembers its text and its mode, so that mistakes can be pointed at."""
+
+    path: Path
+    text: str = field(repr=False)
+    values: dict[str, Any] = field(repr=False)
+    mode: int
+    owner: int
+
+
+def read_toml(path: Path) -> TomlFile | None:
+    """Read and parse the file; None when there is none.
+
+    Raises:
+        Invalid: It is not TOML; the problem carries the line.
+        OperatorError: It cannot be read, is no ordinary file, or is too large.
+    """
+    try:
+        # Non-blocking: a FIFO in place of the file must not hang us.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror}", code="config.unreadable") from error
+    with os.fdopen(descriptor, "rb") as opened:
+        found = os.fstat(opened.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OperatorError(f"{path} is not an ordinary file", code="config.unreadable")
+        content = opened.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise OperatorError(f"{path} is larger than {_LARGEST >> 20} MiB", code="config.too_large")
+    text, values = parse_toml(content, path)
+    return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
+
+
+def refuse_unsafe_file(file: TomlFile) -> None:
+    """Refuse a file of ours that someone else could have written.
+
+    Raises:
+        OperatorError: Another user owns it, or group or world may write it.
+    """
+    quoted = shlex.quote(str(file.path))
+    if file.owner not in (os.geteuid(), 0):
+        raise OperatorError(
+            f"{file.path} belongs to user {file.owner}, not to you",
+            code="config.file_foreign",
+            hint=f"sudo chown {os.geteuid()} {quoted}",
+        )
+    if file.mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OperatorError(
+            f"{file.path} can be written by others (mode {file.mode:04o})",
+            code="config.file_writable",
+            hint=f"chmod go-w {quoted}",
+        )
+
+
+def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
+    """The text and its values.
+
+    Raises:
+        Invalid: With the line of the mistake, never with the text around it, which may be a secret.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _not_toml(path, "this is not UTF-8 text", line) from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        position = _ERROR_LINE.search(message)
+        line = int(position.group(1)) if position else text.count("\n") + 1
+        raise _not_toml(path, "this is not valid TOML", line) from error
+    except RecursionError as error:
+        raise _not_toml(path, "this is nested too deeply", None) from error
+    if _depth_exceeds(values, _DEEPEST):
+        raise _not_toml(path, f"this is nested more than {_DEEPEST} levels deep", None)
+    return text, values
+
+
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """Where each key and table header stands, for the ways people write them; multi-line strings are skipped."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    inside: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if inside is None:
+            if header := _HEADER.match(line):
+                table = _key_parts(header.group(1))
+                lines.setdefault(table, number)
+            elif assignment := _ASSIGNMENT.match(line):
+                lines.setdefault(table + _key_parts(assignment.group(1)), number)
+        inside = _inside_after(line, inside)
+    return lines
+
+
+def _key_parts(key: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
+
+
+def _inside_after(line: str, inside: str | None) -> str | None:
+    """Which multi-line string, if any, is still open at the end of this line."""
+    for mark in re.findall(r'"""|\'\'\'', line):
+        inside = mark if inside is None else None if inside == mark else inside
+    return inside
+
+
+def _depth_exceeds(value: Any, deepest: int) -> bool:
+    level: list[Any] = [value]
+    for _ in range(deepest):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _not_toml(path: Path, message: str, line: int | None) -> Invalid:
+    where = f"{path}:{line}" if line is not None else str(path)
+    problem = Problem(str(path), message, code="config.not_toml", line=line)
+    return Invalid(
+        f"{where}: {message}",
+        [problem],
+        code="config.not_toml",
+        hint="correct that line; the file was left as it is",
+    )
