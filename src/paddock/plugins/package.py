@@ -1,0 +1,178 @@
+"""The package blob: one tree as one file that the store keeps and other nodes fetch.
+
+It is an uncompressed tar with everything fixed but names, executable bits and content: files sorted by path, time 0,
+owner 0, no directories, then `paddock.sig` when there is one. The headers are made here and not by a library, so the
+same tree is the same bytes for every Python, and `unpack` compares headers instead of interpreting them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from paddock.core.errors import HostError, Invalid, Modified
+from paddock.plugins.entries import Entry, write_entries
+from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE, Listing, printable
+from paddock.plugins.tree import Tree, TreeFile
+
+_BLOCK = 512
+_CHUNK = 1024 * 1024
+_END = bytes(2 * _BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A package blob: how long it is, and the hex SHA-256 of its bytes."""
+
+    size: int
+    sha256: str
+
+
+def pack(root: Path, tree: Tree, into: BinaryIO) -> Packed:
+    """Write the blob of `tree`, whose files are below `root`.
+
+    Raises:
+        Modified: a file is not the one that the tree lists.
+    """
+    digest, size = hashlib.sha256(), 0
+    for chunk in packed_chunks(root, tree):
+        digest.update(chunk)
+        size += len(chunk)
+        into.write(chunk)
+    return Packed(size, digest.hexdigest())
+
+
+def packed_chunks(root: Path, tree: Tree) -> Iterator[bytes]:
+    """The blob piece by piece, none much longer than a megabyte.
+
+    Raises:
+        Modified: a file is not the one that the tree lists; the pieces given so far are worthless.
+    """
+    base = os.fspath(root)
+    for file in tree.files:
+        yield from _packed_file(base, file)
+    yield from _packed_signature(base)
+    yield _END
+
+
+def unpack(blob: BinaryIO, into: Path, expected: Tree) -> None:
+    """Write the files of a blob below `into`, which must not be there yet.
+
+    Raises:
+        HostError: the blob is not that of `expected`, or the disk refuses. The caller removes what was written.
+    """
+    try:
+        tree = write_entries(_entries(blob, expected), into, Listing(), "the stored package")
+    except Invalid as error:
+        raise _corrupt(str(error)) from error
+    if tree.digest != expected.digest:
+        raise _corrupt("its files do not give the expected digest")
+
+
+def _packed_file(base: str, file: TreeFile) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    descriptor = os.open(f"{base}/{file.path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        before, left = _header(file.path, file.executable, file.size), file.size
+        while left and (chunk := os.read(descriptor, min(left, _CHUNK))):
+            digest.update(chunk)
+            left -= len(chunk)
+            yield before + chunk if before else chunk
+            before = b""
+        if left or os.read(descriptor, 1) or digest.hexdigest() != file.sha256:
+            raise Modified(f"{printable(file.path)} changed while it was being packed")
+    finally:
+        os.close(descriptor)
+    yield before + bytes(-file.size % _BLOCK)
+
+
+def _packed_signature(base: str) -> Iterator[bytes]:
+    try:
+        descriptor = os.open(f"{base}/{SIGNATURE_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        content = os.read(descriptor, DEFAULT_LIMITS.signature_bytes + 1)
+    except IsADirectoryError:
+        return  # an ordinary directory of that name; its files are in the tree
+    finally:
+        os.close(descriptor)
+    if len(content) > DEFAULT_LIMITS.signature_bytes:
+        raise Modified(f"{SIGNATURE_FILE} is too big for a signature")
+    yield _header(SIGNATURE_FILE, False, len(content)) + content + bytes(-len(content) % _BLOCK)
+
+
+def _header(path: str, executable: bool, size: int) -> bytes:
+    """The tar header of one file, with an extended header before it when the name is long or not ASCII."""
+    mode = 0o755 if executable else 0o644
+    if len(path) <= 100 and path.isascii():
+        return _ustar(path.encode(), mode, size, b"0")
+    record = _pax_record(b"path", path.encode())
+    extended = _ustar(b"pax", 0o644, len(record), b"x") + record + bytes(-len(record) % _BLOCK)
+    return extended + _ustar(path.encode("ascii", "replace")[:100], mode, size, b"0")
+
+
+def _ustar(name: bytes, mode: int, size: int, kind: bytes) -> bytes:
+    before = name.ljust(100, b"\0") + b"%07o\0" % mode + b"0000000\0" * 2 + b"%011o\0" % size + b"00000000000\0"
+    after = kind + bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2 + bytes(167)
+    checksum = sum(before) + 8 * ord(" ") + sum(after)
+    return before + b"%06o\0 " % checksum + after
+
+
+def _pax_record(key: bytes, value: bytes) -> bytes:
+    """`LENGTH key=value`, where the length counts its own digits."""
+    rest = b" " + key + b"=" + value + b"\n"
+    length = len(rest) + len(str(len(rest)))
+    length = len(rest) + len(str(length))
+    return str(length).encode() + rest
+
+
+def _entries(blob: BinaryIO, expected: Tree) -> Iterator[Entry]:
+    for file in expected.files:
+        header = _header(file.path, file.executable, file.size)
+        if blob.read(len(header)) != header:
+            raise _corrupt(f"{printable(file.path)} is not where it should be")
+        yield Entry(file.path, file.executable, _content(blob, file.size))
+    last = blob.read(_BLOCK)
+    if last != bytes(_BLOCK):
+        size = _signature_size(last)
+        yield Entry(SIGNATURE_FILE, False, _content(blob, size))
+        last = blob.read(_BLOCK)
+    if last + blob.read(_BLOCK + 1) != _END:
+        raise _corrupt("it goes on after its end")
+
+
+def _signature_size(header: bytes) -> int:
+    try:
+        size = int(header[124:135], 8)
+    except ValueError:
+        size = -1
+    if not 0 <= size <= DEFAULT_LIMITS.signature_bytes or header != _header(SIGNATURE_FILE, False, size):
+        raise _corrupt("it holds a file that nobody listed")
+    return size
+
+
+def _content(blob: BinaryIO, size: int) -> Callable[[], Iterator[bytes]]:
+    def chunks() -> Iterator[bytes]:
+        left = size
+        while left:
+            chunk = blob.read(min(left, _CHUNK))
+            if not chunk:
+                raise _corrupt("it is cut short")
+            left -= len(chunk)
+            yield chunk
+        padding = -size % _BLOCK
+        if blob.read(padding) != bytes(padding):
+            raise _corrupt("it is cut short")
+
+    return chunks
+
+
+def _corrupt(reason: str) -> HostError:
+    return HostError(
+        f"the stored package is damaged: {reason}", code="package.corrupt", hint="install the plugin again"
+    )

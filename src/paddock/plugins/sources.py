@@ -1,0 +1,196 @@
+"""Where a package comes from: a directory, an archive, or a git repository at a ref.
+
+`parse_source` turns what a person typed into a `Source`; `SourceRecord` is what the store keeps once it was fetched,
+with the commit that the ref stood for on that day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from paddock.core.errors import HostError, OperatorError
+from paddock.plugins.names import printable
+
+ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
+
+_SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+")
+_HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\-\]]*")
+_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
+_REF = re.compile(r"(?!-)[^\s\x00-\x20\x7f~^:?*\[\\]{1,255}")
+_FORMS = "give a directory, a .zip, .mcpb or .dxt file, or a git URL such as git+https://host/name.git#v1.0.0"
+
+
+class SourceKind(StrEnum):
+    """The ways a package can come in."""
+
+    DIRECTORY = "directory"
+    ARCHIVE = "archive"
+    GIT = "git"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place to fetch a package from. `location` is an absolute path, or for git a URL; `ref` is git's alone."""
+
+    kind: SourceKind
+    location: str
+    ref: str | None = None
+
+    def describe(self) -> str:
+        """The source as the consent screen shows it."""
+        if self.kind is SourceKind.GIT:
+            return f"git repository {printable(self.location)} at {printable(self.ref or 'its default branch')}"
+        return f"{self.kind} {printable(self.location)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """What was fetched: the source, and for git the commit that its ref meant then."""
+
+    source: Source
+    commit: str | None = None
+
+    def describe(self) -> str:
+        """The source as it is shown later, with the commit."""
+        return self.source.describe() + (f" (commit {self.commit[:12]})" if self.commit else "")
+
+    def to_value(self) -> dict[str, Any]:
+        """The form that the store keeps."""
+        return {
+            "kind": str(self.source.kind),
+            "location": self.source.location,
+            "ref": self.source.ref,
+            "commit": self.commit,
+        }
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> SourceRecord:
+        """The record that `to_value` gave.
+
+        Raises:
+            HostError: it is not such a value.
+        """
+        try:
+            source = Source(SourceKind(value["kind"]), str(value["location"]), value["ref"])
+            return cls(source, value["commit"])
+        except (KeyError, ValueError) as error:
+            raise HostError("the stored source of a plugin is damaged", code="store.damaged") from error
+
+
+def is_commit(ref: str) -> bool:
+    """Whether the ref is a full commit id."""
+    return _COMMIT.fullmatch(ref) is not None
+
+
+def parse_source(text: str, ref: str | None = None, base: Path | None = None) -> Source:
+    """The source that a person named. Relative paths start at `base`, or at the working directory.
+
+    Git is meant by `git+URL`, `git+PATH`, `https://….git`, `ssh://…`, `git@host:path`, and by a local path with a ref
+    (`PATH#v1.0.0`, or `ref`).
+
+    Raises:
+        OperatorError: it names nothing we can fetch; the hint says what would be right.
+    """
+    if not text or len(text) > 4_096 or not text.isprintable():
+        raise _refused("the source is empty, too long, or holds characters that do not print")
+    if text.startswith("-"):
+        raise _refused(f"{printable(text)} begins with '-'", f"write ./{printable(text)} if it is a path")
+    here = base or Path.cwd()
+    if text.startswith("git+"):
+        return _git(*_split_ref(text.removeprefix("git+"), ref), here)
+    if "://" in text or "::" in text:
+        address, found = _split_ref(text, ref)
+        if address.startswith("ssh://") or (address.startswith(("https://", "file://")) and address.endswith(".git")):
+            return _git(address, found, here)
+        raise _refused(
+            f"{printable(text)} is not a source we know", f"for a git repository write git+{printable(text)}"
+        )
+    if _SCP_FORM.fullmatch(text) and not (here / text).exists():
+        return _git(*_split_ref(text, ref), here)
+    return _local(text, ref, here)
+
+
+def check_ref(ref: str) -> str:
+    """The ref, when it is one that can be handed to git.
+
+    Raises:
+        OperatorError: it is not the name of a tag or branch, nor a commit.
+    """
+    if not _REF.fullmatch(ref) or ".." in ref or "@{" in ref or not ref.isprintable():
+        raise OperatorError(
+            f"{printable(ref)} is not a git ref", code="source.bad_ref", hint="give a tag, a branch or a commit"
+        )
+    return ref
+
+
+def _refused(message: str, hint: str = _FORMS) -> OperatorError:
+    return OperatorError(message, code="source.unknown", hint=hint)
+
+
+def _split_ref(text: str, ref: str | None) -> tuple[str, str | None]:
+    address, mark, written = text.partition("#")
+    if mark and ref is not None and written != ref:
+        raise _refused(f"two refs: {printable(written)} and {printable(ref)}", "give one of them")
+    chosen = written if mark else ref
+    return address, None if chosen is None else check_ref(chosen)
+
+
+def _local(text: str, ref: str | None, base: Path) -> Source:
+    path = base / text
+    if "#" in text and not path.exists():
+        address, ref = _split_ref(text, ref)
+        return _git(address, ref, base)
+    if ref is not None:
+        return _git(text, check_ref(ref), base)
+    path = path.resolve()
+    if path.is_dir():
+        return Source(SourceKind.DIRECTORY, str(path))
+    if not path.exists():
+        raise OperatorError(f"{printable(str(path))} does not exist", code="source.not_found", hint=_FORMS)
+    if path.is_file() and path.suffix.lower() in ARCHIVE_SUFFIXES:
+        return Source(SourceKind.ARCHIVE, str(path))
+    raise _refused(f"{printable(str(path))} is neither a directory nor a .zip, .mcpb or .dxt file")
+
+
+def _git(address: str, ref: str | None, base: Path) -> Source:
+    if _SCP_FORM.fullmatch(address):
+        return Source(SourceKind.GIT, address, ref)
+    if "::" in address:
+        raise _refused(f"{printable(address)} would run a program to fetch", "use https or ssh")
+    if "://" not in address:
+        return Source(SourceKind.GIT, _file_url(base / address), ref)
+    try:
+        parts = urlsplit(address)
+        host, password = parts.hostname or "", parts.password
+    except ValueError as error:
+        raise _refused(f"{printable(address)} is not a URL") from error
+    if parts.scheme == "file":
+        if host:
+            raise _refused(f"{printable(address)} names a host", "file URLs have three slashes: git+file:///path")
+        return Source(SourceKind.GIT, _file_url(Path(unquote(parts.path))), ref)
+    if parts.scheme not in ("https", "ssh"):
+        raise _refused(f"{printable(parts.scheme)}:// does not protect what it carries", "use https or ssh")
+    # What is written here is shown and recorded, so it must not hold a secret.
+    if password is not None or (parts.scheme == "https" and parts.username is not None):
+        raise OperatorError(
+            "the URL holds a user name or password, which would be recorded",
+            code="source.secret_in_url",
+            hint="use an ssh URL, or clone it yourself and install the directory",
+        )
+    if not _HOST.fullmatch(host) or (parts.username or "").startswith("-") or parts.query:
+        raise _refused(f"{printable(address)} is not the address of a git repository")
+    return Source(SourceKind.GIT, address, ref)
+
+
+def _file_url(path: Path) -> str:
+    path = path.resolve()
+    repository = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+    if not repository:
+        raise OperatorError(f"{printable(str(path))} is not a git repository", code="source.not_found")
+    return "file://" + quote(str(path))

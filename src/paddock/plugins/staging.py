@@ -1,0 +1,131 @@
+"""Staging: a package from anywhere becomes a plain tree in a directory of ours, or leaves nothing behind.
+
+Each staging directory holds a `lock` file that its owner keeps locked. When the owner is killed the kernel lets go,
+and the next `sweep_staging` removes what is left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.core.errors import HostError
+from paddock.plugins.archive import archive_entries, open_archive
+from paddock.plugins.entries import Report, write_entries
+from paddock.plugins.folder import folder_entries
+from paddock.plugins.git import GitLimits, Repository
+from paddock.plugins.names import DEFAULT_LIMITS, Limits, Listing
+from paddock.plugins.sources import Source, SourceKind, SourceRecord
+from paddock.plugins.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A checked package on disk. `root` may be renamed away; what stays is removed when the block ends."""
+
+    root: Path
+    tree: Tree
+    source: SourceRecord
+
+
+@contextmanager
+def stage(
+    source: Source,
+    staging_root: Path,
+    progress: Report | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    git_limits: GitLimits | None = None,
+) -> Generator[Staged, None, None]:
+    """The package of `source` as a tree below `staging_root`, for as long as the block runs.
+
+    Blocks; call it from a worker thread. A `progress` that raises stops it.
+
+    Raises:
+        Invalid: the package is unsafe, with every reason.
+        OperatorError: the source cannot be fetched.
+        HostError: the disk refuses.
+    """
+    with _alive(staging_root) as directory:
+        root = directory / "tree"
+        listing = Listing(limits)
+        what = source.describe()
+        commit: str | None = None
+        match source.kind:
+            case SourceKind.DIRECTORY:
+                tree = write_entries(folder_entries(Path(source.location), listing), root, listing, what, progress)
+            case SourceKind.ARCHIVE:
+                with open_archive(Path(source.location)) as file:
+                    tree = write_entries(archive_entries(file, what, limits), root, listing, what, progress)
+            case SourceKind.GIT:
+                workspace = directory / "git"
+                workspace.mkdir()
+                repository = Repository(source, workspace, git_limits or GitLimits(), progress)
+                commit = repository.fetch()
+                tree = write_entries(repository.entries(commit, listing), root, listing, what, progress)
+        yield Staged(root, tree, SourceRecord(source, commit))
+
+
+def sweep_staging(staging_root: Path) -> tuple[str, ...]:
+    """Remove what killed owners left, and give the names removed. Directories in use are not touched."""
+    dead: list[tuple[Path, int]] = []
+    if not staging_root.is_dir():
+        return ()
+    with _held(staging_root):
+        for directory in sorted(staging_root.iterdir()):
+            descriptor = _take_if_dead(directory)
+            if descriptor is not None:
+                dead.append((directory, descriptor))
+    for directory, descriptor in dead:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(descriptor)
+    return tuple(directory.name for directory, _ in dead)
+
+
+@contextmanager
+def _alive(staging_root: Path) -> Generator[Path, None, None]:
+    """A new directory, marked as ours until the block ends, and then removed."""
+    directory = staging_root / secrets.token_hex(8)
+    try:
+        staging_root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _held(staging_root):
+            directory.mkdir(mode=0o700)
+            lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise HostError(f"cannot stage in {staging_root}: {error.strerror}", code="staging.disk") from error
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+@contextmanager
+def _held(staging_root: Path) -> Generator[None, None, None]:
+    """Keep others from judging a directory that was made but is not locked yet."""
+    descriptor = os.open(staging_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take_if_dead(directory: Path) -> int | None:
+    """The lock of a directory whose owner is gone, or None. Without a lock file its owner died before making one."""
+    if directory.is_symlink() or not directory.is_dir():
+        return None
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
