@@ -1,0 +1,1 @@
+"""What works on this machine, what does not, and the line to type; behind `paddock doctor`."""

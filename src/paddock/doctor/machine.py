@@ -1,0 +1,109 @@
+"""Look at this machine: every probe on its own, side by side, none able to take the others down."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from paddock.config.directories import Directories, find_directories
+from paddock.config.load import load_settings
+from paddock.config.settings import Settings
+from paddock.core.errors import Invalid, PaddockError
+from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, check_user_namespaces
+from paddock.doctor.cgroups import check_cgroups, kernel_view
+from paddock.doctor.check import Check, Status
+from paddock.doctor.files import check_disk, check_permissions
+from paddock.doctor.programs import check_git, check_node, check_postgresql, check_python, check_sqlite
+
+Probe = tuple[str, Callable[[], Check]]
+
+_LONGEST_SECONDS = 30.0
+
+
+def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = None) -> list[Check]:
+    """Everything Paddock needs, in the order a person would mend it.
+
+    Args:
+        environ: The environment; its `PATH` is where programs are looked for.
+        home: The person's home directory.
+        cwd: Where a project's settings are looked for; None for none.
+    """
+    try:
+        directories = find_directories(environ, home)
+    except PaddockError as error:
+        return [Check("settings", Status.FAIL, error.message, "Paddock cannot find its files.", error.hint)]
+    settings, settings_check = _check_settings(directories, environ, cwd)
+    probes: list[Probe] = [
+        ("Python", lambda: check_python(sys.version_info[:3])),
+        ("SQLite", lambda: check_sqlite(directories.data)),
+        ("disk", lambda: check_disk(directories.data)),
+        ("permissions", lambda: check_permissions(directories)),
+        ("bubblewrap", lambda: check_bubblewrap(environ)),
+        ("user namespaces", check_user_namespaces),
+        ("seccomp", check_seccomp),
+        ("Landlock", check_landlock),
+        ("cgroups", lambda: check_cgroups(kernel_view())),
+        ("git", lambda: check_git(environ)),
+        ("node", lambda: check_node(environ)),
+    ]
+    url = settings.store.url if settings is not None else None
+    if url is not None and url.startswith(("postgresql://", "postgres://")):
+        probes.append(("PostgreSQL", lambda: check_postgresql(url)))
+    return [settings_check, *run_probes(probes, _LONGEST_SECONDS)]
+
+
+def run_probes(probes: Sequence[Probe], seconds: float) -> list[Check]:
+    """Run every probe in a thread of its own and wait for all, at most this long.
+
+    A probe that raises becomes a failed check, and so does one that does not come back: the thread is left
+    behind, since nothing can stop a look at a dead network disk.
+    """
+    done: queue.SimpleQueue[tuple[int, Check]] = queue.SimpleQueue()
+    for index, (name, probe) in enumerate(probes):
+        threading.Thread(target=_run, args=(index, name, probe, done), daemon=True).start()
+    deadline = time.monotonic() + seconds
+    finished: dict[int, Check] = {}
+    while len(finished) < len(probes):
+        try:
+            index, check = done.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        finished[index] = check
+    return [
+        finished.get(index) or Check(name, Status.FAIL, f"did not answer within {seconds:g} s", "Something hangs here.")
+        for index, (name, _) in enumerate(probes)
+    ]
+
+
+def _run(index: int, name: str, probe: Callable[[], Check], done: queue.SimpleQueue[tuple[int, Check]]) -> None:
+    try:
+        check = probe()
+    except Exception as error:
+        # A broken probe is a finding about the machine, never our end.
+        check = Check(name, Status.FAIL, f"could not be checked: {type(error).__name__}: {error}", code="doctor.probe")
+    done.put((index, check))
+
+
+def _check_settings(
+    directories: Directories, environ: Mapping[str, str], cwd: Path | None
+) -> tuple[Settings | None, Check]:
+    """The settings when they can be read, and what is wrong with them."""
+    why = "No command works while a setting is wrong."
+    try:
+        loaded = load_settings(directories, environ, cwd=cwd)
+    except Invalid as error:
+        found = "; ".join(str(problem) for problem in error.problems)
+        return None, Check("settings", Status.FAIL, found, why, f"$EDITOR {directories.config_file}", error.error_code)
+    except PaddockError as error:
+        return None, Check("settings", Status.FAIL, error.message, why, error.hint, error.error_code)
+    except OSError as error:
+        return None, Check("settings", Status.FAIL, str(error), why)
+    if loaded.warnings:
+        first = loaded.warnings[0]
+        found = "; ".join(str(warning) for warning in loaded.warnings)
+        return loaded.settings, Check("settings", Status.WARN, found, "They may not be what you meant.", first.hint)
+    return loaded.settings, Check("settings", Status.OK, f"read from {directories.config}")

@@ -1,0 +1,127 @@
+"""Programs and libraries Paddock leans on: Python, SQLite, git, node, PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from paddock.doctor.bounded import run_bounded
+from paddock.doctor.check import Check, Status
+
+# The first release without the bug that can corrupt a database when its write-ahead log starts anew.
+_SOUND_SQLITE = (3, 51, 3)
+
+
+def check_python(version: tuple[int, int, int]) -> Check:
+    """New enough."""
+    found = ".".join(map(str, version))
+    if version >= (3, 11, 0):
+        return Check("Python", Status.OK, f"{found} at {sys.executable}")
+    return Check(
+        "Python",
+        Status.FAIL,
+        found,
+        "Paddock needs 3.11 or newer.",
+        "sudo apt install python3.11 python3.11-venv",
+    )
+
+
+def check_sqlite(data: Path) -> Check:
+    """Sound, able to load extensions, and able to keep a write-ahead log where our data will live."""
+    import apsw
+
+    version = apsw.sqlite_lib_version()
+    place = nearest_existing(data)
+    if not os.access(place, os.W_OK | os.X_OK):
+        why = "The database lives in the data directory."
+        return Check("SQLite", Status.FAIL, f"{version}, but {place} cannot be written", why, f"ls -ld {place}")
+    with tempfile.TemporaryDirectory(dir=place, prefix=".paddock-doctor-") as directory:
+        mode = _try_wal(Path(directory) / "probe.db")
+    if mode != "wal":
+        return Check(
+            "SQLite",
+            Status.FAIL,
+            f"{version}, but {place} keeps no write-ahead log (journal mode {mode})",
+            "The store needs one; network file systems often cannot.",
+            "export PADDOCK_HOME=/a/local/disk/paddock",
+        )
+    if tuple(int(part) for part in version.split(".")[:3]) < _SOUND_SQLITE:
+        why = f"Releases before {'.'.join(map(str, _SOUND_SQLITE))} can corrupt a database in rare cases."
+        return Check("SQLite", Status.WARN, version, why, f"{sys.executable} -m pip install --upgrade apsw")
+    return Check("SQLite", Status.OK, f"{version}, write-ahead log works in {place}, extensions can be loaded")
+
+
+def _try_wal(path: Path) -> str:
+    """Write in one connection and read in another; the journal mode that was really used."""
+    # apsw's own types are partly unknown to the type checker, hence the three marks below.
+    import apsw
+
+    writer = apsw.Connection(str(path))
+    reader: apsw.Connection | None = None
+    try:
+        writer.enable_load_extension(True)
+        writer.set_busy_timeout(2000)
+        mode = str(writer.pragma("journal_mode", "wal"))  # pyright: ignore[reportUnknownMemberType]
+        writer.execute("create table probe (n integer); insert into probe values (42)")  # pyright: ignore[reportUnknownMemberType]
+        reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        if reader.execute("select n from probe").get != 42:  # pyright: ignore[reportUnknownMemberType]
+            return "unreadable"
+        return mode
+    finally:
+        if reader is not None:
+            reader.close()
+        writer.close()
+
+
+def check_git(environ: Mapping[str, str]) -> Check:
+    """Needed to install from a repository."""
+    return _check_program(
+        "git", environ, "Plugins from a git address cannot be installed without it.", "sudo apt install git"
+    )
+
+
+def check_node(environ: Mapping[str, str]) -> Check:
+    """Needed by plugins written in JavaScript, and by nothing of ours."""
+    return _check_program(
+        "node", environ, "Only plugins written in JavaScript or TypeScript need it.", "sudo apt install nodejs"
+    )
+
+
+def check_postgresql(url: str) -> Check:
+    """Really connect; nothing of the address is shown, since it may hold a password."""
+    import psycopg
+
+    try:
+        with psycopg.connect(url, connect_timeout=5, options="-c statement_timeout=5000") as connection:
+            row = connection.execute("show server_version").fetchone()
+    except psycopg.Error as error:
+        # The server's words name host, user and database at most; ours would name the address.
+        reason = type(error).__name__ if isinstance(error, psycopg.ProgrammingError) else str(error).strip()
+        return Check(
+            "PostgreSQL",
+            Status.FAIL,
+            f"cannot connect: {reason}",
+            "store.url names this server, so nothing can be read or written without it.",
+            'psql "$PADDOCK_STORE_URL" -c "select 1"',
+        )
+    return Check("PostgreSQL", Status.OK, f"server {row[0] if row else 'of unknown version'} answers")
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path, or the directory above it that is already there."""
+    return next((place for place in (path, *path.parents) if place.exists()), Path("/"))
+
+
+def _check_program(name: str, environ: Mapping[str, str], why: str, fix: str) -> Check:
+    program = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if program is None:
+        return Check(name, Status.WARN, "not installed", why, fix)
+    ran = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, seconds=10)
+    if ran.status != 0:
+        ended = "did not answer" if ran.status is None else f"ended with {ran.status}"
+        return Check(name, Status.WARN, f"{program} {ended}", why, fix)
+    return Check(name, Status.OK, f"{ran.first_line} at {program}")
