@@ -42,7 +42,7 @@ def connect(url: str) -> Connection:
         StoreUnavailable: When the server cannot be reached or turns us away.
     """
     try:
-        connection = psycopg.connect(url, row_factory=dict_row, connect_timeout=10)
+        connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, connect_timeout=10)
         prepare(connection)
     except psycopg.Error as error:
         raise failure(error) from error

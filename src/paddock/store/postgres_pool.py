@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
@@ -16,7 +17,7 @@ from paddock.core.errors import StoreUnavailable
 
 from .opening import opened_in_thread
 from .postgres import Connection, PostgresDirect, connect, prepare
-from .transaction import Transaction
+from .transaction import Row, Transaction
 
 T = TypeVar("T")
 
@@ -32,11 +33,12 @@ async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
 def _open(url: str, migrations: Path) -> PostgresDirect:
     # Asked once without the pool: a wrong address shall say so, where a pool would only report that it waited.
     connect(url).close()
-    pool: ConnectionPool[Connection] = ConnectionPool(
+    pool = ConnectionPool(
         url,
+        connection_class=psycopg.Connection[Row],
         kwargs={"row_factory": dict_row, "connect_timeout": 10},
         configure=prepare,
-        check=ConnectionPool.check_connection,
+        check=_check,
         min_size=1,
         max_size=_CONNECTIONS,
         timeout=10.0,
@@ -58,6 +60,12 @@ def _open(url: str, migrations: Path) -> PostgresDirect:
             pool.putconn(connection)
 
     return PostgresDirect(pooled, pool.close).migrated(migrations)
+
+
+def _check(connection: Connection) -> None:
+    """Raise for a connection that the server has dropped; the pool then makes another."""
+    connection.execute("SELECT 1")
+    connection.rollback()
 
 
 class PostgresPool:

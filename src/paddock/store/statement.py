@@ -97,7 +97,7 @@ def _bindable(statement: Statement, value: Value) -> Value:
             return int(value)  # PostgreSQL would refuse a boolean for an INTEGER column
         case str():
             # PostgreSQL text holds no NUL, and neither engine holds half a surrogate pair.
-            if "\0" in value or not value.isascii() and _has_surrogate(value):
+            if "\0" in value or (not value.isascii() and _has_surrogate(value)):
                 raise _refused(statement.sqlite, "a text holds NUL or a lone surrogate")
         case int():
             if not -_LARGEST - 1 <= value <= _LARGEST:

@@ -1,0 +1,225 @@
+"""Bytes named by their content: packages, and whatever else is too big for a row.
+
+A blob's name is the SHA-256 of its bytes, so putting one twice is putting it once, and reading checks that what is
+there is what was put. The embedded store keeps blobs as files; PostgreSQL keeps them as rows, where every node finds
+them.
+
+All of it blocks, as files do: the daemon calls it from a worker thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO, Protocol
+
+from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
+
+from .database import DirectDatabase
+
+LARGEST_BLOB = 256 * 1024 * 1024
+
+_CHUNK = 1024 * 1024
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+class Blobs(Protocol):
+    """Where blobs are kept."""
+
+    def put(self, data: bytes | BinaryIO | Path) -> str:
+        """Keep these bytes and return their name, `sha256:…`. Durable when it returns.
+
+        Raises:
+            CallerError: `blob.too_large` beyond `LARGEST_BLOB`.
+        """
+        ...
+
+    def open(self, digest: str) -> BinaryIO:
+        """The bytes of that name, already checked. The caller closes it.
+
+        Raises:
+            NotFound: `blob.missing`.
+            HostError: `blob.corrupt` when the bytes are no longer the ones that were put.
+        """
+        ...
+
+    def has(self, digest: str) -> bool: ...
+
+    def delete(self, digest: str) -> None:
+        """Forget it. Deleting what is not there is harmless."""
+        ...
+
+
+class FileBlobs:
+    """Blobs as files below one directory, `ab/abcdef…`, readable by nobody else."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def put(self, data: bytes | BinaryIO | Path) -> str:
+        try:
+            return self._put(data)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"A blob cannot be kept in {self._directory}: {error.strerror}.",
+                hint=f"Check the space and permissions there: df -h {self._directory}",
+            ) from error
+
+    def _put(self, data: bytes | BinaryIO | Path) -> str:
+        _make_directory(self._directory)
+        # Written beside its final place under a name of its own: a rename within one file system is atomic.
+        draft = self._directory / f"draft-{token_hex(8)}"
+        try:
+            digest = sha256()
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                for chunk in _chunks(data):
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            name = f"sha256:{digest.hexdigest()}"
+            path = self._path(name)
+            _make_directory(path.parent)
+            # Replaces an equal one too, which repairs it if it had rotted.
+            draft.rename(path)
+            _sync_directory(path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+        return name
+
+    def open(self, digest: str) -> BinaryIO:
+        try:
+            file = self._path(digest).open("rb")
+        except FileNotFoundError as error:
+            raise _missing(digest) from error
+        try:
+            actual = sha256()
+            while chunk := file.read(_CHUNK):
+                actual.update(chunk)
+            _check(digest, actual.hexdigest())
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def has(self, digest: str) -> bool:
+        return self._path(digest).is_file()
+
+    def delete(self, digest: str) -> None:
+        self._path(digest).unlink(missing_ok=True)
+
+    def _path(self, digest: str) -> Path:
+        hexadecimal = _hexadecimal(digest)
+        return self._directory / hexadecimal[:2] / hexadecimal
+
+
+class RowBlobs:
+    """Blobs as rows, one each."""
+
+    def __init__(self, database: DirectDatabase) -> None:
+        self._database = database
+
+    def put(self, data: bytes | BinaryIO | Path) -> str:
+        content = b"".join(_chunks(data))
+        digest = f"sha256:{sha256(content).hexdigest()}"
+        self._database.write(
+            lambda tx: tx.execute(
+                "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?) "
+                "ON CONFLICT (digest) DO UPDATE SET size = excluded.size, data = excluded.data",
+                (digest, len(content), content),
+            )
+        )
+        return digest
+
+    def open(self, digest: str) -> BinaryIO:
+        _hexadecimal(digest)
+        row = self._database.read(lambda tx: tx.one("SELECT data FROM blobs WHERE digest = ?", (digest,)))
+        if row is None:
+            raise _missing(digest)
+        _check(digest, sha256(row["data"]).hexdigest())
+        return BytesIO(row["data"])
+
+    def has(self, digest: str) -> bool:
+        _hexadecimal(digest)
+        found = self._database.read(lambda tx: tx.one("SELECT 1 AS found FROM blobs WHERE digest = ?", (digest,)))
+        return found is not None
+
+    def delete(self, digest: str) -> None:
+        _hexadecimal(digest)
+        self._database.write(lambda tx: tx.execute("DELETE FROM blobs WHERE digest = ?", (digest,)))
+
+
+def blobs_of(database: DirectDatabase, directory: Path) -> Blobs:
+    """Where this database's blobs are: rows on PostgreSQL, else files below the directory."""
+    return RowBlobs(database) if database.engine == "postgresql" else FileBlobs(directory)
+
+
+def _chunks(data: bytes | BinaryIO | Path) -> Iterator[bytes]:
+    with _readable(data) as stream:
+        total = 0
+        while chunk := stream.read(_CHUNK):
+            total += len(chunk)
+            if total > LARGEST_BLOB:
+                raise CallerError(
+                    f"That is more than the {LARGEST_BLOB // 1024**2} MiB a blob may have.", code="blob.too_large"
+                )
+            yield chunk
+
+
+@contextmanager
+def _readable(data: bytes | BinaryIO | Path) -> Generator[BinaryIO, None, None]:
+    match data:
+        case bytes():
+            yield BytesIO(data)
+        case Path():
+            with data.open("rb") as file:
+                yield file
+        case _:
+            yield data  # whoever opened it closes it
+
+
+def _hexadecimal(digest: str) -> str:
+    """The digits of a blob's name. Anything else is refused here, before it could become part of a path."""
+    named = _DIGEST.fullmatch(digest)
+    if named is None:
+        raise CallerError("That is not the name of a blob.", code="blob.name", hint="Names look like sha256:0a1b….")
+    return named[1]
+
+
+def _check(digest: str, actual: str) -> None:
+    if digest != f"sha256:{actual}":
+        raise HostError(
+            f"The blob {digest} is damaged.",
+            code="blob.corrupt",
+            hint="Install what it belongs to again.",
+            details={"digest": digest, "actual": f"sha256:{actual}"},
+        )
+
+
+def _missing(digest: str) -> NotFound:
+    return NotFound(f"There is no blob {digest}.", code="blob.missing")
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        return
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make names in the directory durable; syncing a file does not do that for its name."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

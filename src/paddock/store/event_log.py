@@ -1,0 +1,70 @@
+"""The events table: what happened, in the transaction in which it happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .transaction import Transaction
+
+_MOST = 1000
+
+
+class Recorded(NamedTuple):
+    """An event as it was recorded."""
+
+    id: str
+    at: str
+    type: str
+    tenant: str
+    plugin: str | None
+    data: Mapping[str, Any]
+
+
+def record(
+    tx: Transaction,
+    *,
+    event_id: str,
+    at: str,
+    event_type: str,
+    tenant: str,
+    data: Mapping[str, Any],
+    plugin: str | None = None,
+) -> None:
+    """Record one event. Recording the same id again changes nothing, so a retry is harmless.
+
+    Args:
+        tx: The unit of work the event belongs to; both are kept, or neither.
+        event_id: Unique; among events of one instant, ids sort in the order of recording.
+        at: ISO-8601 in UTC.
+        event_type: What happened.
+        tenant: Whose it is.
+        data: The facts, without secrets.
+        plugin: The plugin it is about, if it is about one.
+    """
+    tx.execute(
+        "INSERT INTO events (id, at, type, tenant, plugin, data) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        (event_id, at, event_type, tenant, plugin, json.dumps(data, sort_keys=True, allow_nan=False)),
+    )
+
+
+def recent(
+    tx: Transaction,
+    *,
+    event_type: str | None = None,
+    plugin: str | None = None,
+    tenant: str | None = None,
+    limit: int = 100,
+) -> list[Recorded]:
+    """The latest events, newest first, narrowed by what is given."""
+    wanted = {"type": event_type, "plugin": plugin, "tenant": tenant}
+    asked = {column: value for column, value in wanted.items() if value is not None}
+    where = " AND ".join(f"{column} = ?" for column in asked)
+    rows = tx.all(
+        "SELECT id, at, type, tenant, plugin, data FROM events"  # noqa: S608  # column names are ours
+        + (f" WHERE {where}" if where else "")
+        + " ORDER BY at DESC, id DESC LIMIT ?",
+        (*asked.values(), max(0, min(limit, _MOST))),
+    )
+    return [Recorded(**{**row, "data": json.loads(row["data"])}) for row in rows]

@@ -1,0 +1,252 @@
+"""Units of work behave alike on both engines."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from paddock.core.errors import Conflict, HostError, OperatorError, StoreUnavailable
+from paddock.store.database import Database, Transaction, open_database, open_direct
+
+pytestmark = pytest.mark.anyio
+
+
+def add_alias(tx: Transaction, alias: str, plugin: str = "notes") -> int:
+    return tx.execute("INSERT INTO aliases (alias, plugin, callable) VALUES (?, ?, ?)", (alias, plugin, "search"))
+
+
+def aliases(tx: Transaction) -> list[str]:
+    return [row["alias"] for row in tx.all("SELECT alias FROM aliases ORDER BY alias")]
+
+
+async def test_a_read_sees_every_write_answered_before_it(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        for number in range(20):
+            await database.write(lambda tx, n=number: add_alias(tx, f"a{n:02}"))
+            assert len(await database.read(aliases)) == number + 1
+
+
+async def test_what_was_written_is_there_after_reopening(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        await database.write(lambda tx: add_alias(tx, "kept"))
+    async with open_database(database_address) as database:
+        assert await database.read(aliases) == ["kept"]
+    with open_direct(database_address) as direct:
+        assert direct.read(aliases) == ["kept"]
+
+
+async def test_a_unit_that_raises_leaves_no_trace_and_only_its_caller_hears_of_it(database_address: str) -> None:
+    class Mine(Exception):
+        pass
+
+    def write_then_fail(tx: Transaction) -> None:
+        add_alias(tx, "bad")
+        raise Mine
+
+    async with open_database(database_address) as database:
+        units = [
+            database.write(write_then_fail if n % 3 == 0 else lambda tx, n=n: add_alias(tx, f"good{n:02}"))
+            for n in range(30)
+        ]
+        outcomes = await asyncio.gather(*units, return_exceptions=True)
+
+        assert [isinstance(outcome, Mine) for outcome in outcomes] == [n % 3 == 0 for n in range(30)]
+        assert [outcome for outcome in outcomes if not isinstance(outcome, Mine)] == [1] * 20
+        assert await database.read(aliases) == [f"good{n:02}" for n in range(30) if n % 3]
+
+
+async def test_sixty_four_writers_get_a_gapless_order_and_every_row_is_durable(database_address: str) -> None:
+    def take_the_next_number(tx: Transaction) -> int:
+        row = tx.one("SELECT coalesce(max(size), 0) + 1 AS next FROM blobs")
+        assert row is not None
+        tx.execute(
+            "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?)", (f"b{row['next']:04}", row["next"], b"\x00x")
+        )
+        return row["next"]
+
+    async def writer(database: Database) -> list[int]:
+        return [await database.write(take_the_next_number) for _ in range(4)]
+
+    async with open_database(database_address) as database:
+        taken = await asyncio.gather(*(writer(database) for _ in range(64)))
+
+    assert all(numbers == sorted(numbers) for numbers in taken)
+    assert sorted(number for numbers in taken for number in numbers) == list(range(1, 257))
+    with open_direct(database_address) as direct:
+        rows = direct.read(lambda tx: tx.all("SELECT digest, size, data FROM blobs ORDER BY digest"))
+    assert rows == [{"digest": f"b{n:04}", "size": n, "data": b"\x00x"} for n in range(1, 257)]
+
+
+async def test_a_clash_is_a_conflict_and_the_store_works_on(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        await database.write(lambda tx: add_alias(tx, "one"))
+        with pytest.raises(Conflict) as clash:
+            await database.write(lambda tx: add_alias(tx, "one"))
+        assert clash.value.error_code == "store.constraint"
+        await database.write(lambda tx: add_alias(tx, "two"))
+        assert await database.read(aliases) == ["one", "two"]
+
+
+async def test_a_unit_that_swallows_a_failed_statement_still_fails_as_a_whole(database_address: str) -> None:
+    def carry_on(tx: Transaction) -> str:
+        add_alias(tx, "first")
+        try:
+            add_alias(tx, "first")
+        except Conflict:
+            with pytest.raises(Conflict):
+                add_alias(tx, "second")
+        return "fine"
+
+    async with open_database(database_address) as database:
+        with pytest.raises(Conflict):
+            await database.write(carry_on)
+        assert await database.read(aliases) == []
+
+
+async def test_a_reading_unit_cannot_write(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        with pytest.raises(HostError) as refused:
+            await database.read(lambda tx: add_alias(tx, "sly"))
+        assert refused.value.error_code == "store.read_only"
+        assert await database.read(aliases) == []
+    with open_direct(database_address) as direct:
+        with pytest.raises(HostError) as refused:
+            direct.read(lambda tx: add_alias(tx, "sly"))
+        assert refused.value.error_code == "store.read_only"
+        assert direct.write(lambda tx: add_alias(tx, "open")) == 1
+
+
+async def test_a_transaction_cannot_be_used_after_its_unit(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        kept = await database.read(lambda tx: tx)
+        with pytest.raises(HostError):
+            kept.all("SELECT alias FROM aliases")
+
+
+async def test_foreign_keys_hold_and_deleting_a_plugin_deletes_its_grants(database_address: str) -> None:
+    def grant(tx: Transaction) -> int:
+        return tx.execute(
+            "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, changed_at) VALUES (?, ?, ?, ?, ?, ?)",
+            ("default", "notes", True, "[]", "sha256:0", "2030-01-01T00:00:00Z"),
+        )
+
+    def install(tx: Transaction) -> int:
+        return tx.execute(
+            "INSERT INTO plugins (name, title, default_version, pinned_version, local, installed_at) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            ("notes", "Notes", "1.0.0", None, False, "2030-01-01T00:00:00Z"),
+        )
+
+    with open_direct(database_address) as database:
+        with pytest.raises(Conflict):
+            database.write(grant)
+        database.write(lambda tx: install(tx) + grant(tx))
+        assert database.read(lambda tx: tx.one("SELECT enabled FROM grants")) == {"enabled": 1}
+        assert database.write(lambda tx: tx.execute("DELETE FROM plugins WHERE name = ?", ("notes",))) == 1
+        assert database.read(lambda tx: tx.one("SELECT enabled FROM grants")) is None
+        assert database.write(lambda tx: tx.execute("DELETE FROM plugins WHERE name = ?", ("notes",))) == 0
+
+
+async def test_numbers_sums_and_the_order_of_text_are_the_same_on_both_engines(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        for alias in ("b", "a", "B", "_", "é"):
+            database.write(lambda tx, alias=alias: add_alias(tx, alias))
+        database.write(
+            lambda tx: tx.execute(
+                "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?), (?, ?, ?)",
+                ("x", 2**40, b"", "y", 2**40 + 1, b"\xff"),
+            )
+        )
+        assert database.read(aliases) == ["B", "_", "a", "b", "é"]
+        total = database.read(lambda tx: tx.one("SELECT sum(size) AS total, count(*) AS n FROM blobs"))
+        assert total == {"total": 2**41 + 1, "n": 2}
+        assert type(total["total"]) is int
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("SELECT alias FROM aliases WHERE alias = '?'", ()),
+        ("SELECT alias FROM aliases WHERE alias LIKE 'a%'", ()),
+        ("SELECT alias FROM aliases WHERE alias = ?1", ("a",)),
+        ("SELECT 5 % 2 AS odd", ()),
+        ("SELECT alias FROM aliases; DELETE FROM aliases", ()),
+        ("SELECT alias FROM aliases -- all of them", ()),
+        ("SELECT alias FROM aliases WHERE alias = 'a", ()),
+        ("COMMIT", ()),
+        ("CREATE TABLE mine (x TEXT)", ()),
+        ("PRAGMA foreign_keys = OFF", ()),
+        ("SELECT alias FROM aliases WHERE alias = ?", ()),
+        ("SELECT alias FROM aliases WHERE alias = ?", ("a\0b",)),
+        ("SELECT alias FROM aliases WHERE alias = ?", ("\ud800",)),
+        ("SELECT size FROM blobs WHERE size = ?", (2**63,)),
+        ("SELECT alias FROM aliases WHERE alias = ?", (["a"],)),
+        ("SELECT nothing FROM nowhere", ()),
+    ],
+)
+async def test_a_statement_only_one_engine_would_take_is_refused_by_both(
+    database_address: str, sql: str, params: tuple[str, ...]
+) -> None:
+    with open_direct(database_address) as database:
+        with pytest.raises(HostError) as refused:
+            database.write(lambda tx: tx.all(sql, params))
+        assert refused.value.error_code == "store.statement"
+        assert database.read(aliases) == []
+
+
+async def test_marks_in_quotes_and_percent_signs_in_values_arrive_as_they_are(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        database.write(lambda tx: add_alias(tx, "100%? 'really' %s", 'its "?"'))
+        row = database.read(
+            lambda tx: tx.one("SELECT plugin, 'it''s' AS \"a b\" FROM aliases WHERE alias LIKE ? ;", ("100%",))
+        )
+        assert row == {"plugin": 'its "?"', "a b": "it's"}
+
+
+async def test_a_unit_that_raises_stop_iteration_is_answered_too(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        with pytest.raises(RuntimeError):
+            await database.write(lambda tx: next(iter(tx.all("SELECT alias FROM aliases"))))
+
+
+async def test_a_cancelled_caller_leaves_the_store_working(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        waiting = [asyncio.ensure_future(database.write(lambda tx, n=n: add_alias(tx, f"{n:04}"))) for n in range(40)]
+        await asyncio.sleep(0)
+        for task in waiting[::2]:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await database.write(lambda tx: add_alias(tx, "after"))
+        kept = await database.read(aliases)
+    assert {f"{n:04}" for n in range(1, 40, 2)} | {"after"} <= set(kept)
+
+
+async def test_a_closed_database_says_so(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        pass
+    for unit in (database.write(aliases), database.read(aliases)):
+        with pytest.raises(StoreUnavailable) as closed:
+            await unit
+        assert closed.value.error_code == "store.closed"
+    await database.aclose()
+
+
+async def test_a_server_that_is_not_there_is_reported_without_the_password(tmp_path: Path) -> None:
+    address = f"postgresql://me:hunter2@/none?host={tmp_path}"
+    with pytest.raises(StoreUnavailable) as gone, open_direct(address):
+        pass
+    assert gone.value.hint
+    assert "hunter2" not in f"{gone.value} {gone.value.hint} {dict(gone.value.details)}"
+    with pytest.raises(StoreUnavailable):
+        async with open_database(address):
+            pass
+
+
+@pytest.mark.parametrize("address", ["mysql://u:hunter2@h/x", "sqlite://relative.db", "sqlite:///"])
+async def test_an_address_without_an_engine_is_refused_without_showing_it(address: str) -> None:
+    with pytest.raises(OperatorError) as refused, open_direct(address):
+        pass
+    assert refused.value.error_code == "store.url"
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,135 @@
+"""One daemon, or any number of commands, have the embedded store; the lock dies with its holder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paddock.core.errors import StoreUnavailable
+from paddock.store.database import open_database, open_direct
+from paddock.store.lock import StoreLock
+
+HOLD = """
+import sys
+from paddock.store.database import open_direct
+with open_direct(sys.argv[1], role=sys.argv[2]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+# Longer than any wait of these tests could last: only an answer without waiting comes back in time.
+FOR_EVER = 3600.0
+
+
+@contextmanager
+def holding(address: str, role: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the store open for as long as the block runs."""
+    command = [sys.executable, "-c", HOLD, address, role]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "open\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_daemon_is_refused_at_once_with_the_pid_that_holds_the_store(sqlite_address: str) -> None:
+    with holding(sqlite_address, "daemon") as first:
+        with pytest.raises(StoreUnavailable) as refused, open_direct(sqlite_address, role="daemon", wait=FOR_EVER):
+            pass
+        assert refused.value.error_code == "store.locked"
+        assert refused.value.details["pid"] == first.pid
+        assert refused.value.details["role"] == "daemon"
+        assert str(first.pid) in refused.value.message
+        assert "stop it" in refused.value.hint
+
+
+@pytest.mark.anyio
+async def test_a_second_daemon_in_the_same_process_is_refused_too(sqlite_address: str) -> None:
+    async with open_database(sqlite_address, role="daemon"):
+        with pytest.raises(StoreUnavailable) as refused:
+            async with open_database(sqlite_address, role="daemon", wait=FOR_EVER):
+                pass
+        assert refused.value.details["pid"] == os.getpid()
+    async with open_database(sqlite_address, role="daemon"):
+        pass
+
+
+def test_a_command_waits_for_the_daemon_and_then_names_it(sqlite_address: str) -> None:
+    with holding(sqlite_address, "daemon") as daemon:
+        with pytest.raises(StoreUnavailable) as refused, open_direct(sqlite_address, wait=0.2):
+            pass
+        assert refused.value.error_code == "store.locked"
+        assert f"daemon (pid {daemon.pid})" in refused.value.message
+
+
+def test_a_command_that_waits_gets_the_store_when_the_daemon_goes(sqlite_address: str) -> None:
+    with holding(sqlite_address, "daemon") as daemon:
+        command = [sys.executable, "-c", HOLD, sqlite_address, "command"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as waiting:
+            daemon.kill()
+            assert waiting.communicate("", timeout=60)[0] == "open\n"
+
+
+def test_several_commands_have_the_store_at_once_and_a_daemon_names_one_it_waited_for(sqlite_address: str) -> None:
+    with (
+        holding(sqlite_address, "command") as other,
+        open_direct(sqlite_address, wait=0) as database,
+    ):
+        database.write(lambda tx: tx.execute("DELETE FROM aliases"))
+        with pytest.raises(StoreUnavailable) as refused, open_direct(sqlite_address, role="daemon", wait=0.1):
+            pass
+    assert refused.value.error_code == "store.locked"
+    assert refused.value.details["role"] == "command"
+    assert refused.value.details["pid"] in (other.pid, None)
+
+
+def test_the_lock_is_free_after_kill_9(sqlite_address: str) -> None:
+    with holding(sqlite_address, "daemon") as daemon:
+        daemon.send_signal(signal.SIGKILL)
+        daemon.wait()
+        with open_direct(sqlite_address, role="daemon", wait=0):
+            pass
+
+
+def test_a_note_that_makes_no_sense_is_not_repeated(tmp_path: Path) -> None:
+    lock = StoreLock.take(tmp_path, "daemon")
+    (tmp_path / "paddock.lock").write_text('{"pid": "\\u001b[31m1"}')
+    with pytest.raises(StoreUnavailable) as refused:
+        StoreLock.take(tmp_path, "daemon", wait=FOR_EVER)
+    assert "\x1b" not in refused.value.message + refused.value.hint
+    assert refused.value.details["pid"] is None
+    lock.release()
+    lock.release()
+    StoreLock.take(tmp_path, "daemon", wait=0).release()
+
+
+def test_nobody_else_may_read_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "data" / "paddock.db"
+    with open_direct(path) as database:
+        database.write(lambda tx: tx.execute("DELETE FROM aliases"))
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert set(modes) == {"paddock.db", "paddock.db-wal", "paddock.db-shm", "paddock.lock"}
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_one_shot_command_starts_without_the_event_loop(sqlite_address: str) -> None:
+    program = """
+import sys, threading
+from paddock.store.database import open_direct
+with open_direct(sys.argv[1]) as database:
+    database.write(lambda tx: tx.execute("DELETE FROM aliases"))
+print(sorted({"asyncio", "anyio", "psycopg", "concurrent.futures"} & set(sys.modules)), threading.active_count())
+"""
+    said = subprocess.run([sys.executable, "-c", program, sqlite_address], capture_output=True, text=True, check=True)
+    assert said.stdout == "[] 1\n"
