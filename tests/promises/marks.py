@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 def marks(item: pytest.Item) -> Iterator[tuple[str, str | None]]:
     """Each promise that a test says it proves, with the row if it names one."""
     for mark in item.iter_markers("req"):
-        if not mark.args or mark.kwargs or not all(isinstance(arg, str) for arg in mark.args) or len(mark.args) > 2:
-            raise UnknownPromise('write req("ID") or req("ID", "row")')
-        yield mark.args[0], mark.args[1] if len(mark.args) == 2 else None
+        match mark.args:
+            case (str() as promise_id,) if not mark.kwargs:
+                yield promise_id, None
+            case (str() as promise_id, str() as row) if not mark.kwargs:
+                yield promise_id, row
+            case _:
+                raise UnknownPromise('write req("ID") or req("ID", "row")')

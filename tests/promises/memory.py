@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +34,9 @@ class Memory:
     def recall(self) -> Recollection:
         """What is known; nothing if there is no file or it cannot be read, since it can always be made again."""
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
-            whole = data.get("whole_set") or {}
-            return Recollection(dict(data["outcomes"]), whole.get("at"), bool(whole.get("passed")))
+            data: Any = json.loads(self.path.read_text(encoding="utf-8"))
+            whole: Any = data["whole_set"] or {"at": None, "passed": False}
+            return Recollection(dict(data["outcomes"]), whole["at"], whole["passed"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Recollection()
 
