@@ -22,6 +22,7 @@ from typing import BinaryIO, Protocol
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
 
 from .database import DirectDatabase
+from .space import OUT_OF_SPACE
 
 LARGEST_BLOB = 256 * 1024 * 1024
 
@@ -68,6 +69,7 @@ class FileBlobs:
         except OSError as error:
             raise StoreUnavailable(
                 f"A blob cannot be kept in {self._directory}: {error.strerror}.",
+                code="store.full" if error.errno in OUT_OF_SPACE else None,
                 hint=f"Check the space and permissions there: df -h {self._directory}",
             ) from error
 

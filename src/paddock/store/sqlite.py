@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,13 +17,13 @@ from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavaila
 
 from .lock import Role, StoreLock
 from .migrate import migrate
+from .space import OUT_OF_SPACE
 from .statement import Statement, Value
 from .transaction import CheckedTransaction, Row, Transaction
 
 T = TypeVar("T")
 
 _BUSY_MS = 10_000
-_OUT_OF_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
@@ -67,7 +66,7 @@ def create_file(path: Path) -> None:
 def failure(error: apsw.Error, connection: apsw.Connection | None, path: Path) -> PaddockError:
     """The error of our own tree for one of SQLite's."""
     system = connection.system_errno if connection is not None and isinstance(error, apsw.IOError) else 0
-    if isinstance(error, apsw.FullError) or system in _OUT_OF_SPACE:
+    if isinstance(error, apsw.FullError) or system in OUT_OF_SPACE:
         return StoreUnavailable(
             f"There is no room left for the store {path}.",
             code="store.full",
