@@ -124,7 +124,7 @@ def effective_tier(state: SignatureState, claimed: str | None) -> Tier:
     elif state is SignatureState.COMMUNITY_SIGNED:
         earned = "community"
     lower = _TIERS[: _TIERS.index(earned)]
-    return next((tier for tier in lower if tier == claimed), earned)
+    return lower[lower.index(claimed)] if claimed in lower else earned
 
 
 def read_signature(root: Path) -> Signature | MalformedSignature | None:

@@ -1,0 +1,101 @@
+"""The blob that the store keeps gives back exactly the tree it was made of."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.core.errors import HostError, Modified
+from paddock.plugins.names import Listing, left_out
+from paddock.plugins.package import pack, unpack
+from paddock.plugins.tree import Tree, scan_tree
+
+segments = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/\\:"), min_size=1, max_size=60)
+paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
+contents = st.tuples(st.binary(max_size=1_500), st.booleans())
+
+
+def write(root: Path, files: dict[str, tuple[bytes, bool]]) -> Tree:
+    """The files that may stand together in one package."""
+    listing = Listing()
+    for path, (content, executable) in files.items():
+        if left_out(path) or not listing.file(path, len(content)):
+            continue
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+        (root / path).chmod(0o755 if executable else 0o644)
+    return scan_tree(root)
+
+
+@pytest.mark.req("S-07")
+@given(st.dictionaries(paths, contents, max_size=8))
+def test_any_tree_survives_packing_and_unpacking(files: dict[str, tuple[bytes, bool]]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "root"
+        root.mkdir()
+        tree = write(root, {"paddock.yaml": (b"name: x", False), **files})
+        blob, again = io.BytesIO(), io.BytesIO()
+        assert pack(root, tree, blob).size == len(blob.getvalue())
+        blob.seek(0)
+        unpack(blob, Path(place) / "copy", tree)
+        assert scan_tree(Path(place) / "copy") == tree
+        pack(Path(place) / "copy", tree, again)
+        assert again.getvalue() == blob.getvalue()
+
+
+def test_the_blob_is_a_tar_that_other_tools_read(plugin: Path) -> None:
+    (plugin / ("long" * 30)).write_text("long")
+    (plugin / "ünïcode.py").write_text("text")
+    (plugin / "paddock.sig").write_text("{}")
+    tree, blob = scan_tree(plugin), io.BytesIO()
+    pack(plugin, tree, blob)
+    blob.seek(0)
+    with tarfile.open(fileobj=blob, mode="r:") as archive:
+        found = {member.name: (member.size, member.mode, member.mtime, member.uid) for member in archive}
+    listed = {file.path: (file.size, 0o755 if file.executable else 0o644, 0, 0) for file in tree.files}
+    assert found == {**listed, "paddock.sig": (2, 0o644, 0, 0)}
+
+
+def test_the_signature_travels_with_the_package(plugin: Path, tmp_path: Path) -> None:
+    (plugin / "paddock.sig").write_text("{}")
+    tree, blob = scan_tree(plugin), io.BytesIO()
+    pack(plugin, tree, blob)
+    blob.seek(0)
+    unpack(blob, tmp_path / "copy", tree)
+    assert (tmp_path / "copy" / "paddock.sig").read_text() == "{}"
+
+
+def test_a_file_that_changed_cannot_be_packed(plugin: Path) -> None:
+    tree = scan_tree(plugin)
+    (plugin / "code" / "main.py").write_text("print('HELLO')\n")
+    with pytest.raises(Modified, match="main"):
+        pack(plugin, tree, io.BytesIO())
+
+
+@pytest.mark.parametrize("place", [0, 5, 512, 1024 + 3, 1024 + 200, -1, -700])
+def test_a_damaged_blob_is_refused_wherever_the_damage_is(place: int, plugin: Path, tmp_path: Path) -> None:
+    tree, blob = scan_tree(plugin), io.BytesIO()
+    pack(plugin, tree, blob)
+    damaged = bytearray(blob.getvalue())
+    damaged[place] ^= 1
+    with pytest.raises(HostError) as caught:
+        unpack(io.BytesIO(damaged), tmp_path / "copy", tree)
+    assert caught.value.error_code == "package.corrupt"
+
+
+def test_a_blob_cut_short_continued_or_of_another_tree_is_refused(plugin: Path, tmp_path: Path) -> None:
+    tree, blob = scan_tree(plugin), io.BytesIO()
+    pack(plugin, tree, blob)
+    whole = blob.getvalue()
+    for number, wrong in enumerate([b"", whole[:700], whole[:-1], whole + b"\0"]):
+        with pytest.raises(HostError):
+            unpack(io.BytesIO(wrong), tmp_path / str(number), tree)
+    (plugin / "more.py").touch()
+    with pytest.raises(HostError):
+        unpack(io.BytesIO(whole), tmp_path / "other", scan_tree(plugin))
