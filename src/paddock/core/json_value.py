@@ -1,0 +1,98 @@
+"""Whether a Python value is plain JSON of a reasonable size.
+
+Values from YAML, Python literals or a plugin may hold what JSON cannot (dates, bytes, NaN, half characters)
+or be nested until a parser's stack breaks; this finds it before anything recursive looks at them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from paddock.core.errors import Problem
+from paddock.core.schema_words import below, quoted
+
+MAX_DEPTH = 64
+MAX_NODES = 2_000_000
+
+
+def deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Whether containers are nested more than `depth` deep (or are too many to tell)."""
+    layer: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
+    seen = 0
+    for _ in range(depth):
+        if not layer:
+            return False
+        seen += len(layer)
+        if seen > MAX_NODES:
+            return True
+        layer = [
+            inner
+            for outer in layer
+            for inner in (cast("dict[Any, Any]", outer).values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list, tuple))
+        ]
+    return bool(layer)
+
+
+def not_json(
+    value: object, path: str = "", *, nodes: int = MAX_NODES, text: int = 1 << 30, depth: int = MAX_DEPTH
+) -> list[Problem]:
+    """Why a value is not plain JSON within these limits; an empty list when it is.
+
+    Args:
+        value: Anything.
+        path: Where it stands, to put before each problem's path.
+        nodes: How many values it may hold in all.
+        text: How many characters its strings and keys may have together.
+        depth: How deep containers may be nested.
+    """
+    problems: list[Problem] = []
+    pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    count = characters = 0
+    while pending and len(problems) < 50:
+        parts, here = pending.pop()
+        count += 1
+        if count > nodes:
+            return [Problem(path, f"holds more than {nodes} values", "make it smaller", "too_large")]
+        if len(parts) > depth:
+            return [Problem(path, f"nested more than {depth} levels deep", "make it flatter", "too_deep")]
+        if isinstance(here, dict):
+            for key, inner in cast("dict[Any, Any]", here).items():
+                if not isinstance(key, str):
+                    problems.append(_wrong(path, parts, f"the key {str(key)[:40]!r} is not text", "put it in quotes"))
+                    continue
+                characters += len(key)
+                if _is_broken(key):
+                    problems.append(_wrong(path, parts, "a key holds half of a character", "use valid Unicode"))
+                pending.append(((*parts, key), inner))
+        elif isinstance(here, (list, tuple)):
+            room = nodes - count + 1  # enough to notice that there are too many, no more
+            pending += [((*parts, i), inner) for i, inner in enumerate(cast("list[Any]", here)[:room])]
+        elif isinstance(here, str):
+            characters += len(here)
+            if _is_broken(here):
+                problems.append(_wrong(path, parts, f"{quoted(here)} holds half of a character", "use valid Unicode"))
+        elif isinstance(here, float) and not math.isfinite(here):
+            problems.append(_wrong(path, parts, f"{here} is not a number that JSON knows", ""))
+        elif here is not None and not isinstance(here, (bool, int, float)):
+            name = type(here).__name__
+            problems.append(_wrong(path, parts, f"a value of kind {name} has no place in JSON", "put it in quotes"))
+        if characters > text:
+            return [Problem(path, f"holds more than {text} characters", "make it smaller", "too_large")]
+    return problems
+
+
+def _wrong(path: str, parts: tuple[str | int, ...], message: str, hint: str) -> Problem:
+    return Problem(below(path, parts), message, hint, "not_json")
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a string holds a lone surrogate, which UTF-8 cannot write."""
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

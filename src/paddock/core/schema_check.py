@@ -1,0 +1,252 @@
+"""What is wrong with a JSON Schema that somebody else wrote.
+
+A schema is a small program that we run on every call, so one from outside has to be small, to stay in its
+own document, and to take bounded time: no remote references, no expression that backtracks, no reference
+loop, and no tower of references that doubles at every floor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import jsonschema_rs
+
+from paddock.core.errors import Problem
+from paddock.core.json_value import not_json
+from paddock.core.schema_walk import (
+    NOT_APPLIED,
+    SAME_VALUE,
+    Part,
+    as_object,
+    is_schema,
+    references,
+    resolve,
+    starts_resource,
+    subschemas,
+)
+from paddock.core.schema_words import below, clean, problems_of, quoted
+
+MAX_LEVELS = 16
+MAX_SUBSCHEMAS = 500
+MAX_NODES = 10_000
+MAX_TEXT = 500_000
+MAX_NESTING = 64
+MAX_PATTERN = 2_000
+MAX_EXPANDED = 50_000
+MAX_PROBLEMS = 50
+
+_META = {
+    "http://json-schema.org/draft-04/schema": "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-06/schema": "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema": "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema": "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema": "https://json-schema.org/draft/2020-12/schema",
+}
+_NEWEST = "https://json-schema.org/draft/2020-12/schema"
+_BACKTRACKS = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?>|[*+?}]\+")
+
+
+def check_schema(schema: object, path: str = "") -> list[Problem]:
+    """Everything that is wrong with an untrusted schema; an empty list when it may be compiled.
+
+    Args:
+        schema: The schema as read from a manifest or a plugin's answer.
+        path: Where it stands in its document, to put before each problem's path.
+    """
+    if not is_schema(schema):
+        return [Problem(path, "a schema must be an object or true/false", 'for example {"type": "object"}', "type")]
+    if isinstance(schema, bool):
+        return []
+    unreadable = not_json(schema, path, nodes=MAX_NODES, text=MAX_TEXT, depth=MAX_NESTING)
+    if unreadable:
+        return unreadable
+    found = _Survey(schema, path)
+    found.walk()
+    if not found.problems:
+        found.problems += _expansion(found)
+    return _first_of_each(found.problems)[:MAX_PROBLEMS] or _refused_by_engine(schema, path)
+
+
+def pattern_options(count: int) -> jsonschema_rs.RegexOptions:
+    """The linear-time engine, with memory shared out so that many patterns cost no more than a few."""
+    limit = max(64 * 1024, min(8 * 1024 * 1024, 64 * 1024 * 1024 // max(1, count)))
+    return jsonschema_rs.RegexOptions(size_limit=limit)
+
+
+def patterns_of(schema: object) -> Iterator[tuple[tuple[Part, ...], str]]:
+    """The regular expressions of one schema (not of those inside it), with their places."""
+    if not isinstance(schema, dict):
+        return
+    found = cast("dict[str, Any]", schema)
+    if isinstance(found.get("pattern"), str):
+        yield ("pattern",), found["pattern"]
+    if isinstance(found.get("patternProperties"), dict):
+        yield from ((("patternProperties", name), name) for name in found["patternProperties"])
+
+
+@dataclass(slots=True)
+class _Survey:
+    """One pass over the document, which gathers schemas, references and patterns and complains on the way."""
+
+    root: dict[str, Any] | Any
+    path: str
+    problems: list[Problem] = field(default_factory=list[Problem])
+    resource_of: dict[int, Any] = field(default_factory=dict[int, Any])
+    patterns: dict[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
+    stray: list[tuple[tuple[Part, ...], Any]] = field(default_factory=list[tuple[tuple[Part, ...], Any]])
+
+    def walk(self) -> None:
+        pending: list[tuple[tuple[Part, ...], Any, int, Any]] = [((), self.root, 0, self.root)]
+        unresolved: list[tuple[tuple[Part, ...], dict[str, Any], Any]] = []
+        while pending or unresolved:
+            if not pending:  # what keywords lead to is known; now what only references reach
+                pending += self._targets(*unresolved.pop())
+                continue
+            parts, found, level, resource = pending.pop()
+            schema = as_object(found)
+            if schema is None or id(schema) in self.resource_of:
+                continue
+            if level > MAX_LEVELS:
+                self.complain(parts, f"schemas nested more than {MAX_LEVELS} levels deep", "flatten it, or use $defs")
+                return
+            if len(self.resource_of) >= MAX_SUBSCHEMAS:
+                self.complain((), f"more than {MAX_SUBSCHEMAS} subschemas", "describe less, or split the callable")
+                return
+            resource = schema if starts_resource(schema) else resource
+            self.resource_of[id(schema)] = resource
+            self._look_at(parts, schema, level)
+            pending += [((*parts, *step), inner, level + 1, resource) for step, inner in subschemas(schema)]
+            unresolved.append((parts, schema, resource))
+        self._check_patterns()
+        self._check_against_metaschema()
+
+    def complain(self, parts: tuple[Part, ...], message: str, hint: str = "", code: str = "schema") -> None:
+        self.problems.append(Problem(below(self.path, parts), clean(message), clean(hint), code))
+
+    def _look_at(self, parts: tuple[Part, ...], schema: dict[str, Any], level: int) -> None:
+        for place, pattern in patterns_of(schema):
+            self.patterns.setdefault(pattern, (*parts, *place))
+        dialect = schema.get("$schema")
+        if level and dialect is not None and dialect != self.root.get("$schema"):
+            self.complain((*parts, "$schema"), "a part of a schema cannot speak another draft", "remove this $schema")
+        if not level and _metaschema(self.root) is None:
+            self.complain(("$schema",), "unknown JSON Schema draft", f'use "{_NEWEST}", or leave it out')
+
+    def _targets(
+        self, parts: tuple[Part, ...], schema: dict[str, Any], resource: object
+    ) -> Iterator[tuple[tuple[Part, ...], Any, int, Any]]:
+        """Schemas that references of this one reach, so that nothing hides where no keyword leads."""
+        for keyword, reference in references(schema):
+            place = (*parts, keyword)
+            if not reference.startswith("#"):
+                self.complain(
+                    place,
+                    f"remote references are refused: {quoted(reference)}",
+                    "copy the schema under $defs and refer to it as #/$defs/NAME",
+                    "schema.remote_reference",
+                )
+                continue
+            try:
+                target = resolve(resource, reference)
+            except LookupError:
+                self.complain(place, f"{quoted(reference)} points at nothing", "", "schema.broken_reference")
+                continue
+            if not is_schema(target):
+                self.complain(place, f"{quoted(reference)} is not a schema", "", "schema.broken_reference")
+            elif id(target) not in self.resource_of:
+                self.stray.append((place, target))
+                yield place, target, 1, resource
+
+    def _check_patterns(self) -> None:
+        options = pattern_options(len(self.patterns))
+        for pattern, parts in self.patterns.items():
+            if len(pattern) > MAX_PATTERN:
+                self.complain(parts, f"regular expression longer than {MAX_PATTERN} characters", "", "schema.pattern")
+                continue
+            try:
+                jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options, offline=True)
+            except ValueError:
+                self.complain(parts, *_pattern_words(pattern), code="schema.pattern")
+
+    def _check_against_metaschema(self) -> None:
+        meta = _metaschema(self.root)
+        if meta is None:
+            return
+        judge = jsonschema_rs.validator_for({"$schema": meta, "$ref": meta}, offline=True, validate_formats=False)
+        # Schemas that only a reference reaches stand where the metaschema does not look.
+        for parts, schema in ((), self.root), *self.stray:
+            for error in judge.iter_errors(schema):
+                self.problems += problems_of(error, {}, below(self.path, parts))
+
+
+def _metaschema(root: object) -> str | None:
+    """The metaschema that a document names; None when we do not know it."""
+    named = cast("dict[str, Any]", root).get("$schema", _NEWEST)
+    return _META.get(named.removesuffix("#")) if isinstance(named, str) else None
+
+
+def _pattern_words(pattern: str) -> tuple[str, str]:
+    shown = quoted(pattern)
+    if _BACKTRACKS.search(pattern):
+        return (
+            f"the regular expression {shown} uses look-around, back-references or possessive matching",
+            "these are refused because they can take exponential time; write it without them",
+        )
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return f"{shown} is not a valid regular expression", ""
+    return f"the regular expression {shown} is not understood or needs too much memory", "use smaller repetition counts"
+
+
+def _edges(found: _Survey, schema: object) -> Iterator[tuple[Any, bool]]:
+    """(schema, looks at the same value) for everything that applying `schema` applies in turn."""
+    for step, inner in subschemas(schema):
+        if step[0] not in NOT_APPLIED:
+            yield inner, step[0] in SAME_VALUE
+    for _, reference in references(schema):
+        yield resolve(found.resource_of.get(id(schema), found.root), reference), True
+
+
+def _expansion(found: _Survey) -> list[Problem]:
+    """Unfold all references, as running the schema does, and refuse loops and explosions.
+
+    The engine remembers what it saw only where a reference leads back into itself; anything else it runs as
+    often as it is reached, so the unfolded size is what a call pays.
+    """
+    path: list[tuple[int, bool, Iterator[tuple[Any, bool]]]] = [(id(found.root), False, _edges(found, found.root))]
+    standing = {id(found.root): 0}
+    steps = 0
+    while path:
+        for inner, same_value in path[-1][2]:
+            steps += 1
+            if steps > MAX_EXPANDED:
+                hint = "refer to each definition from fewer places"
+                return [Problem(found.path, "its references unfold to too many schemas", hint, "schema.too_complex")]
+            back = standing.get(id(inner))
+            if back is None and as_object(inner) is not None:
+                standing[id(inner)] = len(path)
+                path.append((id(inner), same_value, _edges(found, inner)))
+                break
+            if back is not None and same_value and all(same for _, same, _ in path[back + 1 :]):
+                hint = "a schema may contain itself only inside properties or items"
+                return [Problem(found.path, "a reference leads back to itself", hint, "schema.circular_reference")]
+        else:
+            standing.pop(path.pop()[0])
+    return []
+
+
+def _refused_by_engine(schema: object, path: str) -> list[Problem]:
+    """The last word: what only building the validator finds."""
+    try:
+        jsonschema_rs.validator_for(cast("dict[str, Any]", schema), offline=True, validate_formats=True)
+    except ValueError as error:
+        return [Problem(path, clean(str(error).split("\n", 1)[0]), "", "schema")]
+    return []
+
+
+def _first_of_each(problems: list[Problem]) -> list[Problem]:
+    return list(dict.fromkeys(problems))

@@ -1,0 +1,138 @@
+"""Where the subschemas of a JSON Schema sit, and what its local references point at.
+
+Pure reading of a schema document, for every draft at once: a keyword that a draft does not know is
+still walked, because a limit that looks at too much is safe and one that looks at too little is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+from urllib.parse import unquote
+
+# A keyword's subschema looks at the same value, at a part of it, or (definitions) at nothing by itself.
+SAME_VALUE = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "$ref"}
+)
+NOT_APPLIED = frozenset({"$defs", "definitions", "contentSchema"})
+
+ONE_SCHEMA = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+LIST_OF_SCHEMAS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+MAP_OF_SCHEMAS = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+INTO_PARTS = (ONE_SCHEMA | LIST_OF_SCHEMAS | MAP_OF_SCHEMAS) - SAME_VALUE - NOT_APPLIED
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+Part = str | int
+
+
+def is_schema(value: object) -> bool:
+    """A schema is an object or a boolean."""
+    return isinstance(value, (dict, bool))
+
+
+def as_object(value: object) -> dict[str, Any] | None:
+    """The value as an object with text keys, or None when it is something else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def subschemas(schema: object) -> Iterator[tuple[tuple[Part, ...], Any]]:
+    """Every direct subschema with the steps that lead to it, such as `("properties", "name")`."""
+    if not isinstance(schema, dict):
+        return
+    for keyword, value in cast("dict[str, Any]", schema).items():
+        if keyword in ONE_SCHEMA and is_schema(value):
+            yield (keyword,), value
+        elif keyword in LIST_OF_SCHEMAS and isinstance(value, list):
+            for index, item in enumerate(cast("list[Any]", value)):
+                if is_schema(item):
+                    yield (keyword, index), item
+        elif keyword in MAP_OF_SCHEMAS and isinstance(value, dict):
+            for name, item in cast("dict[str, Any]", value).items():
+                if is_schema(item):
+                    yield (keyword, name), item
+
+
+def references(schema: object) -> Iterator[tuple[str, str]]:
+    """The (keyword, target) pairs by which this one schema refers to another."""
+    if isinstance(schema, dict):
+        found = cast("dict[str, Any]", schema)
+        for keyword in REFERENCES:
+            target = found.get(keyword)
+            if isinstance(target, str):
+                yield keyword, target
+
+
+def starts_resource(schema: object) -> bool:
+    """Whether local references inside this schema are meant relative to it and not to the document."""
+    if not isinstance(schema, dict):
+        return False
+    found = cast("dict[str, Any]", schema)
+    own = found.get("$id", found.get("id"))
+    return isinstance(own, str) and bool(own) and not own.startswith("#")
+
+
+def follow(root: object, parts: tuple[Part, ...] | list[Part]) -> Any:
+    """The value at `parts` below `root`.
+
+    Raises:
+        LookupError: Nothing is there.
+    """
+    here: Any = root
+    for part in parts:
+        if isinstance(here, dict):
+            here = cast("dict[str, Any]", here)[str(part)]
+        elif isinstance(here, list):
+            here = cast("list[Any]", here)[int(part)] if str(part).isdecimal() else _nothing(part)
+        else:
+            _nothing(part)
+    return here
+
+
+def resolve(root: object, reference: str) -> Any:
+    """What a local reference (`#`, `#/$defs/x`, `#anchor`) points at inside `root`.
+
+    Raises:
+        LookupError: It points at nothing.
+    """
+    fragment = unquote(reference[1:])
+    if not fragment:
+        return root
+    if fragment.startswith("/"):
+        return follow(root, [step.replace("~1", "/").replace("~0", "~") for step in fragment[1:].split("/")])
+    for schema in _resource(root):
+        names = (schema.get("$anchor"), schema.get("$dynamicAnchor"))
+        if fragment in names or f"#{fragment}" in (schema.get("$id"), schema.get("id")):
+            return schema
+    return _nothing(fragment)
+
+
+def _resource(root: object) -> Iterator[dict[str, Any]]:
+    """Every schema object that belongs to the resource `root`, itself included."""
+    pending: list[Any] = [root]
+    while pending:
+        schema = as_object(pending.pop())
+        if schema is None:
+            continue
+        yield schema
+        pending += [inner for _, inner in subschemas(schema) if not starts_resource(inner)]
+
+
+def _nothing(part: object) -> Any:
+    raise LookupError(part)
