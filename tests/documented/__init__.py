@@ -1,0 +1,1 @@
+"""Reading the code blocks of the documentation, and running what they say."""

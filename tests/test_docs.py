@@ -1,0 +1,157 @@
+"""The documentation says what is true: every block of it is run, parsed or compared with the file it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from documented.blocks import blocks
+from documented.session import agrees, run, typed
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SECONDS_FOR_A_PAGE = 180
+
+# Commands that are shown but not typed here, each with its reason. Everything else is typed.
+NOT_TYPED = {
+    r"git clone \S+": "needs the network; the checkout under test is its result",
+    r"cd paddock": "follows the clone",
+    r"sudo apt-get install [\w .-]+": "changes the machine",
+    r"\./run demo": "proven by the tests of the demo command",
+    r"\./run test\b.*": "would start the suite inside itself",
+    r"\./run check": "runs by itself, beside the tests",
+    r"\./run bench\b.*": "measures for minutes",
+    r"\./run docs --serve": "does not end by itself",
+    r"\./run lock\b.*": "asks the package registry",
+    r"\.ci/run": "is ./run check and ./run test",
+}
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A folder that looks like a checkout to the commands of a page, and an environment with a home of its own."""
+    folder, programs = tmp_path / "checkout", tmp_path / "bin"
+    folder.mkdir()
+    programs.mkdir()
+    if (ROOT / "examples").is_dir():
+        shutil.copytree(ROOT / "examples", folder / "examples")
+    command = "import sys; sys.argv[0] = 'paddock'; from paddock.cli.main import main; sys.exit(main())"
+    write_program(programs / "paddock", f'exec \'{sys.executable}\' -P -c "{command}" "$@"')
+    write_program(folder / "run", f"exec '{ROOT}/run' \"$@\"")
+    environment = {
+        "HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "PADDOCK_HOME": str(tmp_path / "home"),
+        "PADDOCK_RUN_NO_APT": "1",
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    return folder, environment
+
+
+def write_program(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pages
+def test_every_command_of_a_page_does_what_the_page_says(page: Path, desk: tuple[Path, dict[str, str]]) -> None:
+    consoles = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language == "console"]
+    commands = [
+        one
+        for block in consoles
+        for one in typed(block.text, block.line)
+        if not any(re.fullmatch(pattern, one.command) for pattern in NOT_TYPED)
+    ]
+    folder, environment = desk
+
+    happened = run(commands, folder, environment, SECONDS_FOR_A_PAGE)
+
+    for said, done in zip(commands, happened, strict=True):
+        where = f"{page.relative_to(ROOT)}:{said.line}: $ {said.command}"
+        assert done.status == said.status, f"{where}\nended with {done.status}, not {said.status}\n{done.output}"
+        shown = "\n".join(said.output)
+        assert agrees(said.output, done.output), f"{where}\nthe page shows:\n{shown}\nit printed:\n{done.output}"
+
+
+@pages
+def test_every_block_of_a_page_is_what_it_claims_to_be(page: Path, desk: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = desk
+    for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.title:
+            shown = (ROOT / block.title).read_text(encoding="utf-8")
+            assert block.text.strip() in shown, f"{where} differs from {block.title}"
+            continue
+        match block.language:
+            case "json":
+                json.loads(block.text)
+            case "yaml":
+                list(yaml.safe_load_all(block.text))
+            case "toml":
+                tomllib.loads(block.text)
+            case "python":
+                program = [sys.executable, "-P", "-W", "error", "-c", block.text]
+                done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, timeout=60, text=True)
+                assert done.returncode == 0, f"{where}\n{done.stderr}"
+            case "console" | "text" | "mermaid":
+                pass  # run by the test above; prose; a drawing
+            case other:
+                pytest.fail(
+                    f"{where}: use console, python, yaml, json, toml, mermaid or text, not {other or 'nothing'!r}"
+                )
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ([], "anything\n", True),
+        (["a", "b"], "a\nb\n", True),
+        (["a"], "a\nb\n", False),
+        (["a", "..."], "a\nb\nc\n", True),
+        (["took ... ms"], "took 12 ms\n", True),
+        (["...", "end"], "end\n", True),
+        (["...", "end"], "end\nmore\n", False),
+    ],
+)
+def test_shown_output_is_compared_line_by_line_with_dots_for_anything(
+    shown: list[str], printed: str, *, same: bool
+) -> None:
+    assert agrees(shown, printed) is same
+
+
+def test_a_session_keeps_its_folder_and_tells_how_each_command_ended(tmp_path: Path) -> None:
+    commands = typed("$ mkdir a && cd a\n$ pwd\n/...\n$ false  # exit 1\n$ echo 'one\n> two'\none\ntwo", first_line=1)
+
+    happened = run(commands, tmp_path, dict(os.environ), 10)
+
+    assert [one.status for one in happened] == [one.status for one in commands] == [0, 0, 1, 0]
+    assert happened[1].output.strip() == str(tmp_path / "a")
+    assert all(agrees(said.output, done.output) for said, done in zip(commands, happened, strict=True))
+
+
+def test_every_page_stands_in_the_navigation_and_the_navigation_names_no_other() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    named = [page for section in config["project"]["nav"] for listed in section.values() for page in listed]
+
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_of_the_pages_beside_the_documentation_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+
+    assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
