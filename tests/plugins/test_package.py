@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from paddock.core.errors import HostError, Modified
 from paddock.plugins.names import Listing, left_out
-from paddock.plugins.package import pack, unpack
+from paddock.plugins.package import pack, packed_stream, unpack
 from paddock.plugins.tree import Tree, scan_tree
+from paddock.store.blobs import FileBlobs
 
 segments = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/\\:"), min_size=1, max_size=60)
 paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
@@ -42,6 +43,7 @@ def test_any_tree_survives_packing_and_unpacking(files: dict[str, tuple[bytes, b
         tree = write(root, {"paddock.yaml": (b"name: x", False), **files})
         blob, again = io.BytesIO(), io.BytesIO()
         assert pack(root, tree, blob).size == len(blob.getvalue())
+        assert packed_stream(root, tree).read() == blob.getvalue()
         blob.seek(0)
         unpack(blob, Path(place) / "copy", tree)
         assert scan_tree(Path(place) / "copy") == tree
@@ -76,6 +78,19 @@ def test_a_file_that_changed_cannot_be_packed(plugin: Path) -> None:
     (plugin / "code" / "main.py").write_text("print('HELLO')\n")
     with pytest.raises(Modified, match="main"):
         pack(plugin, tree, io.BytesIO())
+    (plugin / "code" / "main.py").unlink()
+    with pytest.raises(Modified, match="main"):
+        packed_stream(plugin, tree).read()
+
+
+def test_a_store_takes_the_package_without_a_copy_in_between(plugin: Path, tmp_path: Path) -> None:
+    (plugin / "big.bin").write_bytes(bytes(range(256)) * 12_000)
+    tree, blob, blobs = scan_tree(plugin), io.BytesIO(), FileBlobs(tmp_path / "blobs")
+    digest = blobs.put(packed_stream(plugin, tree))
+    assert digest == "sha256:" + pack(plugin, tree, blob).sha256
+    with blobs.open(digest) as kept:
+        unpack(kept, tmp_path / "copy", tree)
+    assert scan_tree(tmp_path / "copy") == tree
 
 
 @pytest.mark.parametrize("place", [0, 5, 512, 1024 + 3, 1024 + 200, -1, -700])

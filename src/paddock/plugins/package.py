@@ -8,20 +8,27 @@ same tree is the same bytes for every Python, and `unpack` compares headers inst
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from paddock.core.errors import HostError, Invalid, Modified
 from paddock.plugins.entries import Entry, write_entries
 from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE, Listing, printable
 from paddock.plugins.tree import Tree, TreeFile
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _BLOCK = 512
 _CHUNK = 1024 * 1024
 _END = bytes(2 * _BLOCK)
+# No link, no owner's name, no device, no prefix.
+_AFTER_KIND = bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2 + bytes(167)
+_AFTER_KIND_SUM = sum(_AFTER_KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,14 @@ def pack(root: Path, tree: Tree, into: BinaryIO) -> Packed:
         size += len(chunk)
         into.write(chunk)
     return Packed(size, digest.hexdigest())
+
+
+def packed_stream(root: Path, tree: Tree) -> BinaryIO:
+    """The blob as something to read from, so that a store takes it without a copy in between.
+
+    Reading raises Modified when a file is not the one that the tree lists.
+    """
+    return io.BufferedReader(_Pieces(packed_chunks(root, tree)), _CHUNK)
 
 
 def packed_chunks(root: Path, tree: Tree) -> Iterator[bytes]:
@@ -73,9 +88,38 @@ def unpack(blob: BinaryIO, into: Path, expected: Tree) -> None:
         raise _corrupt("its files do not give the expected digest")
 
 
+class _Pieces(io.RawIOBase):
+    """Pieces of bytes, read as a file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        target = memoryview(buffer)
+        filled = 0
+        while filled < len(target):
+            while not self._rest:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    return filled
+                self._rest = memoryview(piece)
+            count = min(len(self._rest), len(target) - filled)
+            target[filled : filled + count] = self._rest[:count]
+            self._rest = self._rest[count:]
+            filled += count
+        return filled
+
+
 def _packed_file(base: str, file: TreeFile) -> Iterator[bytes]:
     digest = hashlib.sha256()
-    descriptor = os.open(f"{base}/{file.path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(f"{base}/{file.path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Modified(f"{printable(file.path)} cannot be read: {error.strerror}") from error
     try:
         before, left = _header(file.path, file.executable, file.size), file.size
         while left and (chunk := os.read(descriptor, min(left, _CHUNK))):
@@ -118,9 +162,9 @@ def _header(path: str, executable: bool, size: int) -> bytes:
 
 def _ustar(name: bytes, mode: int, size: int, kind: bytes) -> bytes:
     before = name.ljust(100, b"\0") + b"%07o\0" % mode + b"0000000\0" * 2 + b"%011o\0" % size + b"00000000000\0"
-    after = kind + bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2 + bytes(167)
-    checksum = sum(before) + 8 * ord(" ") + sum(after)
-    return before + b"%06o\0 " % checksum + after
+    # The checksum counts itself as eight spaces.
+    checksum = sum(before) + 8 * ord(" ") + kind[0] + _AFTER_KIND_SUM
+    return before + b"%06o\0 " % checksum + kind + _AFTER_KIND
 
 
 def _pax_record(key: bytes, value: bytes) -> bytes:
