@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from paddock.core.errors import Conflict, HostError, OperatorError, StoreUnavailable
@@ -231,6 +232,20 @@ async def test_a_closed_database_says_so(database_address: str) -> None:
             await unit
         assert closed.value.error_code == "store.closed"
     await database.aclose()
+
+
+async def test_the_daemon_goes_on_after_the_server_dropped_every_connection(
+    postgres_address: str, postgres_server: str
+) -> None:
+    async with open_database(postgres_address) as database:
+        await database.write(lambda tx: add_alias(tx, "before"))
+        with psycopg.connect(postgres_server, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+        await database.write(lambda tx: add_alias(tx, "after"))
+        assert await database.read(aliases) == ["after", "before"]
 
 
 async def test_a_server_that_is_not_there_is_reported_without_the_password(tmp_path: Path) -> None:

@@ -155,9 +155,9 @@ def test_processes_that_open_a_new_database_at_once_migrate_it_once(database_add
     for number in range(2, 12):
         (folder / f"{number:04}_table.sql").write_text(f"CREATE TABLE t{number} (x {{text}}) {{strict}};")
     command = [sys.executable, "-c", OPEN, database_address, str(folder)]
-    with ThreadPoolExecutor(6) as pool:
-        runs = list(pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(6)))
-    assert [run.stdout for run in runs] == ["starting\nopen\n"] * 6, [run.stderr for run in runs]
+    with ThreadPoolExecutor(10) as pool:
+        runs = list(pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(10)))
+    assert [run.stdout for run in runs] == ["starting\nopen\n"] * 10, [run.stderr for run in runs]
     with open_direct(database_address, migrations=folder) as database:
         assert database.read(versions) == list(range(1, 12))
 

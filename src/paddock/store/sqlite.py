@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,7 +39,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
         if not read_only:
-            connection.pragma("journal_mode", "wal")
+            _use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
@@ -46,6 +47,20 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
             connection.close()
         raise failure(error, connection, path) from error
     return connection
+
+
+def _use_write_ahead_log(connection: apsw.Connection) -> None:
+    # When several processes open a new file at once, SQLite tells all but one that it is busy without waiting.
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def create_file(path: Path) -> None:
