@@ -1,0 +1,242 @@
+"""Versions by Semantic Versioning 2.0.0, and the constraints people write about them.
+
+The accepted forms of a constraint mean what they mean to npm: `1.2.3`, `=1.2.3`, `1.x`, `1.2.x`, `*`, `^1.2.3`,
+`~1.2.3`, `>=1.2 <2`, `1.2 - 1.4`, joined by spaces or commas (and) or by `||` (or). A pre-release satisfies a
+constraint only where one of the constraint's own bounds is a pre-release of the same major.minor.patch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import total_ordering
+
+from paddock.core.errors import OperatorError
+
+MAX_LENGTH = 256
+MAX_NUMBER = 2**53 - 1
+MAX_ALTERNATIVES = 50
+FORMS = "write 1.2.3, 1.x, 1.2.x, *, ^1.2.3, ~1.2.3, >=1.2 <2, or several joined by ||"
+
+_NUMBER = r"0|[1-9][0-9]{0,15}"
+_PRE_PART = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_PRE = rf"{_PRE_PART}(?:\.{_PRE_PART})*"
+_BUILD = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRE}))?(?:\+({_BUILD}))?", re.ASCII)
+_ANY = rf"{_NUMBER}|[xX*]"
+_PARTIAL = re.compile(rf"({_ANY})(?:\.({_ANY})(?:\.({_ANY})(?:-({_PRE}))?(?:\+{_BUILD})?)?)?", re.ASCII)
+_OPERATOR = re.compile(r"\s*(>=|<=|>|<|=|\^|~)?\s*([^\s,|<>=^~]+)", re.ASCII)
+_SEPARATOR = re.compile(r"\s*,(?=\s*\S)|\s+|$", re.ASCII)
+_HYPHEN = re.compile(r"\s*(\S+)\s+-\s+(\S+)\s*", re.ASCII)
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """One version. Build metadata is kept for showing and, as the standard has it, ignored in comparisons."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[int | str, ...] = ()
+    build: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """Read a full version; nothing is guessed or repaired.
+
+        Raises:
+            OperatorError: It is not a semantic version.
+        """
+        found = _VERSION.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        if not found:
+            raise _refused(text, "a version", "write MAJOR.MINOR.PATCH, for example 1.2.3 or 2.0.0-beta.1")
+        major, minor, patch = (_number(part, text) for part in found.group(1, 2, 3))
+        return cls(major, minor, patch, _pre_release(found[4], text), found[5] or "")
+
+    @property
+    def core(self) -> tuple[int, int, int]:
+        """The three numbers, without pre-release and build."""
+        return self.major, self.minor, self.patch
+
+    @property
+    def precedence(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[int, int, str], ...]]:
+        """A key that sorts as the standard orders versions: numbers before words, a pre-release before its release."""
+        parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.pre)
+        return self.core, not self.pre, parts
+
+    def __str__(self) -> str:
+        pre = "-" + ".".join(map(str, self.pre)) if self.pre else ""
+        return f"{self.major}.{self.minor}.{self.patch}{pre}" + (f"+{self.build}" if self.build else "")
+
+    def __eq__(self, other: object) -> bool:
+        return self.precedence == other.precedence if isinstance(other, Version) else NotImplemented
+
+    def __lt__(self, other: Version) -> bool:
+        return self.precedence < other.precedence
+
+    def __hash__(self) -> int:
+        return hash(self.precedence)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One comparison: `>=`, `>`, `<`, `<=` or `=` a version."""
+
+    operator: str
+    version: Version
+
+    def allows(self, version: Version) -> bool:
+        match self.operator:
+            case ">=":
+                return version >= self.version
+            case ">":
+                return version > self.version
+            case "<":
+                return version < self.version
+            case "<=":
+                return version <= self.version
+            case _:
+                return version == self.version
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A set of versions: any of the alternatives, each being all of its bounds."""
+
+    text: str
+    alternatives: tuple[tuple[Bound, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        """Read a constraint.
+
+        Raises:
+            OperatorError: It is not in one of the accepted forms; the hint lists them.
+        """
+        pieces = text.split("||")
+        if len(text) > MAX_LENGTH or len(pieces) > MAX_ALTERNATIVES or not text.isprintable():
+            raise _refused(text, "a version constraint", FORMS)
+        return cls(text.strip(), tuple(_alternative(piece, text) for piece in pieces))
+
+    def allows(self, version: Version) -> bool:
+        """Whether the version satisfies this constraint."""
+        return any(_satisfies(version, bounds) for bounds in self.alternatives)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def highest(versions: Iterable[Version], constraint: Constraint) -> Version | None:
+    """The greatest of the versions that the constraint allows; None when it allows none."""
+    return max((version for version in versions if constraint.allows(version)), default=None)
+
+
+def _satisfies(version: Version, bounds: tuple[Bound, ...]) -> bool:
+    if not all(bound.allows(version) for bound in bounds):
+        return False
+    if not version.pre:
+        return True
+    # An unfinished version is taken only by somebody who asked for unfinished ones of that very release.
+    return any(bound.version.pre and bound.version.core == version.core for bound in bounds)
+
+
+# A partial version: the numbers that were given, and its pre-release.
+_Partial = tuple[tuple[int, ...], tuple[int | str, ...]]
+
+
+def _alternative(piece: str, text: str) -> tuple[Bound, ...]:
+    if hyphen := _HYPHEN.fullmatch(piece):
+        low, high = (_partial(end, text) for end in hyphen.groups())
+        return (*_bounds(">=", low), *_bounds("<=", high))
+    bounds: tuple[Bound, ...] = ()
+    position, found_any = 0, False
+    while rest := piece[position:].strip(" \t"):
+        found = _OPERATOR.match(piece, position)
+        if not found:
+            raise _refused(text, f"a version constraint (at {rest[:20]!r})", FORMS)
+        bounds += _bounds(found[1] or "=", _partial(found[2], text))
+        found_any, position = True, found.end()
+        separator = _SEPARATOR.match(piece, position)
+        if not separator:
+            raise _refused(text, f"a version constraint (at {piece[position:][:20]!r})", FORMS)
+        position = separator.end()
+    if not found_any:
+        raise _refused(text, "a version constraint", FORMS)
+    return bounds
+
+
+def _partial(word: str, text: str) -> _Partial:
+    found = _PARTIAL.fullmatch(word)
+    if not found:
+        raise _refused(text, f"a version constraint (at {word[:40]!r})", FORMS)
+    numbers: list[int] = []
+    given = [part for part in found.group(1, 2, 3) if part is not None]
+    for index, part in enumerate(given):
+        if part in "xX*":
+            # `1.x.3` would be a slip: after a wildcard only wildcards make sense.
+            if any(later not in "xX*" for later in given[index:]) or found[4]:
+                raise _refused(text, f"a version constraint (at {word[:40]!r})", FORMS)
+            break
+        numbers.append(_number(part, text))
+    return tuple(numbers), _pre_release(found[4], text)
+
+
+def _bounds(operator: str, partial: _Partial) -> tuple[Bound, ...]:
+    """The plain comparisons that an operator with a (possibly partial) version stands for."""
+    numbers, pre = partial
+    low = _padded(numbers, pre)
+    if not numbers:  # a lone wildcard
+        return (Bound("<", _before(Version(0, 0, 0))),) if operator in "<>" else (Bound(">=", Version(0, 0, 0)),)
+    full = len(numbers) == 3
+    match operator:
+        case "=":
+            return (Bound("=", low),) if full else _range(low, _next(numbers, len(numbers) - 1))
+        case "~":
+            return _range(low, _next(numbers, min(1, len(numbers) - 1)))
+        case "^":
+            # The first number that is not zero may not change; where all are zero, the last one given.
+            fixed = next((i for i, number in enumerate(numbers) if number), len(numbers) - 1)
+            return _range(low, _next(numbers, fixed))
+        case ">":
+            return (Bound(">", low),) if full else (Bound(">=", _next(numbers, len(numbers) - 1)),)
+        case "<=":
+            return (Bound("<=", low),) if full else (Bound("<", _before(_next(numbers, len(numbers) - 1))),)
+        case "<":
+            return (Bound("<", low if full else _before(low)),)
+        case _:
+            return (Bound(">=", low),)
+
+
+def _range(low: Version, end: Version) -> tuple[Bound, ...]:
+    return Bound(">=", low), Bound("<", _before(end))
+
+
+def _before(version: Version) -> Version:
+    """The lowest version of a release, so that its own pre-releases are outside of a range that ends there."""
+    return Version(*version.core, pre=(0,))
+
+
+def _next(numbers: tuple[int, ...], index: int) -> Version:
+    return _padded((*numbers[:index], numbers[index] + 1), ())
+
+
+def _padded(numbers: tuple[int, ...], pre: tuple[int | str, ...]) -> Version:
+    major, minor, patch = (*numbers, 0, 0, 0)[:3]
+    return Version(major, minor, patch, pre)
+
+
+def _pre_release(text: str | None, whole: str) -> tuple[int | str, ...]:
+    return tuple(_number(part, whole) if part.isdecimal() else part for part in text.split(".")) if text else ()
+
+
+def _number(digits: str, whole: str) -> int:
+    if len(digits) > 16 or int(digits) > MAX_NUMBER:
+        raise _refused(whole, "a version", f"numbers in a version go up to {MAX_NUMBER}")
+    return int(digits)
+
+
+def _refused(text: str, what: str, hint: str) -> OperatorError:
+    shown = text if len(text) <= 60 else text[:59] + "…"
+    return OperatorError(f"{shown!r} is not {what}", code="version.invalid", hint=hint)
