@@ -214,6 +214,12 @@ def test_git_without_a_ref_gives_the_head_and_the_same_digest_as_the_directory(
         assert fetched.tree == copied.tree
 
 
+def test_a_repository_in_a_place_with_an_odd_name_is_found(repository: Path, tmp_path: Path) -> None:
+    odd = repository.rename(tmp_path / 'my plug-in %41 "ü"')
+    with stage(parse_source(f"git+{odd}"), tmp_path / "s") as staged:
+        assert len(staged.tree.files) == 4
+
+
 @pytest.mark.parametrize("ref", ["nope", "a" * 40, "abcdef12", "refs/heads/nope"])
 def test_a_ref_that_is_not_there_is_told_plainly(ref: str, repository: Path, tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as caught, stage(parse_source(f"git+{repository}#{ref}"), tmp_path / "s"):

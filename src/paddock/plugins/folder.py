@@ -74,8 +74,6 @@ def _walk(directory: int, prefix: str, listing: Listing) -> Iterator[Entry]:
             if listing.full:
                 return
             path = prefix + name
-            if left_out(path):
-                continue
             if is_directory:
                 child = _open(name, _DIRECTORY, directory, path, listing) if listing.directory(path) else None
                 if child is not None:

@@ -6,7 +6,6 @@ person sees them at once, and stops keeping them at `Limits.problems`, so that a
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from dataclasses import dataclass, field
 
@@ -78,7 +77,7 @@ def name_mistake(path: str, limits: Limits = DEFAULT_LIMITS) -> str | None:
         return "holds a backslash"
     if path.startswith("/"):
         return "is an absolute path"
-    if re.match(r"[A-Za-z]:", path):
+    if path[1:2] == ":" and path[0].isascii() and path[0].isalpha():
         return "begins with a drive letter"
     segments = path.split("/")
     if len(segments) > limits.depth:
@@ -88,7 +87,7 @@ def name_mistake(path: str, limits: Limits = DEFAULT_LIMITS) -> str | None:
             return "climbs out of the package with '..'"
         if segment in ("", "."):
             return "has an empty or '.' segment"
-        if len(segment.encode()) > limits.segment_bytes:
+        if len(encoded) > limits.segment_bytes and len(segment.encode()) > limits.segment_bytes:
             return f"has a segment longer than {limits.segment_bytes} bytes"
     return None
 

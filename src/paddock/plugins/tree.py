@@ -194,14 +194,14 @@ def _scan(root: Path, listing: Listing) -> Tree:
             if not stat.S_ISREG(found.st_mode):
                 listing.complain(path, "is not a regular file", "package.not_a_file")
                 continue
-            size, sha256 = hash_descriptor(descriptor)
+            size, sha256 = _hash_descriptor(descriptor)
         finally:
             os.close(descriptor)
         files.append(TreeFile(path, bool(found.st_mode & 0o111), size, sha256))
     return Tree(tuple(files))
 
 
-def hash_descriptor(descriptor: int) -> tuple[int, str]:
+def _hash_descriptor(descriptor: int) -> tuple[int, str]:
     """How many bytes an open file holds, and their hex SHA-256."""
     digest = hashlib.sha256()
     size = 0
