@@ -163,6 +163,7 @@ async def test_numbers_sums_and_the_order_of_text_are_the_same_on_both_engines(d
         assert database.read(aliases) == ["B", "_", "a", "b", "é"]
         total = database.read(lambda tx: tx.one("SELECT sum(size) AS total, count(*) AS n FROM blobs"))
         assert total == {"total": 2**41 + 1, "n": 2}
+        assert total is not None
         assert type(total["total"]) is int
 
 
