@@ -167,12 +167,14 @@ def test_a_refused_value_cannot_write_to_the_terminal(directories: Directories) 
     assert str(problem).isprintable()
 
 
-@pytest.mark.parametrize("url", ["postgresql://ada:hunter2@db.example:5432/paddock", "/srv/paddock.db"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:hunter2@db.example:5432/paddock", "/srv/paddock.db", "sqlite:///p.db"]
+)
 def test_the_store_address_is_accepted_and_its_password_never_shown(directories: Directories, url: str) -> None:
     loaded = load_settings(directories, {"PADDOCK_STORE_URL": url})
     assert loaded.settings.store.url == url
     shown = {name: value for name, value, _ in loaded.rows()}
-    assert shown["store.url"] in ("postgresql://db.example:5432/paddock", "/srv/paddock.db")
+    assert shown["store.url"] in ("postgresql://db.example:5432/paddock", "/srv/paddock.db", "sqlite:///p.db")
     assert "hunter2" not in repr(loaded)
 
 

@@ -217,6 +217,11 @@ def test_postgresql_is_looked_at_only_when_it_is_the_store_and_its_password_stay
     assert "hunter2" not in json.dumps(to_json([*found.values(), *broken.values()]))
 
 
+def test_a_postgresql_server_that_answers_is_fine(tmp_path: Path, postgres_address: str) -> None:
+    found = look(tmp_path, PADDOCK_STORE_URL=postgres_address)["PostgreSQL"]
+    assert found.status is Status.OK, found.found
+
+
 def test_a_probe_that_breaks_or_hangs_is_one_failed_check_and_the_others_still_answer() -> None:
     release = threading.Event()
 

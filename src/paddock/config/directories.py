@@ -36,6 +36,11 @@ class Directories:
         """This machine's settings, installed plugins and their secrets; mode 0600."""
         return self.config / "local.toml"
 
+    @property
+    def database_file(self) -> Path:
+        """The embedded store, where `store.url` names no other."""
+        return self.data / "paddock.db"
+
     def all(self) -> tuple[Path, ...]:
         """The directories, parents before children."""
         return (self.config, self.data, self.state, self.cache, self.run)

@@ -13,9 +13,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, cast
 
+from paddock.config.printable import printable
 from paddock.config.settings import SETTINGS, Setting, Settings, Tighter, settings_from
 from paddock.config.toml_file import TomlFile, key_lines
-from paddock.config.values import BadValueError, accept, printable, shown
+from paddock.config.values import BadValueError, accept, shown
 from paddock.config.variables import fill, has_reference
 from paddock.core.errors import Invalid, Problem
 

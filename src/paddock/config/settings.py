@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from paddock.config.values import check_address, check_host_names, check_store_url
+from paddock.config.addresses import check_address, check_host_names, check_store_url
 
 T = TypeVar("T")
 
@@ -331,7 +331,7 @@ class StoreSettings:
 
     url: str | None = _row(
         None,
-        "Absolute path of a SQLite file, or `postgresql://…`. Unset: `paddock.db` in the data directory.",
+        "A SQLite file (absolute path or `sqlite:///path`) or `postgresql://…`. Unset: `paddock.db` in the data directory.",
         kind=Kind.TEXT,
         sensitive=True,
         check=check_store_url,

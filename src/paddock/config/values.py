@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from paddock.config.settings import Setting
+from paddock.config.printable import printable
+from paddock.config.settings import Kind, Setting
 
-_HOST_NAME = re.compile(
-    r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z"
-)
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
-_LONGEST_SHOWN = 80
 
 
 class BadValueError(ValueError):
@@ -69,63 +64,25 @@ def shown(setting: Setting, value: object) -> str:
     return printable(str(value))
 
 
-def printable(text: str) -> str:
-    """Text that is safe on a terminal: one line, bounded, every control character written out."""
-    safe = "".join(char if char.isprintable() else char.encode("unicode_escape", "replace").decode() for char in text)
-    return safe if len(safe) <= _LONGEST_SHOWN else safe[: _LONGEST_SHOWN - 1] + "…"
-
-
-def check_host_names(value: Sequence[str]) -> str | None:
-    """A complaint when one of these is not a plain host name."""
-    wrong = [name for name in value if not _HOST_NAME.match(name)]
-    return f"not a host name: {', '.join(printable(name) for name in wrong)}" if wrong else None
-
-
-def check_address(value: str) -> str | None:
-    """A complaint when this is not `host:port`."""
-    host, _, port = value.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
-        return f"{printable(value)} is not host:port with a port from 1 to 65535"
-    if host.startswith("[") and host.endswith("]"):
-        import ipaddress
-
-        try:
-            ipaddress.IPv6Address(host[1:-1])
-        except ValueError:
-            return f"{printable(host)} is not an IPv6 address"
-    elif not _HOST_NAME.match(host.lower()):
-        return f"{printable(host)} is not a host name or address"
-    return None
-
-
-def check_store_url(value: str | None) -> str | None:
-    """A complaint when this names no database we speak to. Never repeats the value: it may hold a password."""
-    if value is None or value.startswith(("postgresql://", "postgres://")):
-        return None
-    if PurePosixPath(value).is_absolute() and "\0" not in value:
-        return None
-    return "neither an absolute path of a SQLite file nor a postgresql:// address"
-
-
 def _parse(setting: Setting, text: str) -> Any:
     """Text from the environment, a flag or a substituted variable, as the setting's type."""
     stripped = text.strip()
-    match setting.kind.value:
-        case "boolean":
+    match setting.kind:
+        case Kind.BOOLEAN:
             if stripped.lower() in _TRUE | _FALSE:
                 return stripped.lower() in _TRUE
             raise BadValueError(f"{shown(setting, text)} is neither true nor false")
-        case "integer":
+        case Kind.INTEGER:
             # The length is bounded first: int() of endless digits takes endless time.
             if re.fullmatch(r"[+-]?[0-9]{1,18}", stripped):
                 return int(stripped)
             raise BadValueError(f"{shown(setting, text)} is not a whole number")
-        case "number":
+        case Kind.NUMBER:
             try:
                 return float(stripped[:64])
             except ValueError:
                 raise BadValueError(f"{shown(setting, text)} is not a number") from None
-        case "list of names":
+        case Kind.NAMES:
             return tuple(part.strip().lower() for part in text.split(",") if part.strip())
         case _:
             return stripped
@@ -133,16 +90,16 @@ def _parse(setting: Setting, text: str) -> Any:
 
 def _typed(setting: Setting, written: object) -> Any:
     """A value that already has a type, checked against the setting's."""
-    match setting.kind.value:
-        case "boolean" if isinstance(written, bool):
+    match setting.kind:
+        case Kind.BOOLEAN if isinstance(written, bool):
             return written
-        case "integer" if isinstance(written, int) and not isinstance(written, bool):
+        case Kind.INTEGER if isinstance(written, int) and not isinstance(written, bool):
             return written
-        case "number" if isinstance(written, int | float) and not isinstance(written, bool):
+        case Kind.NUMBER if isinstance(written, int | float) and not isinstance(written, bool):
             return float(written)
-        case "text" if isinstance(written, str):
+        case Kind.TEXT if isinstance(written, str):
             return written
-        case "list of names" if isinstance(written, list | tuple):
+        case Kind.NAMES if isinstance(written, list | tuple):
             parts = cast("Sequence[object]", written)
             if all(isinstance(part, str) for part in parts):
                 return tuple(str(part).lower() for part in parts)

@@ -1,0 +1,45 @@
+"""Rules for settings that name a place on a network or disk: each gives a complaint, or None when all is well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from paddock.config.printable import printable
+
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z"
+)
+
+
+def check_host_names(value: Sequence[str]) -> str | None:
+    """A complaint when one of these is not a plain host name."""
+    wrong = [name for name in value if not _HOST_NAME.match(name)]
+    return f"not a host name: {', '.join(printable(name) for name in wrong)}" if wrong else None
+
+
+def check_address(value: str) -> str | None:
+    """A complaint when this is not `host:port`."""
+    host, _, port = value.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        return f"{printable(value)} is not host:port with a port from 1 to 65535"
+    if host.startswith("[") and host.endswith("]"):
+        import ipaddress
+
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            return f"{printable(host)} is not an IPv6 address"
+    elif not _HOST_NAME.match(host.lower()):
+        return f"{printable(host)} is not a host name or address"
+    return None
+
+
+def check_store_url(value: str | None) -> str | None:
+    """A complaint when this names no database we speak to. Never repeats the value: it may hold a password."""
+    if value is None or value.startswith(("postgresql://", "postgres://")):
+        return None
+    if PurePosixPath(value.removeprefix("sqlite://")).is_absolute() and "\0" not in value:
+        return None
+    return "neither an absolute path of a SQLite file nor a postgresql:// address"

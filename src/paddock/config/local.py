@@ -1,0 +1,268 @@
+"""What `local.toml` says about each plugin: `[plugins."<name>"]`, read and edited without losing a comment.
+
+An entry holds which version is installed (`installed`, `local`) and the plugin's system configuration, often secrets.
+Writing is one step for every reader: a private temporary file, synced, renamed over the old one, under a lock.
+
+A file that others can read is repaired by the next write (always 0600) and warned about until then; one that others
+can write, or that someone else owns, is refused: what it says may not be what its owner wrote.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import time
+from collections.abc import Callable, Generator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from paddock.config.printable import printable
+from paddock.config.toml_file import parse_toml, read_toml, refuse_unsafe_file
+from paddock.config.variables import fill
+from paddock.core.errors import Conflict, HostError, Invalid, OperatorError, Problem
+from paddock.core.secret import Secret
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+#: Keys of an entry that are ours, so a plugin cannot have system configuration under these names.
+RESERVED_FIELDS = frozenset({"installed", "local"})
+
+_LOCK_WAIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEntry:
+    """One plugin's entry as written; references to variables are not filled yet."""
+
+    name: str
+    installed: str | None
+    local: bool
+    written: Mapping[str, Any] = field(repr=False)
+
+    def system_values(self, environ: Mapping[str, str]) -> dict[str, Any]:
+        """The plugin's system configuration with every `${VAR}` filled and every text in it a `Secret`.
+
+        Raises:
+            Invalid: Variables that are not set, each with its key; never with a value.
+        """
+        problems: list[Problem] = []
+        values = fill(dict(self.written), environ, f'plugins."{self.name}"', problems)
+        if problems:
+            raise Invalid(
+                f"local.toml: the configuration of {self.name} cannot be filled", problems, code="config.variable_unset"
+            )
+        return _hidden(values)
+
+
+def _hidden(value: Any) -> Any:
+    """The value with each text in it, at any depth, made a secret."""
+    if isinstance(value, str):
+        return Secret(value)
+    if isinstance(value, dict):
+        return {key: _hidden(part) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_hidden(part) for part in cast("list[Any]", value)]
+    return value
+
+
+def read_entries(path: Path) -> dict[str, PluginEntry]:
+    """Every plugin entry of this `local.toml`, by plugin name; none when there is no file.
+
+    Raises:
+        Invalid: The file is not TOML, or an entry has the wrong shape; all of them at once.
+        OperatorError: The file is not safe to believe.
+    """
+    file = read_toml(path)
+    if file is None:
+        return {}
+    refuse_unsafe_file(file)
+    problems: list[Problem] = []
+    entries: dict[str, PluginEntry] = {}
+    for name, table in _entry_tables(file.values).items():
+        where = f'{path}: plugins."{printable(name)}"'
+        installed, is_local = table.get("installed"), table.get("local", True)
+        if installed is not None and not isinstance(installed, str):
+            problems.append(Problem(f"{where}.installed", "expected a version as text", code="config.type"))
+        elif not isinstance(is_local, bool):
+            problems.append(Problem(f"{where}.local", "expected true or false", code="config.type"))
+        else:
+            written = {key: value for key, value in table.items() if key not in RESERVED_FIELDS}
+            entries[name] = PluginEntry(name, installed, is_local, MappingProxyType(written))
+    if problems:
+        raise Invalid(f"{path} has entries of the wrong shape", problems, code="config.invalid")
+    return entries
+
+
+def record_installed(path: Path, name: str, version: str, *, local: bool = True) -> None:
+    """Note that this version is installed, keeping what the entry already says otherwise.
+
+    Args:
+        path: The `local.toml`; made when missing.
+        name: The plugin.
+        version: The version that is now the default.
+        local: Whether the whole machine may use it, or only the project that asked for it.
+    """
+
+    def edit(document: MutableMapping[str, Any]) -> None:
+        entry = _entry(document, name, path)
+        entry["installed"] = version
+        entry["local"] = local
+
+    edit_local_file(path, edit)
+
+
+def set_system_value(path: Path, name: str, key: str, value: Any) -> None:
+    """Write one field of a plugin's system configuration.
+
+    Raises:
+        OperatorError: The field is one of ours (`installed`, `local`).
+    """
+    if key in RESERVED_FIELDS:
+        raise OperatorError(f"{key} is written by Paddock itself", code="config.reserved")
+
+    def edit(document: MutableMapping[str, Any]) -> None:
+        _entry(document, name, path)[key] = value
+
+    edit_local_file(path, edit)
+
+
+def remove_entry(path: Path, name: str) -> bool:
+    """Remove a plugin's entry with everything below it; False when there was none."""
+    if name not in read_entries(path):
+        return False
+
+    def edit(document: MutableMapping[str, Any]) -> None:
+        plugins = cast("MutableMapping[str, Any]", document.get("plugins", {}))
+        plugins.pop(name, None)
+        if not plugins:
+            document.pop("plugins", None)
+
+    edit_local_file(path, edit)
+    return True
+
+
+def edit_local_file(path: Path, edit: Callable[[MutableMapping[str, Any]], None]) -> None:
+    """Apply an edit to the file in one step, keeping comments and layout.
+
+    The same edit is applied to the plain values as well, and nothing is written unless both come out equal.
+
+    Raises:
+        Invalid: The file is not TOML; it stays as it is.
+        OperatorError: The file is a foreign link, not ours, or writable by others.
+        Conflict: Another command has held the lock for 10 seconds.
+    """
+    target = _own_target(path)
+    with _locked(target):
+        file = read_toml(target)
+        if file is not None:
+            refuse_unsafe_file(file)
+        before = file.text if file is not None else ""
+        after, values = _edited(before, edit, target)
+        if file is None or after != before or file.mode != 0o600:
+            _replace(target, after, values)
+
+
+def _edited(text: str, edit: Callable[[MutableMapping[str, Any]], None], path: Path) -> tuple[str, dict[str, Any]]:
+    """The new text, and the values it must read back as."""
+    # Imported here: it is slow to load, and only commands that write need it.
+    import tomlkit
+
+    _, expected = parse_toml(text.encode(), path)
+    edit(expected)
+    document: TOMLDocument = tomlkit.parse(text)
+    edit(cast("MutableMapping[str, Any]", document))
+    return tomlkit.dumps(document), expected  # pyright: ignore[reportUnknownMemberType]
+
+
+def _entry(document: MutableMapping[str, Any], name: str, path: Path) -> MutableMapping[str, Any]:
+    """The plugin's table, made when missing."""
+    plugins = document.setdefault("plugins", {})
+    entry = plugins.setdefault(name, {})
+    if not isinstance(entry, MutableMapping):
+        raise OperatorError(
+            f"{path}: plugins.{name} is a setting, so a plugin of that name cannot have an entry",
+            code="config.name_taken",
+            hint=f"move the setting plugins.{name} to config.toml",
+        )
+    return cast("MutableMapping[str, Any]", entry)
+
+
+def _entry_tables(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    plugins = values.get("plugins", {})
+    if not isinstance(plugins, dict):
+        return {}
+    found = cast("dict[str, Any]", plugins)
+    return {name: cast("dict[str, Any]", table) for name, table in found.items() if isinstance(table, dict)}
+
+
+def _own_target(path: Path) -> Path:
+    """The file to replace: behind a symbolic link only when the link is ours, for people who link their dotfiles."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return path
+    if not path.is_symlink():
+        return path
+    if found.st_uid != os.geteuid():
+        raise OperatorError(
+            f"{path} is a symbolic link that belongs to user {found.st_uid}",
+            code="config.foreign_link",
+            hint=f"rm {shlex.quote(str(path))}",
+        )
+    return path.resolve()
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Keep other commands from editing the same file meanwhile."""
+    # A file beside it: the file itself is replaced, and a lock on the old one would hold nobody.
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Conflict(
+                        f"another command is still editing {path}",
+                        code="config.locked",
+                        hint=f"fuser {shlex.quote(str(lock))}",
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str, expected: dict[str, Any]) -> None:
+    """Put the new text in place for every reader at once, private, and durable when this returns."""
+    _, values = parse_toml(text.encode(), path)
+    if values != expected:
+        raise HostError(
+            f"{path} is laid out in a way that cannot be edited safely, and was left as it is",
+            code="config.edit_unsafe",
+            hint="edit it by hand",
+        )
+    # One fixed name: we hold the lock, and what a killed command left behind is cleared away by the next.
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    # Private from its first byte, so no moment exists in which others can read it.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(text.encode())
+        opened.flush()
+        os.fsync(opened.fileno())
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,135 @@
+"""A plugin's configuration: what its project says joined with what only this machine's owner may say.
+
+A field belongs to one side, and the schema that declares it says which. The plugin gets the union and never sees
+the split.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, cast
+
+from paddock.config.local import RESERVED_FIELDS
+from paddock.core.errors import Invalid, Problem
+from paddock.core.schema import compile_schema, join_path
+from paddock.core.secret import Secret
+
+Schema = Mapping[str, Any]
+
+# Complaints that name fields and types only. Any other may quote the value, and on the system side that is a secret.
+_VALUELESS = frozenset({"required", "type", "additionalProperties"})
+_WITHOUT_VALUE = Problem("", "the value does not fit what the plugin declares for this field")
+
+
+def merge_config(
+    config_schema: Schema | None,
+    system_config_schema: Schema | None,
+    project_values: Mapping[str, Any],
+    system_values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """One configuration from both sides, with the schemas' top-level defaults filled in.
+
+    The result shares nothing with the arguments. Each `Secret` among the system values stands in it in the clear,
+    because the plugin needs it so: hand it to the plugin and to nobody else.
+
+    Raises:
+        Invalid: Every mistake of both sides, as `project.<field>` and `system.<field>`. Problems of the system side
+            never repeat a value.
+    """
+    project_fields, system_fields = _declared(config_schema), _declared(system_config_schema)
+    problems = _collisions(project_fields, system_fields)
+    problems += _strays("project", project_values, config_schema, system_fields, "system_config_schema")
+    problems += _strays("system", system_values, system_config_schema, project_fields, "config_schema")
+    problems += [
+        Problem(join_path(["system", key]), "the project gives a field of this name too", code="config.collision")
+        for key in system_values
+        if key in project_values and key not in project_fields and key not in system_fields
+    ]
+    project = _with_defaults(project_fields, project_values)
+    system = _with_defaults(system_fields, _revealed(system_values))
+    misplaced = {problem.path for problem in problems}
+    problems += [
+        found
+        for found in (
+            *_schema_problems("project", "config_schema", config_schema, project),
+            *_schema_problems("system", "system_config_schema", system_config_schema, system),
+        )
+        if found.path not in misplaced
+    ]
+    if problems:
+        raise Invalid(
+            "the plugin's configuration does not fit what it declares", problems, code="config.plugin_invalid"
+        )
+    return project | system
+
+
+def _declared(schema: Schema | None) -> Mapping[str, Any]:
+    properties = (schema or {}).get("properties", {})
+    return cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
+
+
+def _collisions(project_fields: Mapping[str, Any], system_fields: Mapping[str, Any]) -> list[Problem]:
+    """Fields that no side can own."""
+    shared = [
+        Problem(
+            join_path(["system", key]),
+            "declared on both sides",
+            "a field is a project's or this machine's, never both",
+            "config.collision",
+        )
+        for key in system_fields
+        if key in project_fields
+    ]
+    ours = [
+        Problem(join_path(["system", key]), "Paddock keeps its own note under this name", code="config.reserved")
+        for key in system_fields
+        if key in RESERVED_FIELDS
+    ]
+    return shared + ours
+
+
+def _strays(
+    side: str, values: Mapping[str, Any], schema: Schema | None, other_fields: Mapping[str, Any], other_schema: str
+) -> list[Problem]:
+    """Values given on a side that does not own them."""
+    own_fields = _declared(schema)
+    problems: list[Problem] = []
+    for key in values:
+        path = join_path([side, key])
+        if key in other_fields and key not in own_fields:
+            place = "local.toml" if side == "project" else "the project"
+            hint = f"{other_schema} declares it, so it is set in {place}"
+            problems.append(Problem(path, f"the {side} side may not set this", hint, "config.wrong_side"))
+        elif schema is None:
+            problems.append(Problem(path, f"the plugin declares no {side} configuration", code="config.undeclared"))
+    return problems
+
+
+def _with_defaults(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    filled = copy.deepcopy(dict(values))
+    for key, field_schema in fields.items():
+        if key not in filled and isinstance(field_schema, Mapping) and "default" in field_schema:
+            filled[key] = copy.deepcopy(cast("Mapping[str, Any]", field_schema)["default"])
+    return filled
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: _revealed(part) for key, part in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_revealed(part) for part in cast("list[Any]", value)]
+    return value
+
+
+def _schema_problems(side: str, schema_name: str, schema: Schema | None, values: dict[str, Any]) -> list[Problem]:
+    if schema is None:
+        return []
+    problems: list[Problem] = []
+    for found in compile_schema(dict(schema), schema_name).errors(values):
+        path = found.path if found.path.startswith("[") else f".{found.path}" if found.path else ""
+        told = found if side == "project" or found.code in _VALUELESS else _WITHOUT_VALUE
+        problems.append(Problem(f"{side}{path}", told.message, told.hint, found.code))
+    return problems
