@@ -1,0 +1,52 @@
+"""Names for the kinds of identifier, and the maker of new ones."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NewType
+
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import HostError
+
+PluginName = NewType("PluginName", str)
+CallableName = NewType("CallableName", str)
+Tenant = NewType("Tenant", str)
+PrincipalId = NewType("PrincipalId", str)
+OperatorId = NewType("OperatorId", str)
+ProjectId = NewType("ProjectId", str)
+AgentPath = NewType("AgentPath", str)
+SessionId = NewType("SessionId", str)
+RequestId = NewType("RequestId", str)
+WorkflowId = NewType("WorkflowId", str)
+StepId = NewType("StepId", str)
+CallId = NewType("CallId", str)
+EventId = NewType("EventId", str)
+ErrorId = NewType("ErrorId", str)
+Digest = NewType("Digest", str)
+KeyId = NewType("KeyId", str)
+
+DEFAULT_TENANT = Tenant("default")
+
+# Crockford's alphabet: no i, l, o, u, and in ASCII order, so that ids sort as their numbers do.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 26
+_RANDOM_BYTES = 10
+_PREFIX = re.compile(r"[a-z]{1,12}\Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def new_id(prefix: str, clock: Clock, random: Random) -> str:
+    """A unique id such as `call_01kd3v…`: 48 bits of milliseconds, then 80 of chance. Sorts by time.
+
+    Args:
+        prefix: What it is an id of; lower-case letters.
+        clock: Gives the time it carries.
+        random: Gives the rest.
+    """
+    if not _PREFIX.match(prefix):
+        raise HostError(f"{prefix!r} cannot begin an id", code="id.bad_prefix")
+    milliseconds = (clock.now() - _EPOCH) // timedelta(milliseconds=1)
+    number = milliseconds << (8 * _RANDOM_BYTES) | int.from_bytes(random.bytes(_RANDOM_BYTES))
+    digits = [_ALPHABET[number >> 5 * place & 31] for place in reversed(range(_LENGTH))]
+    return f"{prefix}_{''.join(digits)}"

@@ -1,0 +1,69 @@
+"""Ids are unique, sort by time, and cannot be made with odd prefixes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import HostError
+from paddock.core.ids import new_id
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class At:
+    time: datetime
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Fixed:
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def bytes(self, count: int) -> bytes:
+        return self.value[:count]
+
+
+chance = st.binary(min_size=10, max_size=10)
+
+
+@given(st.integers(1, 10**12), chance, chance)
+def test_a_later_id_sorts_after_an_earlier_one(later_ms: int, first: bytes, second: bytes) -> None:
+    later = START + timedelta(milliseconds=later_ms)
+    assert new_id("call", At(START), Fixed(first)) < new_id("call", At(later), Fixed(second))
+
+
+@given(chance, chance)
+def test_within_a_millisecond_ids_differ_exactly_as_their_randomness_does(first: bytes, second: bytes) -> None:
+    one, two = (new_id("ev", At(START), Fixed(value)) for value in (first, second))
+    assert (one < two) == (first < second)
+    assert (one == two) == (first == second)
+
+
+def test_ids_of_the_real_clock_are_unique_and_easy_to_read() -> None:
+    made = {new_id("call", SystemClock(), SystemRandom()) for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(len(text) == 31 and text.startswith("call_") and text == text.lower() for text in made)
+
+
+@pytest.mark.parametrize("prefix", ["", "Call", "a_b", "a\n", "x" * 13])
+def test_an_odd_prefix_is_refused(prefix: str) -> None:
+    with pytest.raises(HostError):
+        new_id(prefix, SystemClock(), SystemRandom())
+
+
+def test_the_system_clock_speaks_utc_and_never_runs_back() -> None:
+    clock = SystemClock()
+    assert clock.now().tzinfo is UTC
+    assert clock.monotonic() <= clock.monotonic()
