@@ -19,6 +19,7 @@ CREATE TABLE plugin_versions (
     source        {text} NOT NULL,
     signature     {text},
     fingerprint   {text} NOT NULL,
+    tree          {text} NOT NULL,
     installed_at  {text} NOT NULL,
     superseded_at {text},
     PRIMARY KEY (plugin, version)

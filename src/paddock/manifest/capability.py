@@ -1,0 +1,323 @@
+"""The capability grammar: what a plugin may ask of this machine and of the host, as values.
+
+    read:fs:PATH   write:fs:PATH      a directory or file, recursively; write includes read
+    exec:BINARY:PATH                  run one program, in one working directory
+    net:HOST:PORT  net:HOST:*  net:*  TCP; `net:[]` says that there is no network
+    storage:read   storage:write      the plugin's own tables; write includes read (`kaged:storage:…` is the same)
+    host:FAMILY    host:FAMILY:MODE   a service of the host, e.g. `host:http`, `host:vault:read`
+
+PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves.
+No `..`, no globs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+# What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
+HOST_FAMILIES: Mapping[str, str] = {
+    "artifacts": "store and fetch documents for you",
+    "audit": "write to the audit trail",
+    "auth": "act with accounts you connected",
+    "cache": "keep short-lived values",
+    "cursor": "remember how far a sync has come",
+    "http": "call web services through the host, which checks and records each call",
+    "identity": "look up who people are",
+    "kb": "add to and search the knowledge base",
+    "log": "write to the log",
+    "memory": "work with what the assistant remembers about you",
+    "model": "use a language model through the host",
+    "ocr": "read text from images and PDFs",
+    "query": "query indexed data",
+    "rate": "count against a rate limit",
+    "scheduler": "schedule work for later",
+    "secrets": "use secrets that it declares by name",
+    "storage": "store and fetch its own objects",
+    "vault": "use your private knowledge vault",
+}
+FAMILY_ALIASES = {"rate_limit": "rate", "logger": "log", "pkv": "vault"}
+FAMILY_MODES = {"vault": ("read", "write"), "memory": ("reference_only", "full")}
+
+_HOST = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$")
+_IPV6 = re.compile(r"^\[[0-9a-f:.]{2,45}\]$")
+_BINARY = re.compile(r"^[A-Za-z0-9._+-]{1,64}$")
+_GLOB = re.compile(r"[*?\[\]{}]")
+
+Root: TypeAlias = Literal["", "config", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    mode: Literal["read", "write"]
+    path: str
+    root: Root = ""
+
+    def __str__(self) -> str:
+        return f"{self.mode}:fs:{located(self.root, self.path)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    binary: str
+    path: str
+    root: Root = ""
+
+    def __str__(self) -> str:
+        return f"exec:{self.binary}:{located(self.root, self.path)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    host: str  # "*" is every host
+    port: int | None  # None is every port
+
+    def __str__(self) -> str:
+        return "net:*" if self.host == "*" else f"net:{self.host}:{'*' if self.port is None else self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoNetwork:
+    def __str__(self) -> str:
+        return "net:[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    mode: Literal["read", "write"]
+
+    def __str__(self) -> str:
+        return f"storage:{self.mode}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostService:
+    family: str
+    mode: str | None = None
+
+    def __str__(self) -> str:
+        return f"host:{self.family}" + (f":{self.mode}" if self.mode else "")
+
+
+Capability: TypeAlias = FileAccess | Execute | Network | NoNetwork | Storage | HostService
+
+
+class BadCapability(ValueError):
+    """Why a text is no capability, and what would be one."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def located(root: Root, path: str) -> str:
+    return f"{root}:{path}" if root else path
+
+
+def normalise(item: Any) -> list[str]:
+    """A list entry as capability texts: YAML writes `- net: []` as a map and `- net:[]` as a string.
+
+    Raises:
+        BadCapability: the entry is neither a string nor such a map.
+    """
+    if isinstance(item, str):
+        return [item]
+    if isinstance(item, dict):
+        entries = cast("dict[Any, Any]", item)
+        if list(entries) == ["net"]:
+            targets: Any = entries["net"]
+            if targets in ([], None):
+                return ["net:[]"]
+            if isinstance(targets, list) and all(isinstance(target, str) for target in targets):  # pyright: ignore[reportUnknownVariableType]
+                return [f"net:{target}" for target in targets]  # pyright: ignore[reportUnknownVariableType]
+        if len(entries) == 1:
+            (key, value), *_ = entries.items()
+            if isinstance(key, str) and isinstance(value, str):
+                # `- read:fs: /opt/x` with a stray space is a map to YAML and a capability to its author.
+                return [f"{key}:{value}"]
+    raise BadCapability(
+        "expected a capability as text", "write it as one string, e.g. 'read:fs:/opt/data'; no network is 'net:[]'"
+    )
+
+
+def parse(text: str) -> Capability:
+    """One capability from its text.
+
+    Raises:
+        BadCapability: the text is outside the grammar.
+    """
+    if len(text) > 1024 or not text.isprintable():
+        raise BadCapability("is over 1024 characters or has control characters", "write a short, printable capability")
+    head, _, rest = text.partition(":")
+    match head:
+        case "read" | "write":
+            if not rest.startswith("fs:"):
+                raise BadCapability(f"{text!r} names no kind of thing to {head}", f"write '{head}:fs:/absolute/path'")
+            root, path = _path(rest.removeprefix("fs:"), example=f"{head}:fs:/opt/data")
+            return FileAccess(head, path, root)
+        case "exec":
+            binary, colon, where = rest.partition(":")
+            if not colon or not _BINARY.match(binary):
+                raise BadCapability(f"{text!r} does not name a program and a directory", "write 'exec:bash:/opt/tool'")
+            root, path = _path(where, example=f"exec:{binary}:/opt/tool")
+            return Execute(binary, path, root)
+        case "net":
+            return _network(text, rest)
+        case "kaged" | "paddock" if rest in ("storage:read", "storage:write"):
+            return Storage("write" if rest.endswith("write") else "read")
+        case "storage" if rest in ("read", "write"):
+            return Storage("write" if rest == "write" else "read")
+        case "host":
+            return host_service(rest)
+        case _:
+            raise BadCapability(
+                f"{text!r} is not a capability",
+                "use read:fs:PATH, write:fs:PATH, exec:BINARY:PATH, net:HOST:PORT, net:[], storage:read, "
+                "storage:write or host:FAMILY",
+            )
+
+
+def host_service(text: str) -> HostService:
+    """A service of the host from `family` or `family:mode`.
+
+    Raises:
+        BadCapability: no such family, or a mode it does not have.
+    """
+    name, _, mode = text.partition(":")
+    family = FAMILY_ALIASES.get(name, name)
+    if family not in HOST_FAMILIES:
+        raise BadCapability(f"the host has no service {name!r}", f"choose from {', '.join(sorted(HOST_FAMILIES))}")
+    modes = FAMILY_MODES.get(family)
+    if modes and mode not in modes:
+        raise BadCapability(f"host:{family} needs a mode", f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
+    if mode and not modes:
+        raise BadCapability(f"host:{family} has no modes", f"write 'host:{family}'")
+    return HostService(family, mode or None)
+
+
+def _network(text: str, rest: str) -> Network | NoNetwork:
+    if rest == "[]":
+        return NoNetwork()
+    if rest == "*":
+        return Network("*", None)
+    host, colon, port = rest.rpartition(":")
+    host = host.lower()
+    if not colon or not (_HOST.match(host) or _IPV6.match(host)):
+        raise BadCapability(
+            f"{text!r} does not name a host and a port", "write 'net:api.example.com:443', or ':*' for all ports"
+        )
+    if port == "*":
+        return Network(host, None)
+    if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
+        raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
+    return Network(host, int(port))
+
+
+def _path(text: str, *, example: str) -> tuple[Root, str]:
+    root: Root = ""
+    if text.startswith("config:"):
+        root, text = "config", text.removeprefix("config:")
+    elif text.startswith("project:"):
+        root, text = "project", text.removeprefix("project:")
+    if not text.startswith("/"):
+        raise BadCapability(f"the path {text!r} is not absolute", f"write it from the root, e.g. '{example}'")
+    if _GLOB.search(text):
+        raise BadCapability(
+            f"the path {text!r} has a pattern in it", "name the directory itself; it includes everything below"
+        )
+    segments = [segment for segment in text.split("/") if segment not in ("", ".")]
+    if ".." in segments:
+        raise BadCapability(f"the path {text!r} climbs with '..'", "write the path without '..'")
+    return root, "/" + "/".join(segments)
+
+
+def covers(granted: Capability, asked: Capability) -> bool:
+    """Whether having `granted` includes `asked`."""
+    match granted, asked:
+        case FileAccess(), FileAccess():
+            return (
+                granted.root == asked.root
+                and (granted.mode == "write" or asked.mode == "read")
+                and _below(granted.path, asked.path)
+            )
+        case Network(host="*"), Network() | NoNetwork():
+            return True
+        case Network(), Network():
+            return granted.host == asked.host and granted.port in (None, asked.port)
+        case Storage(), Storage():
+            return granted.mode == "write" or asked.mode == "read"
+        case HostService(family="memory", mode="full"), HostService(family="memory"):
+            return True
+        case _, NoNetwork():
+            return True
+        case _:
+            return granted == asked
+
+
+def _below(parent: str, child: str) -> bool:
+    return parent == "/" or child == parent or child.startswith(parent + "/")
+
+
+def uncovered(granted: Iterable[Capability], asked: Iterable[Capability]) -> list[Capability]:
+    """What is asked for and not included in what was granted: the list a person must say yes to."""
+    have = list(granted)
+    return [
+        capability
+        for capability in asked
+        if not any(covers(held, capability) for held in have) and not isinstance(capability, NoNetwork)
+    ]
+
+
+def describe(capability: Capability) -> str:
+    """The capability in plain words, for a consent screen."""
+    match capability:
+        case FileAccess(mode, path, root):
+            verb = "read" if mode == "read" else "read and change"
+            place = {"": path, "config": f"{path} in its configuration folder", "project": f"{path} in your project"}[
+                root
+            ]
+            return f"{verb} everything on this machine" if not root and path == "/" else f"{verb} files in {place}"
+        case Execute(binary, path, root):
+            return f"run the program {binary} in {located(root, path)}"
+        case Network(host="*"):
+            return "connect to any computer on the network (dangerous)"
+        case Network(host, port):
+            return f"connect to {host}" + (" on any port" if port is None else f" on port {port}")
+        case NoNetwork():
+            return "no network"
+        case Storage(mode):
+            return "read its own tables" if mode == "read" else "read and write its own tables"
+        case HostService(family, mode):
+            words = HOST_FAMILIES[family]
+            return f"{words} ({mode.replace('_', ' ')})" if mode else words
+
+
+def dangerous(capability: Capability) -> bool:
+    """Whether a person should look twice: it reaches most of the machine or all of the network."""
+    match capability:
+        case Network(host="*"):
+            return True
+        case FileAccess(path=path, root=""):
+            return (
+                path in {"/", "/etc", "/home", "/root", "/var", "/usr", "/proc", "/sys", "/dev"} or path.count("/") == 1
+            )
+        case _:
+            return False
+
+
+def harmless(capabilities: Iterable[Capability]) -> bool:
+    """Whether a cage with these can change nothing outside: no network, no writing, no programs, no stored rows."""
+    for capability in capabilities:
+        match capability:
+            case FileAccess(mode="read") | NoNetwork() | Storage(mode="read"):
+                continue
+            case HostService(family="cache" | "log" | "audit" | "rate" | "identity" | "query" | "ocr" | "cursor"):
+                continue
+            case HostService(family="vault", mode="read") | HostService(family="memory", mode="reference_only"):
+                continue
+            case _:
+                return False
+    return True

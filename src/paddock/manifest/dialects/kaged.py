@@ -1,0 +1,108 @@
+"""kaged's `kaged-plugin.yaml`: a program that speaks JSON-RPC on stdio, with hooks, tools, methods and knobs."""
+
+from __future__ import annotations
+
+from paddock.core.ids import PluginName
+from paddock.manifest.knobs import read_knobs
+from paddock.manifest.model import CallableSpec, CommandRuntime, Dialect, Form, Manifest, Timing
+from paddock.manifest.names import is_tool_name
+from paddock.manifest.report import Fields, Report
+from paddock.manifest.rules import (
+    check_config_split,
+    check_env,
+    check_methods,
+    check_plugin_name,
+    check_roles,
+    check_version,
+    read_capabilities,
+    read_effects,
+    read_schema,
+)
+
+SCHEMA = "kaged"
+
+
+def read(fields: Fields, report: Report) -> Manifest:
+    """Map a parsed kaged manifest onto the model, reporting every broken rule."""
+    name = fields.text("name")
+    check_plugin_name(report, fields.at("name"), name, strict=True)
+    check_version(report, fields.at("version"), fields.text("version"))
+    hooks = fields.texts("hooks")
+    roles = fields.texts("roles") or (("observer",) if hooks else ())
+    check_roles(report, fields, roles, hooks)
+    project, system = check_config_split(report, fields)
+    check_methods(report, ((fields.at("notifications", i), text) for i, text in fields.numbered_texts("notifications")))
+    return Manifest(
+        name=PluginName(name),
+        version=fields.text("version"),
+        dialect=Dialect.KAGED,
+        description=fields.text("description").strip(),
+        author=fields.text("author"),
+        license=fields.text("license"),
+        homepage=fields.text("homepage"),
+        api=fields.integer("kaged_api", 1),
+        runtime=CommandRuntime(fields.texts("command"), env=check_env(report, fields)),
+        capabilities=read_capabilities(report, fields, "capabilities"),
+        callables=(*_tools(report, fields), *_methods(report, fields)),
+        roles=roles,
+        hooks=hooks,
+        notifications=fields.texts("notifications"),
+        config_schema=project,
+        system_config_schema=system,
+        knobs=read_knobs(report, fields, project, system),
+        timing=Timing(
+            shutdown=fields.integer("shutdown_timeout_sec", 5),
+            health_interval=fields.integer("health_interval_sec", 30),
+            hook=fields.integer("hook_timeout_sec", 10),
+        ),
+    )
+
+
+def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
+    found: list[CallableSpec] = []
+    for tool in fields.entries("tools"):
+        name = tool.text("name")
+        if not is_tool_name(name):
+            report.error(
+                tool.at("name"),
+                f"{name[:80]!r} is not a tool name",
+                "one lowercase segment: letters, digits and '_'",
+                "tool_name",
+            )
+        elif any(name == other.name for other in found):
+            report.error(tool.at("name"), f"{name!r} is declared twice", "keep one of them", "duplicate_name")
+        found.append(
+            CallableSpec(
+                name,
+                Form.TOOL,
+                tool.text("description"),
+                input_schema=read_schema(report, tool, "parameters_schema"),
+                output_schema=read_schema(report, tool, "output_schema"),
+                effects=read_effects(report, tool),
+                timeout_sec=tool.optional_integer("timeout_sec"),
+            )
+        )
+    return found
+
+
+def _methods(report: Report, fields: Fields) -> list[CallableSpec]:
+    """Methods are names, or mappings with schemas where the author wants both sides checked."""
+    found: list[CallableSpec] = []
+    for index, item in enumerate(fields.items("methods")):
+        if isinstance(item, str):
+            found.append(CallableSpec(item, Form.METHOD))
+            continue
+        method = Fields(item, fields.at("methods", index))
+        found.append(
+            CallableSpec(
+                method.text("name"),
+                Form.METHOD,
+                method.text("description"),
+                input_schema=read_schema(report, method, "params_schema"),
+                output_schema=read_schema(report, method, "result_schema"),
+                effects=read_effects(report, method),
+                timeout_sec=method.optional_integer("timeout_sec"),
+            )
+        )
+    check_methods(report, ((fields.at("methods", index), method.name) for index, method in enumerate(found)))
+    return found

@@ -1,0 +1,76 @@
+"""The Kernel's universal manifest: one agent, operator, tool or adapter, with schemas kept as files."""
+
+from __future__ import annotations
+
+from paddock.core.ids import PluginName
+from paddock.manifest.effects import HARMLESS, Effect
+from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, Observability, Requires
+from paddock.manifest.report import Fields, Report
+from paddock.manifest.rules import check_plugin_name, check_version, read_effects, read_requirements, read_schema
+
+SCHEMA = "kernel"
+
+
+def read(fields: Fields, report: Report) -> Manifest:
+    """Map a parsed Kernel manifest onto the model, reporting every broken rule."""
+    name = fields.text("name")
+    check_plugin_name(report, fields.at("name"), name)
+    check_version(report, fields.at("version"), fields.text("version"))
+    kind = Kind(fields.text("type")) if fields.text("type") in ("agent", "operator", "tool", "adapter") else Kind.TOOL
+    schemas = fields.within("schemas")
+    requires = fields.within("requires")
+    observability = fields.within("observability")
+    whole = CallableSpec(
+        name,
+        Form.WHOLE,
+        fields.text("description"),
+        input_schema=read_schema(report, schemas, "input", files=True),
+        output_schema=read_schema(report, schemas, "output", files=True),
+        effects=effects_of_kind(report, fields, kind),
+        required_scopes=fields.texts("scopes"),
+        timeout_sec=fields.optional_integer("timeout_sec"),
+    )
+    return Manifest(
+        name=PluginName(name),
+        version=fields.text("version"),
+        dialect=Dialect.KERNEL,
+        description=fields.text("description"),
+        author=fields.text("owner"),
+        kind=kind,
+        callables=(whole,),
+        requires=Requires(
+            read_requirements(report, requires, "tools"),
+            requires.texts("capabilities"),
+            requires.texts("context_fields"),
+        ),
+        allowed_actions=fields.texts("allowed_actions"),
+        policy_tags=fields.texts("policy_tags"),
+        observability=Observability(observability.text("log_level", "info"), observability.flag("emit_samples")),
+    )
+
+
+def effects_of_kind(report: Report, fields: Fields, kind: Kind) -> tuple[Effect, ...]:
+    """Only operators have effects; an operator that declares none is held to having none."""
+    effects = read_effects(report, fields)
+    if kind is Kind.OPERATOR:
+        if effects is None:
+            report.warn(
+                fields.at("effects"),
+                "this operator declares no effects, so it will be allowed none",
+                "list what it does, e.g. effects: [db_write]; an operator that only answers writes []",
+                "effects_missing",
+            )
+        return effects or (Effect.READ_ONLY,)
+    for effect in effects or ():
+        if effect not in HARMLESS:
+            report.error(
+                fields.at("effects"),
+                f"{_a(kind)} may not have the effect {effect.value!r}",
+                "only operators act; make it an operator",
+                "kind_boundary",
+            )
+    return (Effect.READ_ONLY,)
+
+
+def _a(kind: Kind) -> str:
+    return f"an {kind}" if kind.value[0] in "aeiou" else f"a {kind}"

@@ -1,0 +1,266 @@
+"""Paddock's own `paddock.yaml`: the superset that every other dialect can be written in. Reading it.
+
+`native_writer.py` is the other direction; what that writes, this reads back to an equal model.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paddock.core.ids import PluginName
+from paddock.manifest.dialects.mcp_offers import read_arguments
+from paddock.manifest.dialects.shu import read_identities
+from paddock.manifest.effects import HARMLESS
+from paddock.manifest.knobs import read_knobs
+from paddock.manifest.model import (
+    Behaviour,
+    CallableSpec,
+    CommandRuntime,
+    DataAccess,
+    Dialect,
+    Feeds,
+    Form,
+    Kind,
+    Manifest,
+    Observability,
+    OperationAuth,
+    Prompt,
+    PythonRuntime,
+    RemoteRuntime,
+    Requires,
+    Resource,
+    Runtime,
+    Timing,
+)
+from paddock.manifest.names import is_mcp_tool_name, is_tool_name
+from paddock.manifest.report import Fields, Report
+from paddock.manifest.rules import (
+    check_config_split,
+    check_env,
+    check_methods,
+    check_no_auth_fields,
+    check_plugin_name,
+    check_roles,
+    check_version,
+    read_capabilities,
+    read_effects,
+    read_requirements,
+    read_schema,
+)
+
+SCHEMA = "paddock"
+RUNTIME_SCHEMA = "paddock-runtime"
+API_VERSION = 1
+
+
+def read(fields: Fields, report: Report) -> Manifest:
+    """Map a parsed paddock.yaml onto the model, reporting every broken rule."""
+    check_plugin_name(report, fields.at("name"), fields.text("name"))
+    check_version(report, fields.at("version"), fields.text("version"))
+    dialect = _dialect(fields.text("dialect"))
+    kind = _kind(fields.text("kind"))
+    hooks = fields.texts("hooks")
+    roles = fields.texts("roles") or (("observer",) if hooks else ())
+    check_roles(report, fields, roles, hooks)
+    project, system = check_config_split(report, fields)
+    check_methods(report, ((fields.at("notifications", i), text) for i, text in fields.numbered_texts("notifications")))
+    requires = fields.within("requires")
+    observability = fields.within("observability")
+    feeds = fields.within("feeds")
+    timing = fields.within("timing")
+    return Manifest(
+        name=PluginName(fields.text("name")),
+        version=fields.text("version"),
+        dialect=dialect,
+        description=fields.text("description"),
+        title=fields.text("title"),
+        author=fields.text("author"),
+        license=fields.text("license"),
+        homepage=fields.text("homepage"),
+        icon=fields.text("icon"),
+        kind=kind,
+        api=fields.integer("api", API_VERSION),
+        trust_claim=fields.optional_text("trust_claim"),
+        runtime=read_runtime(report, fields, fields.text("name")),
+        start=read_start(fields),
+        capabilities=read_capabilities(report, fields, "capabilities"),
+        callables=_callables(report, fields, kind, dialect),
+        roles=roles,
+        hooks=hooks,
+        notifications=fields.texts("notifications"),
+        config_schema=project,
+        system_config_schema=system,
+        knobs=read_knobs(report, fields, project, system),
+        requires=Requires(
+            read_requirements(report, requires, "tools"),
+            requires.texts("capabilities"),
+            requires.texts("context_fields"),
+        ),
+        allowed_actions=fields.texts("allowed_actions"),
+        policy_tags=fields.texts("policy_tags"),
+        observability=Observability(observability.text("log_level", "info"), observability.flag("emit_samples")),
+        behaviour=_behaviour(report, fields.within("behaviour")),
+        data_access=_data_access(fields.within("data_access")) if "data_access" in fields else None,
+        resources=tuple(
+            Resource(item.text("uri"), item.text("name"), item.text("description"), item.optional_text("mime_type"))
+            for item in fields.entries("resources")
+        ),
+        prompts=tuple(
+            Prompt(item.text("name"), item.text("description"), tuple(read_arguments(item)), item.optional_text("text"))
+            for item in fields.entries("prompts")
+        ),
+        identities=tuple(read_identities(fields, "identities")),
+        operation_auth=tuple(
+            OperationAuth(
+                operation,
+                auth.optional_text("provider"),
+                auth.optional_text("mode"),
+                auth.texts("scopes"),
+                auth.optional_text("subject_hint"),
+                auth.text_map("secrets"),
+            )
+            for operation, auth in fields.named("operation_auth")
+        ),
+        secrets=fields.texts("secrets"),
+        feeds=Feeds(feeds.optional_text("default_op"), feeds.texts("allowed_ops")),
+        origins=fields.texts("origins"),
+        timing=Timing(
+            timing.integer("shutdown_sec", 5),
+            timing.integer("health_interval_sec", 30),
+            timing.integer("hook_sec", 10),
+            timing.integer("call_sec", 30),
+        ),
+    )
+
+
+def read_start(fields: Fields) -> Literal["eager", "lazy"]:
+    return "lazy" if fields.text("start") == "lazy" else "eager"
+
+
+def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
+    """The program behind a plugin: one of a command, Python entrypoints, or a remote server's address."""
+    runtime = fields.within("runtime")
+    ways = [key for key in ("command", "python", "module", "url") if key in runtime]
+    if "runtime" in fields and len(ways) != 1:
+        report.error(
+            runtime.path,
+            f"gives {' and '.join(ways) if ways else 'no program'}",
+            "give exactly one of command, python, module or url",
+            "runtime",
+        )
+    if not ways:
+        return None
+    env = check_env(report, runtime)
+    match ways[0]:
+        case "command":
+            protocol: Literal["paddock", "mcp"] = "mcp" if runtime.text("protocol") == "mcp" else "paddock"
+            return CommandRuntime(runtime.texts("command"), protocol, env, runtime.optional_text("cwd"))
+        case "python":
+            return PythonRuntime(runtime.text_map("python"), env)
+        case "module":
+            return PythonRuntime({name: runtime.text("module")}, env)
+        case _:
+            url = runtime.text("url")
+            if not url.startswith(("https://", "http://")):
+                report.error(runtime.at("url"), "is not a web address", "write https://…", "url")
+            transport: Literal["streamable-http", "sse"] = (
+                "sse" if runtime.text("transport") == "sse" else "streamable-http"
+            )
+            return RemoteRuntime(url, transport, runtime.text_map("headers"))
+
+
+def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> tuple[CallableSpec, ...]:
+    found: list[CallableSpec] = []
+    for key, form in (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD)):
+        for index, item in enumerate(fields.items(key)):
+            one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
+            spec = _callable(report, one, form)
+            _check_callable_name(report, one, spec, dialect)
+            if any(spec.name == other.name for other in found):
+                report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
+            if kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER) and any(
+                effect not in HARMLESS for effect in spec.effects or ()
+            ):
+                report.error(
+                    one.at("effects"), f"a plugin of kind {kind} has no effects", "only operators act", "kind_boundary"
+                )
+            found.append(spec)
+    return tuple(found)
+
+
+def _callable(report: Report, fields: Fields, form: Form) -> CallableSpec:
+    input_schema = read_schema(report, fields, "input_schema", files=True)
+    check_no_auth_fields(report, fields.at("input_schema"), input_schema)
+    return CallableSpec(
+        name=fields.text("name"),
+        form=form,
+        description=fields.text("description"),
+        title=fields.text("title"),
+        input_schema=input_schema,
+        output_schema=read_schema(report, fields, "output_schema", files=True),
+        effects=read_effects(report, fields),
+        policy_tags=fields.texts("policy_tags"),
+        required_scopes=fields.texts("required_scopes"),
+        requires_approval=fields.flag("requires_approval"),
+        timeout_sec=fields.optional_integer("timeout_sec"),
+        annotations=fields.object("annotations") or {},
+    )
+
+
+def _check_callable_name(report: Report, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
+    if spec.form is Form.METHOD:
+        check_methods(report, [(fields.at("name") if "name" in fields else fields.path, spec.name)])
+    elif spec.form is Form.TOOL:
+        # Servers written elsewhere name their tools freely; ours follow one rule.
+        fits = is_mcp_tool_name if dialect in (Dialect.MCP, Dialect.OSQR) else is_tool_name
+        if not fits(spec.name):
+            report.error(
+                fields.at("name"),
+                f"{spec.name[:80]!r} is not a tool name",
+                "one lowercase segment: letters, digits and '_'",
+                "tool_name",
+            )
+
+
+def _behaviour(report: Report, fields: Fields) -> Behaviour | None:
+    if not fields.value:
+        return None
+    topics = fields.texts("trigger_topics")
+    if fields.flag("can_initiate") and not topics:
+        report.warn(
+            fields.at("trigger_topics"),
+            "can_initiate is true but no trigger_topics are defined",
+            "list topics",
+            "no_topics",
+        )
+    default = Behaviour()
+    return Behaviour(
+        style=fields.text("style"),
+        intensity=fields.text("intensity", default.intensity),
+        honesty_override=fields.flag("honesty_override"),
+        honesty_mode=fields.text("honesty_mode"),
+        direct_feedback_kept=fields.flag("direct_feedback_kept", True),
+        can_initiate=fields.flag("can_initiate"),
+        trigger_topics=topics,
+        confidence_threshold=fields.number("confidence_threshold", default.confidence_threshold),
+        synonyms={topic: fields.within("synonyms").texts(topic) for topic in fields.within("synonyms").value},
+        response_length=fields.optional_text("response_length"),
+        emoji_usage=fields.optional_text("emoji_usage"),
+    )
+
+
+def _data_access(fields: Fields) -> DataAccess:
+    return DataAccess(
+        fields.flag("vault_read"),
+        fields.flag("vault_write"),
+        fields.text("memory", "none"),
+        fields.texts("external_apis"),
+    )
+
+
+def _dialect(text: str) -> Dialect:
+    return Dialect(text) if text in set(Dialect) else Dialect.NATIVE
+
+
+def _kind(text: str) -> Kind:
+    return Kind(text) if text in set(Kind) else Kind.PLUGIN

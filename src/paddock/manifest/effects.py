@@ -1,0 +1,57 @@
+"""Effects: the closed list of what a callable may do to the world, and the names other documents use for them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """What a callable does beyond answering."""
+
+    READ_ONLY = "read_only"
+    PRODUCE_OUTCOME = "produce_outcome"
+    DB_WRITE = "db_write"
+    EXTERNAL_SEND = "external_send"
+    EXTERNAL_CALL = "external_call"
+    WEBHOOK_EMIT = "webhook_emit"
+    TEMP_WRITE = "temp_write"
+    FINAL_WRITE = "final_write"
+    MEMORY_WRITE = "memory_write"
+    UNKNOWN = "unknown"
+
+
+ALIASES = {
+    "gmail_send": Effect.EXTERNAL_SEND,
+    "email_send": Effect.EXTERNAL_SEND,
+    "s3_final_write": Effect.FINAL_WRITE,
+    "s3_temp_write": Effect.TEMP_WRITE,
+    "none": Effect.READ_ONLY,
+}
+
+HARMLESS = frozenset({Effect.READ_ONLY})
+
+IN_WORDS = {
+    Effect.READ_ONLY: "reads and answers, changes nothing",
+    Effect.PRODUCE_OUTCOME: "records an outcome",
+    Effect.DB_WRITE: "writes to a database",
+    Effect.EXTERNAL_SEND: "sends messages to the outside",
+    Effect.EXTERNAL_CALL: "calls outside services",
+    Effect.WEBHOOK_EMIT: "triggers webhooks",
+    Effect.TEMP_WRITE: "writes temporary files",
+    Effect.FINAL_WRITE: "writes final documents",
+    Effect.MEMORY_WRITE: "changes what the assistant remembers about you",
+    Effect.UNKNOWN: "does not say what it changes, so you are asked once for each tool",
+}
+
+
+def parse_effect(text: str) -> Effect | None:
+    """The effect a word stands for, or None when no document knows it."""
+    try:
+        return Effect(text)
+    except ValueError:
+        return ALIASES.get(text)
+
+
+def accepted_words() -> list[str]:
+    """Every word that `parse_effect` takes, for error messages."""
+    return [effect.value for effect in Effect] + sorted(ALIASES)

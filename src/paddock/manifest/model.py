@@ -1,0 +1,285 @@
+"""The one manifest model. Whatever dialect a plugin was written in, the host sees only this.
+
+Everything here is a frozen value. JSON values (schemas, defaults) are kept as they were read and are never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+from paddock.core.ids import PluginName
+from paddock.manifest.capability import Capability
+from paddock.manifest.effects import Effect
+
+JsonObject: TypeAlias = Mapping[str, Any]
+
+
+class Dialect(StrEnum):
+    """The document family a manifest was written to; it also decides the plugin's wire names."""
+
+    NATIVE = "native"
+    KERNEL = "kernel"
+    SHU = "shu"
+    OSQR = "osqr"
+    KAGED = "kaged"
+    MCP = "mcp"
+
+
+class Kind(StrEnum):
+    """What a plugin is. The four Kernel kinds have enforced boundaries; `plugin` is everything else."""
+
+    PLUGIN = "plugin"
+    AGENT = "agent"
+    OPERATOR = "operator"
+    TOOL = "tool"
+    ADAPTER = "adapter"
+
+
+class Form(StrEnum):
+    """How a callable is reached on the plugin's own wire."""
+
+    METHOD = "method"  # a JSON-RPC method under its own name
+    TOOL = "tool"  # a tool an agent may be offered
+    WHOLE = "whole"  # the plugin is the callable: a Kernel plugin, a Shu `execute`
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFile:
+    """A JSON Schema kept as a file of the package."""
+
+    path: str
+
+
+Schema: TypeAlias = JsonObject | SchemaFile
+
+
+@dataclass(frozen=True, slots=True)
+class CallableSpec:
+    """One thing a plugin can be asked to do."""
+
+    name: str
+    form: Form
+    description: str = ""
+    title: str = ""
+    input_schema: Schema | None = None
+    output_schema: Schema | None = None
+    effects: tuple[Effect, ...] | None = None  # None: the manifest does not say
+    policy_tags: tuple[str, ...] = ()
+    required_scopes: tuple[str, ...] = ()
+    requires_approval: bool = False
+    timeout_sec: int | None = None
+    annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints, shown and never trusted
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRuntime:
+    """A program that speaks JSON-RPC on stdio: kaged's wire, or MCP."""
+
+    command: tuple[str, ...]
+    protocol: Literal["paddock", "mcp"] = "paddock"
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PythonRuntime:
+    """Python classes or functions, imported by a worker inside the cage."""
+
+    entrypoints: Mapping[str, str]  # callable or plugin name -> "package.module:Attribute"
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRuntime:
+    """An MCP server elsewhere: a connection, not a caged plugin."""
+
+    url: str
+    transport: Literal["streamable-http", "sse"] = "streamable-http"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Runtime: TypeAlias = CommandRuntime | PythonRuntime | RemoteRuntime
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A setting that a person turns in the console; it writes one field of the project-side config."""
+
+    name: str
+    type: str
+    label: str
+    binds_to: str
+    description: str = ""
+    options: JsonObject = field(default_factory=dict[str, Any])  # the fields that belong to this type
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequirement:
+    """A tool that must be installed for this plugin to be enabled: a name and a version constraint."""
+
+    name: str
+    constraint: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What a plugin needs from others before it can be enabled."""
+
+    tools: tuple[ToolRequirement, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    context_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How a plugin changes the way the assistant speaks and when it speaks up."""
+
+    style: str = ""
+    intensity: str = "subtle"
+    honesty_override: bool = False
+    honesty_mode: str = ""
+    direct_feedback_kept: bool = True
+    can_initiate: bool = False
+    trigger_topics: tuple[str, ...] = ()
+    confidence_threshold: float = 0.5
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    response_length: str | None = None
+    emoji_usage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataAccess:
+    """What of a person's own knowledge a plugin reads and writes."""
+
+    vault_read: bool = False
+    vault_write: bool = False
+    memory: str = "none"
+    external_apis: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A document the plugin offers."""
+
+    uri: str
+    name: str
+    description: str = ""
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A reusable prompt template the plugin offers."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An account at a provider that a person must have connected."""
+
+    provider: str
+    mode: str = "user"
+    scopes: tuple[str, ...] = ()
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperationAuth:
+    """What one operation needs in order to act for a person."""
+
+    operation: str
+    provider: str | None = None
+    mode: str | None = None
+    scopes: tuple[str, ...] = ()
+    subject_hint: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])  # name -> user | system | system_or_user
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """Which operations are safe on a schedule, unattended."""
+
+    default_op: str | None = None
+    allowed_ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long the host waits for this plugin, in seconds."""
+
+    shutdown: int = 5
+    health_interval: int = 30
+    hook: int = 10
+    call: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Observability:
+    log_level: str = "info"
+    emit_samples: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A plugin's identity document: what it is, what it needs and what it offers."""
+
+    name: PluginName
+    version: str
+    dialect: Dialect
+    description: str = ""
+    title: str = ""
+    author: str = ""
+    license: str = ""
+    homepage: str = ""
+    icon: str = ""
+    kind: Kind = Kind.PLUGIN
+    api: int = 1
+    trust_claim: str | None = None  # a claim only; the effective tier is computed from the signature
+    runtime: Runtime | None = None
+    start: Literal["eager", "lazy"] = "eager"
+    capabilities: tuple[Capability, ...] = ()
+    callables: tuple[CallableSpec, ...] = ()
+    roles: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    notifications: tuple[str, ...] = ()
+    config_schema: JsonObject | None = None
+    system_config_schema: JsonObject | None = None
+    knobs: tuple[Knob, ...] = ()
+    requires: Requires = Requires()
+    allowed_actions: tuple[str, ...] = ()  # what an agent may propose; empty is nothing
+    policy_tags: tuple[str, ...] = ()
+    observability: Observability = Observability()
+    behaviour: Behaviour | None = None
+    data_access: DataAccess | None = None
+    resources: tuple[Resource, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    identities: tuple[Identity, ...] = ()
+    operation_auth: tuple[OperationAuth, ...] = ()
+    secrets: tuple[str, ...] = ()
+    feeds: Feeds = Feeds()
+    origins: tuple[str, ...] = ()
+    timing: Timing = Timing()
+
+    @property
+    def display_name(self) -> str:
+        """The name people see: the title where there is one."""
+        return self.title or self.name
+
+    @property
+    def caged(self) -> bool:
+        """Whether the plugin runs as a process of ours. A remote server is a connection and has no cage."""
+        return not isinstance(self.runtime, RemoteRuntime)

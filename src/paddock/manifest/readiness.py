@@ -1,0 +1,70 @@
+"""Whether an otherwise sound plugin can be enabled, and what stands in the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from paddock.core.errors import Problem
+from paddock.core.schema import check_schema
+from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, SchemaFile
+from paddock.manifest.package_files import PackageFiles
+
+
+def obstacles(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    """Everything that keeps this plugin from being enabled; it may still be installed and listed."""
+    return [*_program(manifest, files), *_schemas(manifest, files)]
+
+
+def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    match manifest.runtime:
+        case None:
+            return [
+                Problem(
+                    "runtime",
+                    "names no program to run",
+                    "put a paddock.yaml with a 'runtime:' (command, module or url) beside the manifest",
+                    "no_runtime",
+                )
+            ]
+        case CommandRuntime(command=command):
+            program = command[0]
+            if program.startswith("./") and not files.exists(program[2:]):
+                return [
+                    Problem("runtime.command[0]", f"{program} is not in the package", "add the file", "program_missing")
+                ]
+        case PythonRuntime(entrypoints=entrypoints):
+            return [
+                Problem(
+                    f"runtime.python.{name}",
+                    f"the module {target.partition(':')[0]} is not in the package",
+                    "add it",
+                    "program_missing",
+                )
+                for name, target in entrypoints.items()
+                if files.module_source(target.partition(":")[0]) is None
+            ]
+        case _:
+            pass
+    return []
+
+
+def _schemas(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    found: list[Problem] = []
+    for spec in manifest.callables:
+        for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
+            if isinstance(schema, SchemaFile):
+                found.extend(schema_file_problems(schema, files, f"{spec.name}.{key}"))
+    return found
+
+
+def schema_file_problems(schema: SchemaFile, files: PackageFiles, path: str) -> list[Problem]:
+    """What is wrong with a schema that the package keeps as a file."""
+    data = files.read(schema.path)
+    if data is None:
+        return [Problem(path, f"the package has no file {schema.path}", "add the schema file", "schema_missing")]
+    try:
+        value: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return [Problem(path, f"{schema.path} is not JSON", "mend the file", "schema_malformed")]
+    return check_schema(value, path)

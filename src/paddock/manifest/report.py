@@ -1,0 +1,119 @@
+"""Collecting every mistake of a document, and reading from it without stumbling over the ones already reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from paddock.core.errors import Problem
+from paddock.core.schema import join_path
+from paddock.manifest.document import Document, Path
+
+MAX_PROBLEMS = 100
+
+
+class Report:
+    """The mistakes and warnings found so far in one document."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def error(self, path: Path, message: str, hint: str = "", code: str = "invalid") -> None:
+        if len(self.errors) < MAX_PROBLEMS:
+            self.errors.append(self._problem(path, message, hint, code))
+
+    def warn(self, path: Path, message: str, hint: str = "", code: str = "warning") -> None:
+        if len(self.warnings) < MAX_PROBLEMS:
+            self.warnings.append(self._problem(path, message, hint, code))
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Take over mistakes that another check has already put into words."""
+        self.errors.extend(list(problems)[: MAX_PROBLEMS - len(self.errors)])
+
+    def _problem(self, path: Path, message: str, hint: str, code: str) -> Problem:
+        return Problem(join_path(path), message, hint, code, self._document.line_of(path))
+
+
+class Fields:
+    """A mapping of the document, read leniently.
+
+    The schema has already reported every value of the wrong type, so a wrong one reads here as missing:
+    that lets the remaining rules run and all mistakes of a file be reported at once.
+    """
+
+    def __init__(self, value: Any, path: Path = ()) -> None:
+        self.value: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        self.path = path
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.value
+
+    def at(self, *keys: str | int) -> Path:
+        return (*self.path, *keys)
+
+    def get(self, key: str) -> Any:
+        return self.value.get(key)
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.value.get(key)
+        return value if isinstance(value, str) else default
+
+    def optional_text(self, key: str) -> str | None:
+        value = self.value.get(key)
+        return value if isinstance(value, str) else None
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self.value.get(key)
+        return value if isinstance(value, bool) else default
+
+    def integer(self, key: str, default: int) -> int:
+        value = self.value.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+    def optional_integer(self, key: str) -> int | None:
+        value = self.value.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def number(self, key: str, default: float) -> float:
+        value = self.value.get(key)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The strings of a list; entries of another type are left out."""
+        return tuple(text for _, text in self.numbered_texts(key))
+
+    def numbered_texts(self, key: str) -> Iterator[tuple[int, str]]:
+        for index, item in enumerate(self.items(key)):
+            if isinstance(item, str):
+                yield index, item
+
+    def items(self, key: str) -> list[Any]:
+        value = self.value.get(key)
+        return cast("list[Any]", value) if isinstance(value, list) else []
+
+    def within(self, key: str) -> Fields:
+        """The mapping under a key; empty when there is none."""
+        return Fields(self.value.get(key), self.at(key))
+
+    def entries(self, key: str) -> Iterator[Fields]:
+        """Each mapping of a list."""
+        for index, item in enumerate(self.items(key)):
+            if isinstance(item, dict):
+                yield Fields(item, self.at(key, index))
+
+    def named(self, key: str) -> Iterator[tuple[str, Fields]]:
+        """Each mapping of a mapping, with its key."""
+        inner = self.within(key)
+        for name, item in inner.value.items():
+            if isinstance(item, dict):
+                yield name, Fields(item, inner.at(name))
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """A mapping of strings to strings; other values are left out."""
+        return {name: item for name, item in self.within(key).value.items() if isinstance(item, str)}
+
+    def object(self, key: str) -> dict[str, Any] | None:
+        value = self.value.get(key)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -1,0 +1,270 @@
+"""The rules that several dialects share, each reporting under the path its own document uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from paddock.core.errors import PaddockError
+from paddock.core.schema import check_schema, join_path
+from paddock.core.semver import Constraint, Version
+from paddock.manifest import capability as capabilities
+from paddock.manifest.capability import BadCapability, Capability
+from paddock.manifest.document import Path
+from paddock.manifest.effects import Effect, accepted_words, parse_effect
+from paddock.manifest.model import JsonObject, Schema, SchemaFile, ToolRequirement
+from paddock.manifest.names import BUILT_IN_NAMESPACES, kaged_name_fault, method_fault, plugin_name_fault
+from paddock.manifest.report import Fields, Report
+
+# Fields by which a plugin would ask a caller for credentials; the host resolves those itself.
+AUTH_FIELDS = frozenset(
+    {"auth_mode", "user_email", "impersonate_email", "access_token", "refresh_token", "service_account_json"}
+)
+_PROTECTED_ENV = re.compile(r"^(KAGED|PADDOCK)_(PLUGIN_NAME|PLUGIN_DIR|API_VERSION)$")
+_ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+def check_plugin_name(report: Report, path: Path, name: str, *, strict: bool = False) -> None:
+    """The plugin's id, by kaged's rule when `strict`."""
+    fault = (kaged_name_fault if strict else plugin_name_fault)(name)
+    if fault:
+        report.error(path, *fault, code="name")
+    elif name in BUILT_IN_NAMESPACES:
+        report.warn(
+            path,
+            f"{name!r} is also the name of built-in tools",
+            "choose another name to avoid confusion",
+            "name_shadows_built_in",
+        )
+
+
+def check_version(report: Report, path: Path, text: str) -> None:
+    if not text:
+        return  # the schema has said that it is missing
+    try:
+        Version.parse(text)
+    except PaddockError:
+        report.error(
+            path,
+            f"{text[:80]!r} is not a semantic version",
+            "write three numbers, e.g. '1.0.0' or '1.0.0-beta.1'",
+            "version",
+        )
+
+
+def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capability, ...]:
+    """A list in the capability grammar; each bad entry is reported under its own index."""
+    found: list[Capability] = []
+    for index, item in enumerate(fields.items(key)):
+        path = fields.at(key, index)
+        try:
+            parsed = [capabilities.parse(text) for text in capabilities.normalise(item)]
+        except BadCapability as error:
+            report.error(path, error.message, error.hint, "capability")
+            continue
+        for one in parsed:
+            if one in found:
+                report.warn(path, f"'{one}' is listed twice", "remove one", "capability_twice")
+            else:
+                found.append(one)
+                if capabilities.dangerous(one):
+                    report.warn(
+                        path,
+                        f"'{one}' reaches very far: {capabilities.describe(one)}",
+                        "ask for less if you can",
+                        "capability_broad",
+                    )
+    networks = [one for one in found if isinstance(one, capabilities.Network)]
+    if networks and capabilities.NoNetwork() in found:
+        report.error(
+            fields.at(key),
+            f"'net:[]' says no network, and '{networks[0]}' asks for it",
+            "keep one of them",
+            "capability_contradiction",
+        )
+    return tuple(found)
+
+
+def read_effects(report: Report, fields: Fields, key: str = "effects") -> tuple[Effect, ...] | None:
+    """Declared effects, or None where the document says nothing."""
+    if key not in fields:
+        return None
+    found: list[Effect] = []
+    for index, text in fields.numbered_texts(key):
+        effect = parse_effect(text)
+        if effect is None:
+            report.error(
+                fields.at(key, index),
+                f"{text[:80]!r} is not a known effect",
+                f"use {', '.join(accepted_words())}",
+                "effect",
+            )
+        elif effect not in found:
+            found.append(effect)
+    if Effect.READ_ONLY in found and len(found) > 1:
+        report.error(
+            fields.at(key),
+            "'read_only' stands beside an effect that changes something",
+            "keep one of them",
+            "effect_contradiction",
+        )
+    return tuple(found)
+
+
+def read_schema(report: Report, fields: Fields, key: str, *, files: bool = False) -> Schema | None:
+    """An embedded JSON Schema, checked; or, where `files`, the path of one in the package."""
+    value = fields.get(key)
+    path = fields.at(key)
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return {} if value else {"not": {}}
+    if isinstance(value, str):
+        if not files:
+            return None
+        if not is_package_path(value):
+            report.error(
+                path,
+                f"{value[:80]!r} is not a path inside the package",
+                "write a relative path such as 'schemas/input.json'",
+                "schema_path",
+            )
+            return None
+        return SchemaFile(value)
+    if not isinstance(value, dict):
+        return None
+    schema = cast("dict[str, Any]", value)
+    report.add(check_schema(schema, join_path(path)))
+    return schema
+
+
+def is_package_path(text: str) -> bool:
+    """A relative path that stays inside the package."""
+    parts = text.split("/")
+    return (
+        bool(text)
+        and text.isprintable()
+        and not text.startswith("/")
+        and "\\" not in text
+        and ".." not in parts
+        and len(text) <= 1024
+    )
+
+
+def check_no_auth_fields(report: Report, path: Path, schema: Schema | None) -> None:
+    """Parameters may not ask for credentials: those are declared as identities and resolved by the host."""
+    if schema is None or isinstance(schema, SchemaFile):
+        return
+    properties = Fields(schema).within("properties").value
+    for name in properties:
+        if name in AUTH_FIELDS:
+            report.error(
+                (*path, "properties", name),
+                f"the parameter {name!r} asks the caller for credentials",
+                "remove it and declare required_identities or op_auth; the host supplies the token",
+                "auth_field",
+            )
+
+
+def check_config_split(report: Report, fields: Fields) -> tuple[JsonObject | None, JsonObject | None]:
+    """The project-side and the system-side schema; no field may stand in both (secrets would leak into a project)."""
+    project = fields.object("config_schema")
+    system = fields.object("system_config_schema")
+    for key, schema in (("config_schema", project), ("system_config_schema", system)):
+        if schema is not None:
+            report.add(check_schema(schema, join_path(fields.at(key))))
+            if schema.get("type", "object") != "object":
+                report.error(
+                    fields.at(key, "type"), "a configuration is an object", "write 'type: object'", "config_schema"
+                )
+    if project is not None and system is not None:
+        for name in Fields(system).within("properties").value:
+            if name in Fields(project).within("properties").value:
+                report.error(
+                    fields.at("system_config_schema", "properties", name),
+                    f"the field {name!r} stands in config_schema too",
+                    "keep secrets in system_config_schema only",
+                    "config_not_disjoint",
+                )
+    return project, system
+
+
+def check_methods(report: Report, paths: Iterable[tuple[Path, str]]) -> None:
+    """Method or notification names: form, reserved owners, no two the same."""
+    seen: set[str] = set()
+    for path, name in paths:
+        fault = method_fault(name)
+        if fault:
+            report.error(path, *fault, code="method_name")
+        elif name in seen:
+            report.error(path, f"{name!r} is declared twice", "keep one of them", "duplicate_name")
+        seen.add(name)
+
+
+def check_env(report: Report, fields: Fields, key: str = "env") -> dict[str, str]:
+    """Environment variables for the plugin; the ones the host controls cannot be set."""
+    env = fields.text_map(key)
+    for name, value in env.items():
+        if _PROTECTED_ENV.match(name):
+            report.error(
+                fields.at(key, name),
+                f"{name} is set by the host and cannot be overridden",
+                "remove it",
+                "env_protected",
+            )
+        elif not _ENV_NAME.match(name) or len(name) > 256 or "\0" in value:
+            report.error(
+                fields.at(key, name),
+                "is not the name of an environment variable",
+                "use letters, digits and '_'",
+                "env_name",
+            )
+    return env
+
+
+def check_roles(report: Report, fields: Fields, roles: Sequence[str], hooks: Sequence[str]) -> None:
+    """A compactor that does not subscribe to the compaction hook means nothing."""
+    if "compactor" in roles and "pre_compact" not in hooks:
+        report.error(
+            fields.at("roles"),
+            "a compactor must subscribe to the pre_compact hook",
+            "add 'pre_compact' to hooks",
+            "role_without_hook",
+        )
+
+
+def read_requirements(report: Report, fields: Fields, key: str) -> tuple[ToolRequirement, ...]:
+    """Required tools, written `Name@constraint`."""
+    found: list[ToolRequirement] = []
+    for index, text in fields.numbered_texts(key):
+        name, _, constraint = text.partition("@")
+        fault = plugin_name_fault(name)
+        if fault:
+            report.error(fields.at(key, index), f"the tool name {fault[0]}", "write 'Name@1.x'", "requirement")
+            continue
+        try:
+            Constraint.parse(constraint or "*")
+        except PaddockError as error:
+            report.error(
+                fields.at(key, index), f"{constraint[:80]!r} is not a version constraint", error.hint, "requirement"
+            )
+            continue
+        found.append(ToolRequirement(name, constraint or "*"))
+    return tuple(found)
+
+
+def warn_unknown(report: Report, fields: Fields, known: Iterable[str]) -> None:
+    """Fields this host does not know: worth a word, not a refusal, in a dialect that may grow elsewhere."""
+    import difflib
+
+    names = list(known)
+    for key in fields.value:
+        if key not in names and not key.startswith(("_", "x-", "x_", "$")):
+            close = difflib.get_close_matches(key, names, n=1)
+            report.warn(
+                fields.at(key),
+                f"the field {key[:80]!r} is not known and is ignored",
+                f"did you mean {close[0]!r}?" if close else "",
+                "unknown_field",
+            )
