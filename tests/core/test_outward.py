@@ -1,0 +1,114 @@
+"""Each error has one face per boundary, and no category is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from paddock.core import errors, outward
+from paddock.core.errors import Category, Invalid, PaddockError, Problem
+
+TABLES = {
+    name: table
+    for name, table in vars(outward).items()
+    if isinstance(table, Mapping) and all(isinstance(key, Category) for key in table)
+}
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+@pytest.mark.parametrize("category", Category)
+def test_every_category_has_a_row_in_every_table(name: str, category: Category) -> None:
+    assert len(TABLES) == 6
+    assert category in TABLES[name]
+
+
+def kinds(parent: type[PaddockError] = PaddockError) -> Iterator[type[PaddockError]]:
+    yield parent
+    for child in parent.__subclasses__():
+        yield from kinds(child)
+
+
+def made(kind: type[PaddockError]) -> PaddockError:
+    given: dict[str, Any] = {"hint": "type this", "details": {"plugin": "memory"}}
+    if issubclass(kind, Invalid):
+        return kind("it broke", [Problem("a.b", "is wrong", "do right")], **given)
+    return kind("it broke", **given)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in dict.fromkeys(kinds()) if kind.__module__ == errors.__name__],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_error_of_the_tree_can_be_shown_everywhere(kind: type[PaddockError]) -> None:
+    error = made(kind)
+    faces = (
+        outward.to_json(error),
+        outward.json_rpc_error(error),
+        outward.problem_body(error, "err_1"),
+        outward.mcp_error(error),
+        outward.mcp_tool_result(error),
+        outward.shu_envelope(error, "err_1"),
+        outward.osqr_plugin_error(error),
+    )
+    for face in faces:
+        assert "it broke" in json.dumps(face)
+    assert 1 <= outward.exit_code(error) <= 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.NotFound, 3),
+        (errors.NeedsConsent, 4),
+        (errors.Denied, 5),
+        (errors.Invalid, 6),
+        (errors.Modified, 7),
+        (errors.HostError, 1),
+    ],
+)
+def test_exit_codes_are_the_documented_ones(kind: type[PaddockError], code: int) -> None:
+    assert outward.exit_code(made(kind)) == code
+
+
+def test_a_problem_body_has_exactly_the_documented_fields() -> None:
+    body = outward.problem_body(made(errors.Invalid), "err_1")
+    assert set(body) == {"type", "title", "status", "code", "detail", "error_id", "errors"}
+    assert body["errors"] == [{"path": "a.b", "message": "is wrong", "code": "invalid", "hint": "do right"}]
+    assert (body["status"], body["code"]) == (400, "invalid")
+
+
+@pytest.mark.parametrize(("code", "number"), sorted(outward.JSON_RPC_BY_CODE.items()))
+def test_the_named_json_rpc_codes_are_used_for_errors_of_that_name(code: str, number: int) -> None:
+    assert outward.json_rpc_error(errors.PluginError("no", code=code))["code"] == number
+
+
+def test_output_that_breaks_its_schema_has_shus_envelope() -> None:
+    error = errors.PluginError("'n' is missing", code="output_validation_error")
+    assert outward.shu_envelope(error, "01abc") == {
+        "error": {
+            "code": "HTTP_500",
+            "message": {"error": "output_validation_error", "message": "'n' is missing"},
+            "details": {},
+            "error_id": "ERR-01abc",
+        }
+    }
+
+
+def test_an_osqr_error_has_the_fields_of_its_interface() -> None:
+    assert outward.osqr_plugin_error(errors.PluginError("late", code="plugin.timeout", details={"plugin": "fgf"})) == {
+        "code": "PLUGIN_TIMEOUT",
+        "message": "late",
+        "plugin_id": "fgf",
+        "recoverable": False,
+        "suggested_action": "Contact creator",
+    }
+
+
+def test_a_failed_tool_call_tells_a_model_every_mistake() -> None:
+    result = outward.mcp_tool_result(made(errors.Invalid))
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == "it broke\ntype this\na.b: is wrong — do right"
