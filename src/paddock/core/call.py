@@ -1,0 +1,142 @@
+"""A call, who makes it and where, and what came of it. Plain values; the gate gives them meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from paddock.core.errors import Category, HostError
+from paddock.core.ids import (
+    DEFAULT_TENANT,
+    AgentPath,
+    CallableName,
+    CallId,
+    OperatorId,
+    PluginName,
+    PrincipalId,
+    ProjectId,
+    RequestId,
+    SessionId,
+    StepId,
+    Tenant,
+    WorkflowId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who acts, with what the credential says they may do. Never taken from a request's body."""
+
+    id: PrincipalId
+    scopes: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Everything about a call's surroundings; each contract sees a part of it.
+
+    `project`, `agent_path` and `session` belong to an agent run and are known together or not at all.
+    """
+
+    principal: Principal
+    request: RequestId
+    """Also the correlation id that follows the call everywhere."""
+    tenant: Tenant = DEFAULT_TENANT
+    operator: OperatorId | None = None
+    project: ProjectId | None = None
+    agent_path: AgentPath | None = None
+    session: SessionId | None = None
+    workflow: WorkflowId | None = None
+    step: StepId | None = None
+
+    def __post_init__(self) -> None:
+        run = {"project": self.project, "agent_path": self.agent_path, "session": self.session}
+        missing = sorted(name for name, value in run.items() if value is None)
+        if missing and len(missing) < len(run):
+            raise HostError(
+                f"a call from an agent run must name its {' and '.join(missing)} too",
+                code="context.partial",
+                details={"missing": missing},
+            )
+
+    def plugin_context(self) -> dict[str, str | None]:
+        """The `_context` that a kaged plugin receives; null where something is unknown."""
+        return {
+            "operator_id": self.operator,
+            "project_id": self.project,
+            "agent_path": self.agent_path,
+            "session_id": self.session,
+            "request_id": self.request,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to run one callable of one plugin."""
+
+    id: CallId
+    plugin: PluginName
+    callable: CallableName
+    payload: Mapping[str, Any]
+    context: CallContext
+    idempotency_key: str | None = None
+
+
+class Status(StrEnum):
+    """How far a call got, in the Kernel's words."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    IN_PROGRESS = "in_progress"
+
+
+class Stability(StrEnum):
+    """How alike the answers to the same question are."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something a call produced that is kept elsewhere."""
+
+    type: str
+    path: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nondeterminism:
+    """Whether and why the same call could answer differently."""
+
+    is_nondeterministic: bool = False
+    reasons: tuple[str, ...] = ()
+    stability: Stability | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call failed, as a value that can be stored."""
+
+    code: str
+    message: str
+    category: Category
+    retryable: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call."""
+
+    status: Status
+    result: Any = None
+    artifacts: tuple[Artifact, ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    error: Failure | None = None
+    nondeterminism: Nondeterminism = Nondeterminism()

@@ -1,0 +1,58 @@
+"""A call's context is whole, and each contract sees its own part."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from itertools import product
+from typing import Any
+
+import pytest
+
+from paddock.core.call import CallContext, Outcome, Principal, Status
+from paddock.core.errors import HostError
+from paddock.core.ids import OperatorId, PrincipalId, RequestId
+
+WHO = Principal(PrincipalId("user_1"), frozenset({"email:send"}))
+RUN: dict[str, Any] = {"project": "music", "agent_path": "primary", "session": "ses_1"}
+
+
+def context(**more: Any) -> CallContext:
+    return CallContext(WHO, RequestId("req_1"), **more)
+
+
+@pytest.mark.parametrize("given", [*product([True, False], repeat=3)])
+def test_project_agent_and_session_are_known_together_or_not_at_all(given: tuple[bool, ...]) -> None:
+    part = {name: value for (name, value), there in zip(RUN.items(), given, strict=True) if there}
+    if all(given) or not any(given):
+        shown = context(**part).plugin_context()
+        assert [shown[key] for key in ("project_id", "agent_path", "session_id")] == (
+            ["music", "primary", "ses_1"] if part else [None, None, None]
+        )
+    else:
+        with pytest.raises(HostError) as caught:
+            context(**part)
+        assert set(caught.value.details["missing"]) == set(RUN) - set(part)
+
+
+def test_a_plugin_sees_the_five_fields_of_its_context_and_nothing_of_the_credential() -> None:
+    shown = CallContext(
+        Principal(PrincipalId("user_1"), frozenset({"email:send"})),
+        RequestId("req_1"),
+        operator=OperatorId("ana"),
+        **RUN,
+    ).plugin_context()
+    assert shown == {
+        "operator_id": "ana",
+        "project_id": "music",
+        "agent_path": "primary",
+        "session_id": "ses_1",
+        "request_id": "req_1",
+    }
+    assert context().plugin_context()["operator_id"] is None
+
+
+def test_outcomes_cannot_be_changed_afterwards() -> None:
+    outcome = Outcome(Status.SUCCEEDED)
+    with pytest.raises(FrozenInstanceError):
+        outcome.status = Status.FAILED  # type: ignore[misc]
+    assert [status.value for status in Status] == ["succeeded", "failed", "in_progress"]
