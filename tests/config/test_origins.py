@@ -182,10 +182,14 @@ def test_a_project_file_that_is_a_pipe_a_directory_or_endless_is_refused_at_once
 
 
 def test_hostile_keys_cannot_write_to_the_terminal(directories: Directories, project: Path) -> None:
-    write_project(project, '"\\u001b[2J' + "x" * 500 + '" = 1\n')
-    (problem,) = problems_of(directories, cwd=project)
+    hostile = project / "\x1b[2J"
+    (hostile / ".paddock").mkdir(parents=True)
+    write_project(hostile, '"\\u001b[2J' + "x" * 500 + '" = 1\n')
+    (problem,) = problems_of(directories, cwd=hostile)
     assert str(problem).isprintable()
     assert len(str(problem)) < 600
+    write_project(hostile, "]")
+    assert str(problems_of(directories, cwd=hostile)[0]).isprintable()
 
 
 def test_a_local_file_that_others_can_read_is_a_warning_with_the_line_to_type(directories: Directories) -> None:

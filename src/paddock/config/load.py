@@ -9,6 +9,7 @@ from pathlib import Path
 
 from paddock.config.directories import Directories
 from paddock.config.origins import LoadedSettings, Sources, resolve
+from paddock.config.printable import LONGEST_PATH, printable
 from paddock.config.project import read_project_file
 from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
 from paddock.core.errors import Invalid, OperatorError, Problem
@@ -49,7 +50,9 @@ def load_settings(
         except Invalid as error:
             problems.extend(error.problems)
         except OperatorError as error:
-            problems.append(Problem(str(cwd / ".paddock"), error.message, error.hint, error.error_code))
+            problems.append(
+                Problem(printable(str(cwd / ".paddock"), LONGEST_PATH), error.message, error.hint, error.error_code)
+            )
     if problems:
         raise Invalid(f"{problems[0]}", problems, code="config.not_toml")
     loaded = resolve(Sources(flags or {}, environ, project, tuple(files)))

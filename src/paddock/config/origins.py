@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from paddock.config.printable import printable
-from paddock.config.settings import SETTINGS, Setting, Settings, Tighter, settings_from
+from paddock.config.setting import Setting, Tighter
+from paddock.config.settings import SETTINGS, Settings, settings_from
 from paddock.config.toml_file import TomlFile, key_lines
 from paddock.config.values import BadValueError, accept, shown
 from paddock.config.variables import fill, has_reference
@@ -202,7 +203,7 @@ def _from_file(
     lines = key_lines(file.text)
     for path, value in _leaves(file.values, ()):
         key = printable(".".join(path))
-        where, line = f"{file.path}: {key}", lines.get(path)
+        where, line = f"{file.shown_path}: {key}", lines.get(path)
         row = SETTINGS.get(".".join(path)) or (_BY_PARAMETER.get(path[0]) if len(path) == 1 else None)
         if row is None:
             if not _is_plugin_entry(path, value):
@@ -220,7 +221,7 @@ def _from_file(
             value = fill(value, environ, where, problems, line)
             if len(problems) > count:
                 continue
-        yield _Written(row, key, value, Origin(layer, str(file.path), line), where, from_text)
+        yield _Written(row, key, value, Origin(layer, file.shown_path, line), where, from_text)
 
 
 def _leaves(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

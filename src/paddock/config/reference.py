@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paddock.config.settings import SETTINGS, Setting, Tighter
+from paddock.config.setting import Setting, Tighter
+from paddock.config.settings import SETTINGS
 from paddock.config.values import shown
 
 _INTRODUCTION = """\

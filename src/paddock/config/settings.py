@@ -7,116 +7,29 @@ table by dotted name; `Settings` is the frozen result with attribute access. A n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from paddock.config.addresses import check_address, check_host_names, check_store_url
-
-T = TypeVar("T")
+from paddock.config.setting import Kind, Setting, Tighter, row
 
 #: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
 OSQR_CPU_QUOTA = 0.5
-
-
-class Kind(StrEnum):
-    """What a value looks like."""
-
-    BOOLEAN = "boolean"
-    INTEGER = "integer"
-    NUMBER = "number"
-    TEXT = "text"
-    NAMES = "list of names"
-
-
-class Tighter(StrEnum):
-    """Which way a project may move a value; everything else in a project file is refused."""
-
-    NEVER = "never"
-    LOWER = "lower"
-    HIGHER = "higher"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    kind: Kind
-    default: Any
-    description: str
-    variables: tuple[str, ...]
-    parameters: tuple[str, ...]
-    minimum: float | None
-    maximum: float | None
-    choices: tuple[str, ...]
-    fixed: bool
-    tighter: Tighter
-    sensitive: bool
-    check: Callable[[Any], str | None] | None
-
-    @property
-    def environment(self) -> str:
-        """Our own name for it in the environment."""
-        return "PADDOCK_" + self.name.upper().replace(".", "_")
-
-    @property
-    def optional(self) -> bool:
-        """Whether leaving it unset means something of its own."""
-        return self.default is None
-
-
-def _row(
-    default: T,
-    description: str,
-    *,
-    kind: Kind,
-    variables: tuple[str, ...] = (),
-    parameters: tuple[str, ...] = (),
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-    fixed: bool = False,
-    tighter: Tighter = Tighter.NEVER,
-    sensitive: bool = False,
-    check: Callable[[Any], str | None] | None = None,
-) -> T:
-    """Declare one setting as a dataclass field.
-
-    `variables` and `parameters` are the names OSQR gives it (environment, file key). `fixed` means that its default
-    is the only value we accept, because any other would loosen the cage. `sensitive` values stay out of `repr`.
-    """
-    row = Setting(
-        "",
-        kind,
-        default,
-        description,
-        variables,
-        parameters,
-        minimum,
-        maximum,
-        choices,
-        fixed,
-        tighter,
-        sensitive,
-        check,
-    )
-    return field(default=default, repr=not sensitive, metadata={"row": row})
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
     """Which plugins run, and how many."""
 
-    enabled: bool = _row(
+    enabled: bool = row(
         True,
         "Whether plugins may be activated at all.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_ENABLED",),
     )
-    max_active: int = _row(
+    max_active: int = row(
         10,
         "How many plugins one person may have active at the same time.",
         kind=Kind.INTEGER,
@@ -126,7 +39,7 @@ class PluginSettings:
         maximum=1000,
         tighter=Tighter.LOWER,
     )
-    mcp_timeout_ms: int = _row(
+    mcp_timeout_ms: int = row(
         30_000,
         "How long connecting to an MCP server may take, in milliseconds.",
         kind=Kind.INTEGER,
@@ -136,7 +49,7 @@ class PluginSettings:
         maximum=600_000,
         tighter=Tighter.LOWER,
     )
-    allowed_domains: tuple[str, ...] = _row(
+    allowed_domains: tuple[str, ...] = row(
         ("api.anthropic.com", "api.openai.com"),
         "The only hosts a plugin of the OSQR dialect may be granted; a grant is still needed for each.",
         kind=Kind.NAMES,
@@ -149,7 +62,7 @@ class PluginSettings:
 class LimitSettings:
     """What one plugin process may use of the machine."""
 
-    memory_mb: int = _row(
+    memory_mb: int = row(
         512,
         "Memory of one plugin, in MiB.",
         kind=Kind.INTEGER,
@@ -158,7 +71,7 @@ class LimitSettings:
         maximum=1_048_576,
         tighter=Tighter.LOWER,
     )
-    cpu_weight: int = _row(
+    cpu_weight: int = row(
         256,
         "Share of the CPU when it is contended, on the scale where an ordinary process has 1024.",
         kind=Kind.INTEGER,
@@ -166,7 +79,7 @@ class LimitSettings:
         maximum=1024,
         tighter=Tighter.LOWER,
     )
-    cpu_quota: float | None = _row(
+    cpu_quota: float | None = row(
         None,
         "Hard limit in CPUs (0.5 is half of one). Unset: none, except 0.5 for plugins of the OSQR dialect.",
         kind=Kind.NUMBER,
@@ -175,7 +88,7 @@ class LimitSettings:
         maximum=1024,
         tighter=Tighter.LOWER,
     )
-    pids: int = _row(
+    pids: int = row(
         100,
         "Processes and threads of one plugin.",
         kind=Kind.INTEGER,
@@ -183,7 +96,7 @@ class LimitSettings:
         maximum=10_000,
         tighter=Tighter.LOWER,
     )
-    call_timeout_s: int = _row(
+    call_timeout_s: int = row(
         30,
         "How long one call may take, in seconds, where its callable does not say otherwise.",
         kind=Kind.INTEGER,
@@ -203,14 +116,14 @@ class LimitSettings:
 class CageSettings:
     """Names that other documents use for the fence. They exist so that loosening it is refused, not ignored."""
 
-    network_isolation: bool = _row(
+    network_isolation: bool = row(
         True,
         "Plugins reach only the hosts they were granted. Cannot be turned off.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_NETWORK_ISOLATION",),
         fixed=True,
     )
-    sandbox_mode: str = _row(
+    sandbox_mode: str = row(
         "strict",
         "Every plugin runs caged. There is no weaker mode.",
         kind=Kind.TEXT,
@@ -223,13 +136,13 @@ class CageSettings:
 class VersionSettings:
     """How plugins get new versions and keep old ones."""
 
-    auto_update: bool = _row(
+    auto_update: bool = row(
         False,
         "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_AUTO_UPDATE",),
     )
-    retention_days: int = _row(
+    retention_days: int = row(
         30,
         "How long an old version stays available for rollback, in days.",
         kind=Kind.INTEGER,
@@ -243,13 +156,13 @@ class VersionSettings:
 class AnalyticsSettings:
     """Counting how plugins are used, for groups and never for one person."""
 
-    enabled: bool = _row(
+    enabled: bool = row(
         True,
         "Whether use is counted at all.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_ANALYTICS_ENABLED",),
     )
-    aggregation_interval_hours: int = _row(
+    aggregation_interval_hours: int = row(
         24,
         "Width of one bucket, in hours.",
         kind=Kind.INTEGER,
@@ -258,7 +171,7 @@ class AnalyticsSettings:
         maximum=8760,
         tighter=Tighter.HIGHER,
     )
-    min_users: int = _row(
+    min_users: int = row(
         10,
         "How many people a number must stand for before anyone sees it.",
         kind=Kind.INTEGER,
@@ -273,7 +186,7 @@ class AnalyticsSettings:
 class PersonaSettings:
     """When a plugin offers itself, and what is learned from people's choices."""
 
-    detection_threshold: float = _row(
+    detection_threshold: float = row(
         0.5,
         "Lowest confidence at which a plugin is activated by context.",
         kind=Kind.NUMBER,
@@ -282,7 +195,7 @@ class PersonaSettings:
         maximum=1,
         tighter=Tighter.HIGHER,
     )
-    conflict_history_length: int = _row(
+    conflict_history_length: int = row(
         50,
         "How many settled conflicts are remembered for each person.",
         kind=Kind.INTEGER,
@@ -291,7 +204,7 @@ class PersonaSettings:
         maximum=10_000,
         tighter=Tighter.LOWER,
     )
-    preference_learning_threshold: int = _row(
+    preference_learning_threshold: int = row(
         3,
         "How many equal choices in a row make a preference.",
         kind=Kind.INTEGER,
@@ -300,7 +213,7 @@ class PersonaSettings:
         maximum=1000,
         tighter=Tighter.HIGHER,
     )
-    workflow_state_ttl_days: int = _row(
+    workflow_state_ttl_days: int = row(
         365,
         "How long an unfinished workflow is kept, in days.",
         kind=Kind.INTEGER,
@@ -314,7 +227,7 @@ class PersonaSettings:
 class ArtifactSettings:
     """Big results that plugins hand over."""
 
-    max_size_mb: int = _row(
+    max_size_mb: int = row(
         50,
         "Largest artifact, in MB.",
         kind=Kind.INTEGER,
@@ -329,9 +242,9 @@ class ArtifactSettings:
 class StoreSettings:
     """Where rows live."""
 
-    url: str | None = _row(
+    url: str | None = row(
         None,
-        "A SQLite file (absolute path or `sqlite:///path`) or `postgresql://…`. Unset: `paddock.db` in the data directory.",
+        "A SQLite file (absolute path or `sqlite:///path`) or `postgresql://…`. Unset: `paddock.db` among the data.",
         kind=Kind.TEXT,
         sensitive=True,
         check=check_store_url,
@@ -342,7 +255,7 @@ class StoreSettings:
 class HttpSettings:
     """The HTTP API and console."""
 
-    address: str = _row(
+    address: str = row(
         "127.0.0.1:7433",
         "Host and port to listen on.",
         kind=Kind.TEXT,
@@ -354,7 +267,7 @@ class HttpSettings:
 class LogSettings:
     """What goes to the log."""
 
-    level: str = _row(
+    level: str = row(
         "info",
         "Least important message that is written.",
         kind=Kind.TEXT,
@@ -384,10 +297,10 @@ def _groups() -> dict[str, type[Any]]:
 
 def _table() -> dict[str, Setting]:
     return {
-        name: dataclasses.replace(cast("Setting", row.metadata["row"]), name=name)
+        name: dataclasses.replace(cast("Setting", one.metadata["row"]), name=name)
         for group, group_type in _groups().items()
-        for row in dataclasses.fields(group_type)
-        for name in [f"{group}.{row.name}"]
+        for one in dataclasses.fields(group_type)
+        for name in [f"{group}.{one.name}"]
     }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paddock.config.printable import LONGEST_PATH, printable
 from paddock.core.errors import Invalid, OperatorError, Problem
 
 _LARGEST = 1 << 20
@@ -33,6 +34,11 @@ class TomlFile:
     mode: int
     owner: int
 
+    @property
+    def shown_path(self) -> str:
+        """The path as a terminal may see it; a project's directories have names that strangers chose."""
+        return printable(str(self.path), LONGEST_PATH)
+
 
 def read_toml(path: Path) -> TomlFile | None:
     """Read and parse the file; None when there is none.
@@ -41,20 +47,21 @@ def read_toml(path: Path) -> TomlFile | None:
         Invalid: It is not TOML; the problem carries the line.
         OperatorError: It cannot be read, is no ordinary file, or is too large.
     """
+    shown = printable(str(path), LONGEST_PATH)
     try:
         # Non-blocking: a FIFO in place of the file must not hang us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise OperatorError(f"cannot read {path}: {error.strerror}", code="config.unreadable") from error
+        raise OperatorError(f"cannot read {shown}: {error.strerror}", code="config.unreadable") from error
     with os.fdopen(descriptor, "rb") as opened:
         found = os.fstat(opened.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise OperatorError(f"{path} is not an ordinary file", code="config.unreadable")
+            raise OperatorError(f"{shown} is not an ordinary file", code="config.unreadable")
         content = opened.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise OperatorError(f"{path} is larger than {_LARGEST >> 20} MiB", code="config.too_large")
+        raise OperatorError(f"{shown} is larger than {_LARGEST >> 20} MiB", code="config.too_large")
     text, values = parse_toml(content, path)
     return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
 
@@ -147,8 +154,9 @@ def _depth_exceeds(value: Any, deepest: int) -> bool:
 
 
 def _not_toml(path: Path, message: str, line: int | None) -> Invalid:
-    where = f"{path}:{line}" if line is not None else str(path)
-    problem = Problem(str(path), message, code="config.not_toml", line=line)
+    shown = printable(str(path), LONGEST_PATH)
+    where = f"{shown}:{line}" if line is not None else shown
+    problem = Problem(shown, message, code="config.not_toml", line=line)
     return Invalid(
         f"{where}: {message}",
         [problem],

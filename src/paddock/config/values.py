@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from paddock.config.printable import printable
-from paddock.config.settings import Kind, Setting
+from paddock.config.setting import Kind, Setting
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
