@@ -1,0 +1,65 @@
+"""What an audit event is, how it becomes a record, and the seam it is published through."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
+
+from paddock.core.errors import HostError
+
+
+class Event:
+    """A fact worth keeping. Time, tenant and request id are added by whoever records it."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+
+
+class Publish(Protocol):
+    """The one seam that events leave through."""
+
+    def publish(self, event: Event) -> None:
+        """Hand the event on. Must not fail the work that it tells about."""
+        ...
+
+
+_E = TypeVar("_E", bound=Event)
+_types: dict[str, type[Event]] = {}
+
+EVENT_TYPES: Mapping[str, type[Event]] = _types
+"""Every kind of event by its type string; complete once `paddock.core.events` is imported."""
+
+
+@dataclass_transform(frozen_default=True)
+def event(name: str) -> Callable[[type[_E]], type[_E]]:
+    """Make a class a frozen event of this type and list it in `EVENT_TYPES`."""
+
+    def made(cls: type[_E]) -> type[_E]:
+        if name in _types:
+            raise HostError(f"two events are called {name!r}", code="event.duplicate")
+        frozen = dataclasses.dataclass(frozen=True, slots=True)(cls)
+        frozen.type = name
+        _types[name] = frozen
+        return frozen
+
+    return made
+
+
+def to_record(fact: Event) -> dict[str, Any]:
+    """The event as plain JSON data: its type, then its fields."""
+    fields = dataclasses.fields(cast("Any", fact))
+    return {"type": fact.type} | {field.name: _plain(getattr(fact, field.name)) for field in fields}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in cast("tuple[Any, ...]", value)]
+    if isinstance(value, (set, frozenset)):
+        return sorted(_plain(inner) for inner in cast("frozenset[Any]", value))
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,12 @@
+"""Every audit event, in one place to import from; importing this makes `EVENT_TYPES` complete."""
+
+# ruff: noqa: F403 - an index on purpose: each name is listed once, where its event is defined
+
+from __future__ import annotations
+
+from paddock.core.event import EVENT_TYPES as EVENT_TYPES
+from paddock.core.event import Event as Event
+from paddock.core.event import Publish as Publish
+from paddock.core.event import to_record as to_record
+from paddock.core.events_contracts import *
+from paddock.core.events_host import *

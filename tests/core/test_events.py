@@ -1,0 +1,108 @@
+"""Every audit event exists, with the data its source document lists, and is plain JSON once recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from paddock.core import events
+from paddock.core.call import Nondeterminism, Stability
+from paddock.core.errors import HostError
+from paddock.core.event import event
+from paddock.core.events import EVENT_TYPES, Event, to_record
+
+# The plugin host's table; `method_called` with the names that its amendment gave to user_id and project.
+TABLE = """
+plugin.spawned name version pid cage_id
+plugin.initialized name methods_count capabilities_count
+plugin.method_called name method request_id operator_id project_id
+plugin.method_returned name method request_id duration_ms success
+plugin.notification name notification_type
+plugin.notification_flood name rate
+plugin.stdout_noise name line
+plugin.health_fail name consecutive_failures
+plugin.crashed name exit_code signal last_stderr
+plugin.exited name exit_code
+plugin.killed name
+plugin.failed name total_failures
+plugin.enabled name
+plugin.disabled name reason
+plugin.installed name version source local
+plugin.upgraded name old_version new_version capability_diff
+plugin.uninstalled name version
+plugin.protocol_violation name violation_type detail
+plugin.capability_overreach name claimed allowed
+plugin.storage_denied name sql
+plugin.hook.fired name hook agent_path session_id request_id
+plugin.hook.returned name hook duration_ms has_result
+plugin.hook.timeout name hook agent_path timeout_sec
+plugin.hook.failed name hook agent_path error_code error_message
+plugin.hook.illegal name hook agent_path
+plugin.tool_registered name tool agent_path
+plugin.tool_name_collision first second tool
+plugin.role_violation first second agent_path
+plugin.config_validation_failed name side errors
+plugin.knob_write name knob agent_path request_id
+plugin.activated plugin_id user_id tools_count
+plugin.deactivated plugin_id user_id session_duration_seconds
+plugin.conflict plugins conflict_type resolution user_choice
+plugin.tool_invoked plugin_id tool_name duration_ms success
+plugin.artifact_created plugin_id artifact_uri artifact_type size_bytes
+execution.recorded plugin version payload_hash result_hash metrics error nondeterminism model
+"""
+ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
+protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
+compaction.flagged plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed"""
+ROWS = [line.split() for line in TABLE.strip().splitlines()]
+
+
+def fields_of(kind: type[Event]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_an_event_carries_exactly_the_data_its_table_lists(row: list[str]) -> None:
+    assert fields_of(EVENT_TYPES[row[0]]) == row[1:]
+
+
+def test_the_registry_holds_these_events_and_no_others() -> None:
+    assert set(EVENT_TYPES) == {row[0] for row in ROWS} | set(ALSO.split())
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+def test_every_event_is_frozen_slotted_and_written_as_plain_json(name: str) -> None:
+    kind: Any = EVENT_TYPES[name]
+    fact = kind(**dict.fromkeys(fields_of(kind), "x"))
+    record = to_record(fact)
+    assert record == {"type": name, **json.loads(json.dumps(record, allow_nan=False))}
+    assert list(record) == ["type", *fields_of(kind)]
+    assert not hasattr(fact, "__dict__")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(fact, fields_of(kind)[0], "y")
+
+
+def test_nested_values_become_plain_data() -> None:
+    upgraded = events.PluginUpgraded("memory", "1.0.0", "2.0.0", events.CapabilityDiff(added=("net:example.com",)))
+    assert to_record(upgraded)["capability_diff"] == {"added": ["net:example.com"], "removed": []}
+    ran = events.ExecutionRecorded(
+        "Text.Score", "1.0.0", "sha256:0", None, {"latency_ms": 4}, None, Nondeterminism(True, ("llm",), Stability.LOW)
+    )
+    expected = {"is_nondeterministic": True, "reasons": ["llm"], "stability": "low"}
+    assert to_record(ran)["nondeterminism"] == expected
+
+
+def test_what_a_plugin_printed_is_cut_to_the_documented_length() -> None:
+    assert len(events.PluginStdoutNoise("p", "x" * 5000).line) == 200
+    lines = tuple(str(n) for n in range(80))
+    assert events.PluginCrashed("p", 1, None, lines).last_stderr == lines[-50:]
+
+
+def test_two_events_cannot_share_a_type() -> None:
+    with pytest.raises(HostError):
+
+        @event("plugin.enabled")
+        class Again(Event):  # pyright: ignore[reportUnusedClass]
+            name: str
