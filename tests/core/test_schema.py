@@ -225,3 +225,14 @@ def test_a_schema_nested_until_a_stack_would_break_is_refused() -> None:
     circular: dict[str, Any] = {}
     circular["not"] = circular
     assert check_schema(circular)
+
+
+def test_many_costly_patterns_share_one_allowance_and_are_refused_as_problems() -> None:
+    costly = {"pattern": ".{0,5000}"}
+    assert check_schema(costly) == []
+    many = {"properties": {f"p{i}": {"pattern": f".{{0,5000}}{i}"} for i in range(100)}}
+    same = {"properties": {f"p{i}": dict(costly) for i in range(100)}}
+    for schema in (many, same):
+        assert check_schema(schema)
+        with pytest.raises(Invalid):
+            compile_schema(schema)

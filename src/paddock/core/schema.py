@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.json_value import MAX_DEPTH, deeper_than, not_json
-from paddock.core.schema_check import check_schema, pattern_options, patterns_of
+from paddock.core.schema_check import check_schema, pattern_options, untrusted_engine
 from paddock.core.schema_walk import (
     NOT_APPLIED,
     SAME_VALUE,
@@ -77,24 +77,15 @@ def compile_schema(schema: object, path: str = "") -> CompiledSchema:
     if problems:
         raise Invalid("the schema cannot be used", problems, code="schema.invalid")
     source = cast("dict[str, Any] | bool", deepcopy(schema))
-    count = sum(1 for inner in _all(source) for _ in patterns_of(inner))
-    return CompiledSchema(source, _build(source, pattern_options(count)))
+    return CompiledSchema(source, untrusted_engine(source))
 
 
 def compile_trusted(schema: dict[str, Any] | bool) -> CompiledSchema:
     """A schema that we ship ourselves, made ready without the limits for strangers."""
-    return CompiledSchema(schema, _build(schema, pattern_options(1)))
-
-
-def _build(source: dict[str, Any] | bool, patterns: jsonschema_rs.RegexOptions) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for(source, validate_formats=True, offline=True, pattern_options=patterns)
-
-
-def _all(source: object) -> list[Any]:
-    found: list[Any] = [source]
-    for schema in found:  # grows while it is read
-        found += [inner for _, inner in subschemas(schema)]
-    return found
+    engine = jsonschema_rs.validator_for(
+        schema, validate_formats=True, offline=True, pattern_options=pattern_options(1)
+    )
+    return CompiledSchema(schema, engine)
 
 
 def _affordable(source: object, value: object) -> bool:

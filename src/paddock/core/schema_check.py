@@ -239,10 +239,24 @@ def _expansion(found: _Survey) -> list[Problem]:
     return []
 
 
+def untrusted_engine(schema: dict[str, Any] | bool) -> jsonschema_rs.Validator:
+    """The validator of a schema from outside. Checking and compiling both build it here, so they cannot disagree."""
+    every: dict[int, Any] = {id(schema): schema}
+    pending: list[Any] = [schema]
+    while pending:
+        fresh = {id(inner): inner for _, inner in subschemas(pending.pop()) if id(inner) not in every}
+        every |= fresh
+        pending += fresh.values()
+    count = sum(1 for inner in every.values() for _ in patterns_of(inner))
+    return jsonschema_rs.validator_for(
+        schema, offline=True, validate_formats=True, pattern_options=pattern_options(count)
+    )
+
+
 def _refused_by_engine(schema: object, path: str) -> list[Problem]:
     """The last word: what only building the validator finds."""
     try:
-        jsonschema_rs.validator_for(cast("dict[str, Any]", schema), offline=True, validate_formats=True)
+        untrusted_engine(cast("dict[str, Any]", schema))
     except ValueError as error:
         return [Problem(path, clean(str(error).split("\n", 1)[0]), "", "schema")]
     return []
