@@ -16,6 +16,8 @@ from paddock.core.semver import Version
 
 MAX_DEPTH = 16
 
+Path = tuple[str | int, ...]
+
 
 class Change(StrEnum):
     """How much a difference matters to callers; the least version step that may carry it."""
@@ -34,14 +36,14 @@ class Difference:
     message: str
 
 
-def compare_input(old: Any, new: Any, path: str = "input") -> list[Difference]:
+def compare_input(old: Any, new: Any, path: Path = ("input",)) -> list[Difference]:
     """Differences in what a callable accepts: breaking where something accepted before is refused now."""
-    return list(_compare(old, new, (path,), widening_breaks=False, depth=0))
+    return list(_compare(old, new, path, widening_breaks=False, depth=0))
 
 
-def compare_output(old: Any, new: Any, path: str = "output") -> list[Difference]:
+def compare_output(old: Any, new: Any, path: Path = ("output",)) -> list[Difference]:
     """Differences in what a callable answers: breaking where something promised before may be missing now."""
-    return list(_compare(old, new, (path,), widening_breaks=True, depth=0))
+    return list(_compare(old, new, path, widening_breaks=True, depth=0))
 
 
 def step_between(old: Version, new: Version) -> Change:
@@ -51,9 +53,6 @@ def step_between(old: Version, new: Version) -> Change:
     if new.minor != old.minor:
         return Change.BREAKING if new.major == 0 else Change.ADDITIVE
     return Change.NONE
-
-
-Path = tuple[str | int, ...]
 
 
 def _compare(old: Any, new: Any, path: Path, *, widening_breaks: bool, depth: int) -> Iterator[Difference]:

@@ -67,8 +67,8 @@ def _schema_differences(
     old: CallableSpec, new: CallableSpec, schema_of_old: SchemaOf, schema_of_new: SchemaOf
 ) -> list[Difference]:
     return [
-        *compare_input(schema_of_old(old.input_schema), schema_of_new(new.input_schema), f"{old.name}.input"),
-        *compare_output(schema_of_old(old.output_schema), schema_of_new(new.output_schema), f"{old.name}.output"),
+        *compare_input(schema_of_old(old.input_schema), schema_of_new(new.input_schema), (old.name, "input")),
+        *compare_output(schema_of_old(old.output_schema), schema_of_new(new.output_schema), (old.name, "output")),
     ]
 
 

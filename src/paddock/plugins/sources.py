@@ -32,6 +32,7 @@ class SourceKind(StrEnum):
     DIRECTORY = "directory"
     ARCHIVE = "archive"
     GIT = "git"
+    CONFIGURATION = "configuration"  # a server known only from another program's settings
 
 
 @dataclass(frozen=True, slots=True)

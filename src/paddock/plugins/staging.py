@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.core.errors import HostError
+from paddock.core.errors import HostError, OperatorError
 from paddock.plugins.archive import archive_entries, open_archive
 from paddock.plugins.entries import Report, write_entries
 from paddock.plugins.folder import folder_entries
@@ -52,7 +52,7 @@ def stage(
         OperatorError: the source cannot be fetched.
         HostError: the disk refuses.
     """
-    with _alive(staging_root) as directory:
+    with staging_directory(staging_root) as directory:
         root = directory / "tree"
         listing = Listing(limits)
         what = source.describe()
@@ -69,6 +69,12 @@ def stage(
                 repository = Repository(source, workspace, git_limits or GitLimits(), progress)
                 commit = repository.fetch()
                 tree = write_entries(repository.entries(commit, listing), root, listing, what, progress)
+            case SourceKind.CONFIGURATION:
+                raise OperatorError(
+                    f"{what} is another program's settings, not a package",
+                    code="source.configuration",
+                    hint=f"import it again: paddock import {source.location}",
+                )
         yield Staged(root, tree, SourceRecord(source, commit))
 
 
@@ -89,8 +95,8 @@ def sweep_staging(staging_root: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _alive(staging_root: Path) -> Generator[Path, None, None]:
-    """A new directory, marked as ours until the block ends, and then removed."""
+def staging_directory(staging_root: Path) -> Generator[Path, None, None]:
+    """A new directory of ours, marked as in use until the block ends, and then removed."""
     directory = staging_root / secrets.token_hex(8)
     try:
         staging_root.mkdir(parents=True, exist_ok=True, mode=0o700)

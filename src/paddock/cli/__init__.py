@@ -1,0 +1,1 @@
+"""The `paddock` command: one family of commands a file."""

@@ -1,0 +1,40 @@
+"""`paddock config show`: every setting, its value, and who set it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.output import AsJson, document, reporting, result, show_problems, table
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Show settings and where each value comes from.")
+
+
+@app.callback()
+def root() -> None:
+    """Show settings and where each value comes from."""
+
+
+@app.command("show", epilog="Example: paddock config show --origin")
+@reporting
+def show(
+    *,
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every setting. Secrets are never shown."""
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+
+    loaded = load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=Path.cwd())
+    rows = loaded.rows()
+    if as_json:
+        document({"settings": {name: {"value": value, "origin": str(where)} for name, value, where in rows}})
+        return
+    show_problems(loaded.warnings, "!", "yellow")
+    headings = ["SETTING", "VALUE", "ORIGIN"] if origin else ["SETTING", "VALUE"]
+    for line in table(headings, [[name, value, str(where)][: len(headings)] for name, value, where in rows]):
+        result(line)

@@ -1,0 +1,72 @@
+"""Asking a person, on the terminal: the consent screen, the question, and each new capability by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddock.cli.output import ask, interactive, say, styled
+from paddock.core.errors import NeedsConsent, OperatorError
+from paddock.core.printable import printable
+from paddock.manifest.capability import BadCapability, Capability, dangerous, describe, parse
+from paddock.plugins.consent import Screen
+
+
+def show_screen(screen: Screen) -> None:
+    """The consent screen, on stderr."""
+    say(styled(printable(screen.heading), "bold"))
+    for label, value in screen.facts:
+        say(f"  {styled(label.ljust(12), 'dim')} {printable(value, 400)}")
+    for section in screen.sections:
+        say()
+        say(f"  {styled(section.title, 'cyan')}")
+        for line in section.lines:
+            text = printable(line, 400)
+            say(f"    • {styled(text, 'yellow') if line in section.alarming else text}")
+    say()
+
+
+def confirm(question: str, *, yes: bool, retype: str) -> None:
+    """A person's yes to the whole.
+
+    Raises:
+        NeedsConsent: there is nobody to ask, or they said no.
+    """
+    if yes:
+        return
+    if not interactive():
+        raise NeedsConsent(question, hint=f"there is no terminal to ask on; if you agree: {retype} --yes")
+    if not ask(question):
+        raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
+
+
+def parse_grants(texts: Sequence[str]) -> list[Capability]:
+    """Capabilities that were named on the command line.
+
+    Raises:
+        OperatorError: one of them is no capability.
+    """
+    try:
+        return [parse(text) for text in texts]
+    except BadCapability as error:
+        raise OperatorError(f"--grant: {error.message}", code="capability.malformed", hint=error.hint) from None
+
+
+def acknowledge(new: Sequence[Capability], named: Sequence[Capability], retype: str) -> list[Capability]:
+    """A yes to each new capability by itself: they widen the fence, so the answer to the whole does not count.
+
+    Raises:
+        NeedsConsent: one was refused, or there is nobody to ask.
+    """
+    missing = [capability for capability in new if capability not in named]
+    if missing and not interactive():
+        flags = " ".join(f"--grant '{capability}'" for capability in missing)
+        raise NeedsConsent(
+            f"it asks for new capabilities: {', '.join(map(str, missing))}",
+            hint=f"if you agree to each of them: {retype} --yes {flags}",
+            details={"capabilities": [str(capability) for capability in missing]},
+        )
+    for capability in missing:
+        warning = styled("DANGEROUS ", "red", "bold") if dangerous(capability) else ""
+        if not ask(f"{warning}Also allow it to {describe(capability)} ({capability})?"):
+            raise NeedsConsent(f"you did not grant {capability}, and nothing was changed", code="consent_refused")
+    return list(new)

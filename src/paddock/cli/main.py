@@ -1,0 +1,90 @@
+"""The root of the command line. It knows every command's name and first line, and loads only the one that is run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command lives, and what `--help` says of it before it is loaded."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "plugin": Entry("paddock.cli.plugin", "Check, install, upgrade, pin, enable and remove plugins."),
+    "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
+    "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
+    "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),
+    "doctor": Entry("paddock.cli.doctor", "Say what works on this machine, and what to type where it does not."),
+    "demo": Entry("paddock.cli.demo", "Install the example plugins into a temporary home and show them."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are run, not when they are listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's own shape
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        return TyperCommand(cmd_name, help=entry.summary, rich_markup_mode=self.rich_markup_mode) if entry else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = cast("Any", super()).resolve_command(ctx, args)
+        return name, loaded(command.name), rest
+
+
+def loaded(name: str) -> Any:
+    """The real command behind an entry."""
+    command = typer.main.get_command(import_module(COMMANDS[name].module).app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start here: paddock doctor, then paddock plugin check DIR.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from paddock import __version__
+
+        typer.echo(f"paddock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Paddock: a plugin host for AI agents. Plugins run fenced in, with exactly what you granted."""
+    del version
+
+
+def main() -> None:
+    """Run the command line; every error that is ours was already told in words by the command itself."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not worth a word.
+        sys.stderr.close()
+        sys.exit(1)

@@ -1,0 +1,30 @@
+"""Opening the host for one command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from paddock.cli.output import show_problems
+from paddock.host import CommandHost, open_for_command
+
+
+@contextmanager
+def reading() -> Generator[CommandHost, None, None]:
+    """For a command that only looks."""
+    with open_for_command(os.environ, Path.home(), cwd=Path.cwd()) as host:
+        show_problems(host.loaded.warnings, "!", "yellow")
+        yield host
+
+
+@contextmanager
+def changing() -> Generator[CommandHost, None, None]:
+    """For a command that changes something: what a killed command left behind is tidied first."""
+    from paddock.plugins.removal import mend_entries
+
+    with reading() as host:
+        host.plugins.sweep()
+        mend_entries(host.plugins)
+        yield host

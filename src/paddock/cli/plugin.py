@@ -1,0 +1,14 @@
+"""`paddock plugin …`: the life of a plugin. The commands stand in the files this one gathers."""
+
+from __future__ import annotations
+
+import typer
+
+from paddock.cli import plugin_authoring, plugin_changes, plugin_switches, plugin_views
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Check, install, upgrade, pin, enable and remove plugins."
+)
+
+for family in (plugin_authoring, plugin_changes, plugin_views, plugin_switches):
+    family.register(app)

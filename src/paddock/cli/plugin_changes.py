@@ -1,0 +1,234 @@
+"""Changes that a person consents to: `install`, `upgrade`, `rollback`, `uninstall`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
+
+if TYPE_CHECKING:
+    from paddock.plugins.entries import Progress
+    from paddock.plugins.install import Prepared
+    from paddock.plugins.plugin_store import PluginStore
+    from paddock.plugins.sources import Source
+
+Grants = Annotated[
+    list[str] | None,
+    typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
+]
+Ref = Annotated[str | None, typer.Option(help="A git tag, branch or commit.")]
+Downgrade = Annotated[bool, typer.Option("--downgrade", help="Take an older version over a newer one.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "install",
+        epilog="Examples: paddock plugin install ./my-plugin   ·   paddock plugin install git+https://host/x.git#v1.0",
+    )(install)
+    app.command(
+        "upgrade", epilog="Examples: paddock plugin upgrade notes   ·   paddock plugin upgrade notes ./notes-2.0.zip"
+    )(upgrade)
+    app.command("rollback", epilog="Example: paddock plugin rollback notes --to 1.4.2")(rollback)
+    app.command("uninstall", epilog="Example: paddock plugin uninstall notes --yes")(uninstall)
+
+
+@reporting
+def install(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A directory, a .zip or .mcpb file, or a git URL.")],
+    *,
+    ref: Ref = None,
+    grant: Grants = None,
+    downgrade: Downgrade = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Install a plugin, after showing what it will do and asking. It stays disabled until you enable it."""
+    from paddock.cli.opening import changing
+    from paddock.plugins.sources import parse_source
+
+    wanted = parse_source(source, ref)
+    retype = f"paddock plugin install {shlex.quote(source)}" + (f" --ref {shlex.quote(ref)}" if ref else "")
+    with changing() as host:
+        take(host.plugins, wanted, grant or [], retype, yes=yes, as_json=as_json, downgrade=downgrade)
+
+
+@reporting
+def upgrade(
+    name: Annotated[str, typer.Argument(help="The installed plugin.")],
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SRC]", help="Where the new version is; where it came from when left out.")
+    ] = None,
+    *,
+    ref: Ref = None,
+    grant: Grants = None,
+    downgrade: Downgrade = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Upgrade a plugin. You are shown only what changes; each new capability needs its own yes."""
+    from dataclasses import replace
+
+    from paddock.cli.opening import changing
+    from paddock.plugins.registry import require_plugin
+    from paddock.plugins.rows import find_version
+    from paddock.plugins.sources import check_ref, parse_source
+
+    with changing() as host:
+        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
+        retype = (
+            f"paddock plugin upgrade {name}"
+            + (f" {shlex.quote(source)}" if source else "")
+            + (f" --ref {shlex.quote(ref)}" if ref else "")
+        )
+        if source is not None:
+            wanted = parse_source(source, ref)
+        else:
+            row = host.plugins.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
+            recorded = row.source.source if row else parse_source(".")
+            wanted = replace(recorded, ref=check_ref(ref)) if ref else recorded
+        take(
+            host.plugins,
+            wanted,
+            grant or [],
+            retype,
+            yes=yes,
+            as_json=as_json,
+            downgrade=downgrade,
+            expected=plugin.name,
+        )
+
+
+def take(
+    store: PluginStore,
+    source: Source,
+    grants: list[str],
+    retype: str,
+    *,
+    yes: bool,
+    as_json: bool,
+    downgrade: bool = False,
+    expected: str | None = None,
+) -> None:
+    """Fetch, show, ask, install: the one way in for packages."""
+    from paddock.core.errors import Conflict
+    from paddock.plugins.install import prepare
+
+    with prepare(store, source, _progress if sys.stderr.isatty() else None) as prepared:
+        if expected is not None and prepared.manifest.name != expected:
+            raise Conflict(
+                f"the package is {prepared.manifest.name}, not {expected}",
+                code="plugin.other_name",
+                hint=f"install it as itself: paddock plugin install {shlex.quote(source.location)}",
+            )
+        value = settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade)
+    if as_json:
+        document(value)
+
+
+def settle(
+    store: PluginStore, prepared: Prepared, grants: list[str], retype: str, *, yes: bool, downgrade: bool = False
+) -> dict[str, Any]:
+    """Show what was prepared, ask for what it needs, and make it part of the store."""
+    from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
+    from paddock.plugins.consent import install_screen, upgrade_screen
+    from paddock.plugins.install import commit
+
+    manifest = prepared.manifest
+    value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
+    if prepared.unchanged:
+        say(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
+        return value | {"action": "unchanged"}
+    upgrading = prepared.upgrade if prepared.installed is not None else None
+    screen = upgrade_screen(prepared, upgrading) if upgrading else install_screen(prepared)
+    named = parse_grants(grants)
+    show_screen(screen)
+    show_problems(prepared.warnings, "!", "yellow")
+    confirm(screen.question, yes=yes, retype=retype)
+    new = prepared.to_acknowledge
+    row = commit(store, prepared, acknowledge(new, named, retype) if upgrading else new, allow_downgrade=downgrade)
+    if upgrading:
+        say(f"{styled('✓', 'green')} upgraded {row.plugin} {upgrading.old_version} → {row.version}")
+        return value | {"action": "upgraded", "old_version": upgrading.old_version, "screen": screen.to_value()}
+    say(f"{styled('✓', 'green')} installed {row.plugin} {row.version}; it is disabled")
+    say(f"  {styled('→', 'dim')} enable it: paddock plugin enable {row.plugin}")
+    return value | {"action": "installed", "state": "disabled", "screen": screen.to_value()}
+
+
+def _progress(progress: Progress) -> None:
+    from paddock.core.printable import printable
+
+    sys.stderr.write(
+        f"\r\x1b[K{printable(progress.step, 60)} {progress.files} files"
+        if progress.files
+        else f"\r\x1b[K{printable(progress.step, 60)}"
+    )
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
+
+
+@reporting
+def rollback(
+    name: Annotated[str, typer.Argument(help="The installed plugin.")],
+    *,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="VERSION", help="An earlier version; the last one when left out.")
+    ] = None,
+    grant: Grants = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go back to an earlier version. Old versions are kept for 30 days unless configured otherwise."""
+    from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
+    from paddock.cli.opening import changing
+    from paddock.plugins.consent import Screen, difference_sections
+    from paddock.plugins.versions import rollback as roll_back
+    from paddock.plugins.versions import rollback_target
+
+    retype = f"paddock plugin rollback {name}" + (f" --to {to}" if to else "")
+    with changing() as host:
+        now, target, difference, new = rollback_target(host.plugins, name, to)
+        question = f"Go back from {now.version} to {target.version}?"
+        show_screen(
+            Screen(
+                f"{now.plugin} {now.version} → {target.version}", (), tuple(difference_sections(difference)), question
+            )
+        )
+        named = parse_grants(grant or [])
+        confirm(question, yes=yes, retype=retype)
+        acknowledge(new, named, retype)
+        roll_back(host.plugins, now, target)
+    if as_json:
+        document({"name": now.plugin, "action": "rolled_back", "old_version": now.version, "version": target.version})
+    say(f"{styled('✓', 'green')} {now.plugin} is back at {target.version}")
+
+
+@reporting
+def uninstall(
+    name: Annotated[str, typer.Argument(help="The installed plugin.")],
+    *,
+    version: Annotated[str | None, typer.Option("--version", help="Remove only this version.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also when it is in use or pinned.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a plugin: all its versions, files, grants, data and configuration."""
+    from paddock.cli.consent import confirm
+    from paddock.cli.opening import changing
+    from paddock.plugins import removal
+
+    retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
+    what = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
+    with changing() as host:
+        confirm(f"Remove {what}?", yes=yes, retype=retype)
+        if version is not None:
+            removal.uninstall_version(host.plugins, name, version, force=force)
+            removed = name
+        else:
+            removed = removal.uninstall(host.plugins, name).name
+    if as_json:
+        document({"name": removed, "action": "uninstalled", "version": version})
+    say(f"{styled('✓', 'green')} removed {what}")

@@ -1,0 +1,106 @@
+"""Small changes to an installed plugin: `enable`, `disable`, `pin`, `repair`, `alias`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli.output import AsJson, document, reporting, say, styled
+
+Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("enable", epilog="Example: paddock plugin enable memory-markdown")(enable)
+    app.command("disable", epilog="Example: paddock plugin disable memory-markdown")(disable)
+    app.command("pin", epilog="Examples: paddock plugin pin notes 1.2.0   ·   paddock plugin pin notes --off")(pin)
+    app.command("repair", epilog="Example: paddock plugin repair notes")(repair)
+    app.command("alias", epilog="Example: paddock plugin alias Email.ApplyDraft Apply.EmailDraft")(alias)
+
+
+def _done(as_json: bool, words: str, **facts: object) -> None:
+    if as_json:
+        document(facts)
+    else:
+        say(f"{styled('✓', 'green')} {words}")
+
+
+@reporting
+def enable(name: Name, *, as_json: AsJson = False) -> None:
+    """Let a plugin run. Its files are checked against what you consented to, every time."""
+    from paddock.cli.opening import changing
+    from paddock.plugins.enabling import enable as enable_plugin
+
+    with changing() as host:
+        row = enable_plugin(host.plugins, name)
+    _done(as_json, f"enabled {row.plugin} {row.version}", name=row.plugin, version=row.version, state="enabled")
+
+
+@reporting
+def disable(name: Name, *, as_json: AsJson = False) -> None:
+    """Keep a plugin installed, and let it run no more."""
+    from paddock.cli.opening import changing
+    from paddock.plugins.enabling import disable as disable_plugin
+
+    with changing() as host:
+        plugin = disable_plugin(host.plugins, name)
+    _done(as_json, f"disabled {plugin.name}", name=plugin.name, version=plugin.current_version, state="disabled")
+
+
+@reporting
+def pin(
+    name: Name,
+    version: Annotated[str | None, typer.Argument(help="An installed version; the one in use when left out.")] = None,
+    *,
+    off: Annotated[bool, typer.Option("--off", help="Let the plugin move again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a plugin at a version: no upgrade moves it."""
+    from paddock.cli.opening import changing
+    from paddock.plugins import versions
+
+    with changing() as host:
+        plugin = versions.unpin(host.plugins, name) if off else versions.pin(host.plugins, name, version)
+    words = (
+        f"{plugin.name} may move again; {plugin.current_version} is in use"
+        if off
+        else f"pinned {plugin.name} to {plugin.current_version}"
+    )
+    _done(as_json, words, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
+
+
+@reporting
+def repair(name: Name, *, as_json: AsJson = False) -> None:
+    """Put back the files of a modified plugin from the package you consented to."""
+    from paddock.cli.opening import changing
+    from paddock.plugins.repair import repair as repair_plugin
+
+    with changing() as host:
+        mended = repair_plugin(host.plugins, name)
+    versions = [row.version for row in mended]
+    words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
+    _done(as_json, words, name=name, restored=versions)
+
+
+@reporting
+def alias(
+    other: Annotated[str, typer.Argument(metavar="ALIAS", help="The other name.")],
+    name: Annotated[str | None, typer.Argument(help="The plugin it stands for.")] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Forget the alias.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a plugin another name, or forget one."""
+    from paddock.cli.opening import changing
+    from paddock.plugins import aliases
+
+    if remove == (name is not None):
+        raise typer.BadParameter("give the plugin's name, or --remove")
+    with changing() as host:
+        if name is None:
+            aliases.remove(host.plugins, other)
+            _done(as_json, f"forgot {other}", alias=other, removed=True)
+        else:
+            target = aliases.add(host.plugins, other, name)
+            _done(as_json, f"{other} stands for {target}", alias=other, name=target)

@@ -1,0 +1,79 @@
+"""The consent screen: what a person is told before a plugin is installed or changed. Values only; the CLI and the
+console each draw it in their own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.manifest.behaviour import Section, consent_sections
+from paddock.manifest.capability import describe
+from paddock.manifest.diff import Upgrade
+from paddock.plugins.install import Prepared
+from paddock.plugins.signature import SignatureState
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A consent screen: who it is, what it will do, and the question."""
+
+    heading: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    question: str
+
+    def to_value(self) -> dict[str, Any]:
+        return {
+            "heading": self.heading,
+            "facts": dict(self.facts),
+            "sections": [
+                {"title": one.title, "lines": list(one.lines), "alarming": list(one.alarming)} for one in self.sections
+            ],
+            "question": self.question,
+        }
+
+
+def install_screen(prepared: Prepared) -> Screen:
+    """Everything about a plugin that is new here."""
+    manifest = prepared.manifest
+    heading = f"{manifest.display_name} {manifest.version}"
+    return Screen(heading, _facts(prepared), tuple(consent_sections(manifest)), f"Install {heading}?")
+
+
+def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
+    """Only what is different from the version that was consented to."""
+    name = prepared.manifest.display_name
+    step = f"{upgrade.old_version} → {upgrade.new_version}"
+    return Screen(f"{name} {step}", _facts(prepared), tuple(difference_sections(upgrade)), f"Upgrade {name} {step}?")
+
+
+def difference_sections(upgrade: Upgrade) -> list[Section]:
+    """The difference between two versions as sections."""
+    added = tuple(f"+ {one} — {describe(one)} (NEW)" for one in upgrade.added)
+    removed = tuple(f"- {one} — {describe(one)} (REMOVED)" for one in upgrade.removed)
+    breaking = tuple(f"{one.path}: {one.message}" for one in upgrade.compatibility)
+    sections = [
+        Section("Capability changes", (*added, *removed) or ("none",), added),
+        Section("Other changes", upgrade.changes),
+        Section("Breaks what its version number promises", breaking, breaking),
+    ]
+    return [section for section in sections if section.lines]
+
+
+def _facts(prepared: Prepared) -> tuple[tuple[str, str], ...]:
+    manifest = prepared.manifest
+    claim = manifest.trust_claim
+    trust = prepared.tier + (f" (it claims to be {claim})" if claim and claim != prepared.tier else "")
+    state = prepared.verdict.state
+    signed = f"{state.value} — {prepared.verdict.reason}" if state is not SignatureState.UNSIGNED else "unsigned"
+    facts = [
+        ("id", manifest.name),
+        ("description", manifest.description),
+        ("author", manifest.author),
+        ("license", manifest.license),
+        ("manifest", f"{manifest.dialect.value}, API version {manifest.api}"),
+        ("source", prepared.staged.source.describe()),
+        ("signature", signed),
+        ("trust", trust),
+    ]
+    return tuple((label, value) for label, value in facts if value)

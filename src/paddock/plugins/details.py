@@ -1,0 +1,101 @@
+"""Everything there is to know about one installed plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.errors import Problem
+from paddock.manifest.behaviour import Section, consent_sections
+from paddock.manifest.read import DirectoryFiles
+from paddock.manifest.readiness import obstacles
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import State, manifest_of, pinned_version_missing, require_plugin
+from paddock.plugins.rows import Grant, PluginRow, VersionRow, all_aliases, find_grant, find_version, versions_of
+from paddock.plugins.tree import verify_tree
+from paddock.plugins.trust import KeyRow, standing_of, trusted_keys
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """One plugin, for a person to read."""
+
+    facts: dict[str, Any]
+    sections: tuple[Section, ...]
+    obstacles: tuple[Problem, ...]
+
+    def to_value(self) -> dict[str, Any]:
+        return self.facts | {
+            "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
+            "obstacles": [problem.to_dict() for problem in self.obstacles],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    plugin: PluginRow
+    current: VersionRow
+    versions: list[VersionRow]
+    grant: Grant | None
+    keys: list[KeyRow]
+    aliases: list[str]
+
+
+def details_of(store: PluginStore, name: str) -> Details:
+    """Look a plugin up. Its files are read and compared, not only their stats.
+
+    Raises:
+        NotFound: it is not installed.
+        PluginError: the version it is pinned to was removed.
+    """
+    rows = store.database.read(lambda tx: _rows(tx, store, name))
+    row = rows.current
+    root = store.root_of(row.plugin, row.version)
+    intact = verify_tree(root, row.digest).intact
+    manifest = manifest_of(row)
+    signature, words, tier = standing_of(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
+    enabled = bool(rows.grant and rows.grant.enabled)
+    state = State.MODIFIED if not intact else State.ENABLED if enabled else State.DISABLED
+    facts: dict[str, Any] = {
+        "name": row.plugin,
+        "title": manifest.title,
+        "version": row.version,
+        "state": state.value,
+        "enabled": enabled,
+        "pinned": rows.plugin.pinned_version,
+        "description": manifest.description,
+        "author": manifest.author,
+        "license": manifest.license,
+        "homepage": manifest.homepage,
+        "kind": manifest.kind.value,
+        "dialect": manifest.dialect.value,
+        "tier": tier,
+        "trust_claim": manifest.trust_claim,
+        "signature": f"{signature.value}: {words}",
+        "source": row.source.describe(),
+        "digest": row.digest,
+        "installed_at": row.installed_at,
+        "versions": [version.version for version in rows.versions],
+        "aliases": rows.aliases,
+        "capabilities": [str(capability) for capability in manifest.capabilities],
+        "callables": [spec.name for spec in manifest.callables],
+    }
+    stand_in_the_way = tuple(obstacles(manifest, DirectoryFiles(root)))
+    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way)
+
+
+def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
+    plugin = require_plugin(tx, name)
+    current = find_version(tx, plugin.name, plugin.current_version)
+    if current is None:
+        raise pinned_version_missing(plugin)
+    aliases = [alias for alias, target in all_aliases(tx).items() if target == plugin.name]
+    return _Rows(
+        plugin,
+        current,
+        versions_of(tx, plugin.name),
+        find_grant(tx, store.tenant, plugin.name),
+        trusted_keys(tx),
+        aliases,
+    )

@@ -1,0 +1,166 @@
+"""Enabling and disabling a plugin for a tenant: the last checks before it may ever run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paddock.config.local import read_entries
+from paddock.core.errors import Invalid, Modified, Problem
+from paddock.core.events import PluginDisabled, PluginEnabled
+from paddock.core.semver import Constraint, Version
+from paddock.manifest.capability import parse, uncovered
+from paddock.manifest.model import Manifest
+from paddock.manifest.read import DirectoryFiles
+from paddock.manifest.readiness import obstacles
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import manifest_of, pinned_version_missing, require_plugin
+from paddock.plugins.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    find_grant,
+    find_version,
+    save_grant,
+    tree_of,
+    versions_of,
+)
+from paddock.plugins.tree import verify_tree
+from paddock.store.database import Transaction
+
+
+def enable(store: PluginStore, name: str) -> VersionRow:
+    """Let a plugin run for this tenant. Its files are read and compared first, every time.
+
+    Raises:
+        NotFound: it is not installed.
+        Modified: its files changed since a person consented.
+        Invalid: something it needs is missing; carries everything that is.
+    """
+    row, grant = store.database.read(lambda tx: _current(tx, store, name))
+    require_intact(store, row)
+    manifest = manifest_of(row)
+    problems = [*obstacles(manifest, DirectoryFiles(store.root_of(row.plugin, row.version))), *_unmet(store, manifest)]
+    missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
+    problems += [
+        Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
+        for one in missing
+    ]
+    if problems:
+        raise Invalid(
+            f"{row.plugin} cannot be enabled yet",
+            problems,
+            code="plugin.cannot_enable",
+            hint="mend what is listed, then enable it again",
+        )
+
+    def unit(tx: Transaction) -> None:
+        save_grant(
+            tx, Grant(store.tenant, row.plugin, True, grant.capabilities if grant else (), row.digest), store.now()
+        )
+        store.publish(tx, PluginEnabled(name=row.plugin))
+
+    store.database.write(unit)
+    return row
+
+
+def disable(store: PluginStore, name: str, reason: str = "operator") -> PluginRow:
+    """Keep a plugin installed and let it run no more for this tenant."""
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        grant = find_grant(tx, store.tenant, plugin.name)
+        if grant is not None:
+            save_grant(tx, replace(grant, enabled=False), store.now())
+        store.publish(tx, PluginDisabled(name=plugin.name, reason=reason))
+        return plugin
+
+    return store.database.write(unit)
+
+
+def require_intact(store: PluginStore, row: VersionRow) -> None:
+    """Read every file and compare with what was consented to.
+
+    Raises:
+        Modified: they differ; names the files and the line that repairs them.
+    """
+    tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
+    verdict = verify_tree(store.root_of(row.plugin, row.version), row.digest, expected=tree)
+    if verdict.intact:
+        return
+    found = verdict.difference
+    named = [
+        *(f"changed {path}" for path in found.changed),
+        *(f"missing {path}" for path in found.missing),
+        *(f"added {path}" for path in found.added),
+    ]
+    what = ", ".join(named[:5]) or "unreadable"
+    raise Modified(
+        f"the files of {row.plugin} {row.version} are not the ones you consented to: {what}",
+        hint=f"restore them: paddock plugin repair {row.plugin}",
+        details={"changed": list(found.changed), "missing": list(found.missing), "added": list(found.added)},
+    )
+
+
+def _current(tx: Transaction, store: PluginStore, name: str) -> tuple[VersionRow, Grant | None]:
+    plugin = require_plugin(tx, name)
+    row = find_version(tx, plugin.name, plugin.current_version)
+    if row is None:
+        raise pinned_version_missing(plugin)
+    return row, find_grant(tx, store.tenant, plugin.name)
+
+
+def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
+    """Required tools that are not installed or not enabled, and configuration that is not there."""
+
+    def unit(tx: Transaction) -> list[Problem]:
+        found: list[Problem] = []
+        for index, tool in enumerate(manifest.requires.tools):
+            path = f"requires.tools[{index}]"
+            fitting = [
+                row
+                for row in versions_of(tx, tool.name)
+                if Constraint.parse(tool.constraint).allows(Version.parse(row.version))
+            ]
+            grant = find_grant(tx, store.tenant, tool.name)
+            if not fitting:
+                found.append(
+                    Problem(
+                        path,
+                        f"the tool {tool.name} ({tool.constraint}) is not installed",
+                        "install it first",
+                        "tool_missing",
+                    )
+                )
+            elif grant is None or not grant.enabled:
+                found.append(
+                    Problem(
+                        path,
+                        f"the tool {tool.name} is not enabled",
+                        f"paddock plugin enable {tool.name}",
+                        "tool_disabled",
+                    )
+                )
+        return found
+
+    return [*store.database.read(unit), *_missing_configuration(store, manifest)]
+
+
+def _missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
+    schema = manifest.system_config_schema or {}
+    required = [
+        name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})
+    ]
+    if not required:
+        return []
+    entry = read_entries(store.local_file).get(manifest.name)
+    have = set(entry.written) if entry else set[str]()
+    return [
+        Problem(
+            f"system_config.{name}",
+            "is required and not set on this machine",
+            f'add to {store.local_file}: [plugins."{manifest.name}"] {name} = "…"',
+            "config_missing",
+        )
+        for name in required
+        if name not in have
+    ]

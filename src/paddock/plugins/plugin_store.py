@@ -1,0 +1,108 @@
+"""The plugin store: where installed plugins live, on disk and in rows, and the lock that orders changes to both.
+
+Rows are the truth. A tree on disk that no row names is left over from a killed command and is swept away; a row whose
+tree is gone or changed is *modified* and can be restored from its package blob.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.core.clock import Clock, Random
+from paddock.core.events import Event, to_record
+from paddock.core.ids import PluginName, Tenant, new_id
+from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, versions_of
+from paddock.plugins.staging import sweep_staging
+from paddock.store.blobs import Blobs
+from paddock.store.database import DirectDatabase, Transaction
+from paddock.store.event_log import record
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStore:
+    """What every step in a plugin's life needs."""
+
+    database: DirectDatabase
+    blobs: Blobs
+    data: Path
+    local_file: Path
+    clock: Clock
+    random: Random
+    retention_days: int = 30
+    tenant: Tenant = DEFAULT_TENANT
+
+    @property
+    def staging(self) -> Path:
+        return self.data / "staging"
+
+    @property
+    def trees(self) -> Path:
+        return self.data / "plugins"
+
+    def root_of(self, name: str, version: str) -> Path:
+        """Where a version's files stand. Both parts passed the name and version rules, so neither can climb."""
+        return self.trees / name / version
+
+    def now(self) -> str:
+        return self.clock.now().isoformat()
+
+    def publish(self, tx: Transaction, event: Event) -> None:
+        """Record an event in the unit of work that it belongs to."""
+        data = to_record(event)
+        record(
+            tx,
+            event_id=new_id("evt", self.clock, self.random),
+            at=self.now(),
+            event_type=event.type,
+            tenant=self.tenant,
+            plugin=data.get("name"),
+            data=data,
+        )
+
+    @contextmanager
+    def changing(self) -> Generator[None, None, None]:
+        """One change to trees and rows at a time, whichever process makes it; the lock dies with its holder."""
+        self.trees.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self.trees, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def sweep(self) -> None:
+        """Remove what killed commands left behind: staging directories, and trees that no row names."""
+        sweep_staging(self.staging)
+        if not self.trees.is_dir():
+            return
+        with self.changing():
+            known = self.database.read(
+                lambda tx: {
+                    plugin.name: {row.version for row in versions_of(tx, plugin.name)} for plugin in all_plugins(tx)
+                }
+            )
+            for plugin in _directories(self.trees):
+                versions = known.get(PluginName(plugin.name))
+                if versions is None:
+                    shutil.rmtree(plugin, ignore_errors=True)
+                    continue
+                for version in _directories(plugin):
+                    if version.name not in versions:
+                        shutil.rmtree(version, ignore_errors=True)
+
+    def forget_tree(self, name: str, version: str) -> None:
+        """Remove a version's files after its row is gone; a crash in between is swept later."""
+        shutil.rmtree(self.root_of(name, version), ignore_errors=True)
+        parent = self.trees / name
+        if parent.is_dir() and not any(parent.iterdir()):
+            parent.rmdir()
+
+
+def _directories(parent: Path) -> list[Path]:
+    return [entry for entry in parent.iterdir() if entry.is_dir() and not entry.is_symlink()]

@@ -1,0 +1,219 @@
+"""Finding installed plugins: resolve by name and constraint, list, and check values against their schemas.
+
+Nothing is ever called that is not found here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import Invalid, NotFound, PluginError, Problem
+from paddock.core.schema import compile_schema
+from paddock.core.semver import Constraint, Version
+from paddock.manifest.document import Document
+from paddock.manifest.model import CallableSpec, Manifest, Schema, SchemaFile
+from paddock.manifest.read import DirectoryFiles, read_values
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_grants,
+    all_plugins,
+    current_versions,
+    find_alias,
+    find_plugin,
+    find_version,
+    version_counts,
+    versions_of,
+)
+from paddock.plugins.tree import verify_tree
+
+# Two names for one thing in the Kernel's own text.
+BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
+
+
+class State(StrEnum):
+    """What a person sees of an installed plugin before it runs."""
+
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    MODIFIED = "modified"  # its files changed; it never loads
+    MISSING = "version missing"  # the pinned version was removed
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """An installed version, ready to be used: its manifest and where its files are."""
+
+    manifest: Manifest
+    digest: str
+    root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of `plugin list`."""
+
+    plugin: PluginRow
+    version: VersionRow | None
+    grant: Grant | None
+    state: State
+    versions: int
+
+    @property
+    def kind(self) -> str:
+        return str(self.version.document.get("kind", "plugin")) if self.version else "plugin"
+
+    @property
+    def description(self) -> str:
+        return str(self.version.document.get("description", "")) if self.version else ""
+
+
+def manifest_of(row: VersionRow) -> Manifest:
+    """The model of an installed version, from the native form that was stored."""
+    return read_values(Document(f"{row.plugin} {row.version}", row.document))
+
+
+def resolve_plugin(store: PluginStore, name: str, constraint: str = "") -> Handle:
+    """The highest installed version that the constraint allows; without one, the version in use.
+
+    Raises:
+        NotFound: no such plugin, or no version of it fits.
+        OperatorError: the constraint is malformed.
+    """
+    row = store.database.read(lambda tx: _resolve(tx, name, constraint))
+    return Handle(manifest_of(row), row.digest, store.root_of(row.plugin, row.version))
+
+
+def _resolve(tx: Any, asked: str, constraint: str) -> VersionRow:
+    plugin = require_plugin(tx, asked)
+    if not constraint:
+        found = find_version(tx, plugin.name, plugin.current_version)
+        if found is None:
+            raise pinned_version_missing(plugin)
+        return found
+    wanted = Constraint.parse(constraint)
+    versions = versions_of(tx, plugin.name)
+    for row in versions:
+        if wanted.allows(Version.parse(row.version)):
+            return row
+    raise NotFound(
+        f"no installed version of {plugin.name} fits {constraint!r}",
+        code="plugin.no_such_version",
+        hint=f"installed: {', '.join(row.version for row in versions)}",
+    )
+
+
+def require_plugin(tx: Any, asked: str) -> PluginRow:
+    """The plugin of that name or alias.
+
+    Raises:
+        NotFound: nothing goes by it; says what comes close.
+    """
+    found = find_plugin(tx, asked)
+    if found is None:
+        alias = find_alias(tx, asked)
+        target = alias[0] if alias else BUILT_IN_ALIASES.get(asked)
+        found = find_plugin(tx, target) if target else None
+    if found is None:
+        import difflib
+
+        close = difflib.get_close_matches(asked, [plugin.name for plugin in all_plugins(tx)], n=1)
+        raise NotFound(
+            f"no plugin {asked!r} is installed",
+            code="plugin.not_found",
+            hint=f"did you mean {close[0]!r}?" if close else "see 'paddock plugin list'",
+        )
+    return found
+
+
+def pinned_version_missing(plugin: PluginRow) -> PluginError:
+    return PluginError(
+        f"{plugin.name} is pinned to {plugin.current_version}, which was removed",
+        code="plugin.pinned_version_removed",
+        hint=f"use the latest: paddock plugin pin {plugin.name} --off, "
+        f"or stop using it: paddock plugin disable {plugin.name}",
+    )
+
+
+def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
+    """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
+    plugins, current, grants, counts = store.database.read(
+        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_counts(tx))
+    )
+    listed: list[Listed] = []
+    for plugin in plugins:
+        row = current.get(plugin.name)
+        grant = grants.get(plugin.name)
+        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), counts.get(plugin.name, 0)))
+    return [one for one in listed if kind is None or one.kind == kind]
+
+
+def state_of(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> State:
+    """The state a listing shows; files are judged by their stats and read only when those changed."""
+    if row is None:
+        return State.MISSING
+    if not verify_tree(store.root_of(row.plugin, row.version), row.digest, row.fingerprint).intact:
+        return State.MODIFIED
+    return State.ENABLED if grant and grant.enabled else State.DISABLED
+
+
+def schema_value(schema: Schema | None, root: Path) -> Any:
+    """A schema itself, read from the package where the manifest only names a file; nothing known is `{}`."""
+    if isinstance(schema, SchemaFile):
+        data = DirectoryFiles(root).read(schema.path)
+        try:
+            return json.loads(data) if data is not None else {}
+        except (ValueError, RecursionError):
+            return {}
+    return schema if schema is not None else {}
+
+
+def validate_schema(store: PluginStore, value: Any, reference: str) -> list[Problem]:
+    """Check a value against a schema of an installed plugin; an empty list means it fits.
+
+    Args:
+        store: The plugin store.
+        value: Any JSON value.
+        reference: `NAME[@CONSTRAINT]#input`, `…#output`, or `…#CALLABLE/input` where a plugin has several callables.
+
+    Raises:
+        NotFound: the plugin, version, callable or schema does not exist.
+        OperatorError: the schema itself cannot be used.
+    """
+    plugin, _, fragment = reference.partition("#")
+    name, _, constraint = plugin.partition("@")
+    handle = resolve_plugin(store, name, constraint)
+    callable_name, _, side = fragment.rpartition("/")
+    spec = _callable_named(handle.manifest, callable_name, reference)
+    schema = {"input": spec.input_schema, "output": spec.output_schema}.get(side)
+    if schema is None:
+        raise NotFound(
+            f"{reference!r} names no schema",
+            code="schema.not_found",
+            hint="write NAME@1.x#input or NAME#CALLABLE/output",
+        )
+    found = schema_value(schema, handle.root)
+    try:
+        return compile_schema(found).errors(value)
+    except Invalid as error:
+        raise PluginError(
+            f"the schema {reference} cannot be used: {error.problems[0].message}", code="schema.unusable"
+        ) from error
+
+
+def _callable_named(manifest: Manifest, name: str, reference: str) -> CallableSpec:
+    if not name and len(manifest.callables) == 1:
+        return manifest.callables[0]
+    for spec in manifest.callables:
+        if spec.name == name:
+            return spec
+    names = ", ".join(spec.name for spec in manifest.callables) or "none"
+    raise NotFound(
+        f"{reference!r} names no callable of {manifest.name}", code="callable.not_found", hint=f"it has: {names}"
+    )

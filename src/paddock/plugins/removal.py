@@ -1,0 +1,94 @@
+"""Uninstalling: rows first, then files and configuration, so that a crash leaves nothing half alive."""
+
+from __future__ import annotations
+
+from paddock.config.local import read_entries, record_installed, remove_entry
+from paddock.core.errors import Conflict
+from paddock.core.events import PluginUninstalled
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import require_plugin
+from paddock.plugins.rows import (
+    PluginRow,
+    VersionRow,
+    all_plugins,
+    blob_in_use,
+    delete_plugin,
+    delete_version,
+    find_version,
+    versions_of,
+)
+from paddock.plugins.versions import no_such_version
+from paddock.store.database import Transaction
+
+
+def uninstall(store: PluginStore, name: str) -> PluginRow:
+    """Remove a plugin with all its versions, files, grants, aliases and configuration.
+
+    Raises:
+        NotFound: it is not installed.
+    """
+
+    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str]]:
+        plugin = require_plugin(tx, name)
+        versions = versions_of(tx, plugin.name)
+        delete_plugin(tx, plugin.name)
+        store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
+        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
+
+    with store.changing():
+        plugin, versions, blobs = store.database.write(unit)
+        remove_entry(store.local_file, plugin.name)
+        _forget(store, versions, blobs)
+    return plugin
+
+
+def uninstall_version(store: PluginStore, name: str, version: str, *, force: bool = False) -> VersionRow:
+    """Remove one version and keep the others.
+
+    Raises:
+        NotFound: the plugin or that version is not installed.
+        Conflict: it is the version in use, or it is pinned and `force` is not given.
+    """
+
+    def unit(tx: Transaction) -> tuple[VersionRow, list[str]]:
+        plugin = require_plugin(tx, name)
+        row = find_version(tx, plugin.name, version)
+        if row is None:
+            raise no_such_version(tx, plugin, version)
+        if version == plugin.pinned_version and not force:
+            raise Conflict(
+                f"{plugin.name} is pinned to {version}", code="plugin.pinned", hint="remove it all the same: --force"
+            )
+        if version == plugin.default_version:
+            raise Conflict(
+                f"{version} is the version in use",
+                code="plugin.in_use",
+                hint=f"go back first: paddock plugin rollback {plugin.name}",
+            )
+        delete_version(tx, plugin.name, version)
+        store.publish(tx, PluginUninstalled(name=plugin.name, version=version))
+        return row, [row.blob] if not blob_in_use(tx, row.blob) else []
+
+    with store.changing():
+        row, blobs = store.database.write(unit)
+        _forget(store, [row], blobs)
+    return row
+
+
+def mend_entries(store: PluginStore) -> None:
+    """Bring local.toml in step with the rows where a killed command left it behind."""
+    rows = {plugin.name: plugin for plugin in store.database.read(all_plugins)}
+    entries = read_entries(store.local_file)
+    for name, plugin in rows.items():
+        if name not in entries or entries[name].installed != plugin.default_version:
+            record_installed(store.local_file, name, plugin.default_version, local=plugin.local)
+    for name, entry in entries.items():
+        if entry.installed is not None and name not in rows:
+            remove_entry(store.local_file, name)
+
+
+def _forget(store: PluginStore, versions: list[VersionRow], blobs: list[str]) -> None:
+    for row in versions:
+        store.forget_tree(row.plugin, row.version)
+    for blob in blobs:
+        store.blobs.delete(blob)

@@ -1,0 +1,235 @@
+"""The plugin store's rows: functions of a transaction, and the frozen values they give."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from paddock.core.ids import PluginName, Tenant
+from paddock.core.semver import Version
+from paddock.plugins.sources import SourceRecord
+from paddock.plugins.tree import Tree
+from paddock.store.database import Row, Transaction
+
+DEFAULT_TENANT = Tenant("default")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """A plugin that is installed, whatever its versions."""
+
+    name: PluginName
+    title: str
+    default_version: str
+    pinned_version: str | None
+    local: bool
+    installed_at: str
+
+    @property
+    def current_version(self) -> str:
+        """The version that is used when nobody asks for another: the pinned one, else the latest consented."""
+        return self.pinned_version or self.default_version
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One installed version. The file list is fetched apart: most questions do not need it."""
+
+    plugin: PluginName
+    version: str
+    digest: str
+    blob: str
+    dialect: str
+    manifest_text: str
+    source_text: str
+    signature_text: str | None
+    fingerprint: str
+    installed_at: str
+    superseded_at: str | None
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The manifest as the values of a paddock.yaml."""
+        return json.loads(self.manifest_text)
+
+    @property
+    def source(self) -> SourceRecord:
+        return SourceRecord.from_value(json.loads(self.source_text))
+
+    @property
+    def signature(self) -> dict[str, Any] | None:
+        """Who signed it, as it was verified at install."""
+        return json.loads(self.signature_text) if self.signature_text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a tenant's people granted a plugin, and whether it is enabled for them."""
+
+    tenant: Tenant
+    plugin: PluginName
+    enabled: bool
+    capabilities: tuple[str, ...]
+    digest: str  # of the tree that was consented to
+
+
+_VERSION_COLUMNS = (
+    "plugin, version, digest, blob, dialect, manifest AS manifest_text, source AS source_text, "
+    "signature AS signature_text, fingerprint, installed_at, superseded_at"
+)
+
+
+def _plugin(row: Row) -> PluginRow:
+    row["local"] = bool(row["local"])
+    return PluginRow(**row)
+
+
+def find_plugin(tx: Transaction, name: str) -> PluginRow | None:
+    row = tx.one(
+        "SELECT name, title, default_version, pinned_version, local, installed_at FROM plugins WHERE name = ?", (name,)
+    )
+    return _plugin(row) if row else None
+
+
+def all_plugins(tx: Transaction) -> list[PluginRow]:
+    rows = tx.all("SELECT name, title, default_version, pinned_version, local, installed_at FROM plugins ORDER BY name")
+    return [_plugin(row) for row in rows]
+
+
+def versions_of(tx: Transaction, name: str) -> list[VersionRow]:
+    """Every installed version, highest first; among equals the one installed last."""
+    rows = tx.all(f"SELECT {_VERSION_COLUMNS} FROM plugin_versions WHERE plugin = ? ORDER BY installed_at", (name,))  # noqa: S608
+    versions = [VersionRow(**row) for row in rows]
+    # A stable sort of both keys: equal versions (they differ in build metadata only) keep the newer first.
+    return sorted(versions, key=lambda row: (Version.parse(row.version), row.installed_at), reverse=True)
+
+
+def find_version(tx: Transaction, name: str, version: str) -> VersionRow | None:
+    row = tx.one(f"SELECT {_VERSION_COLUMNS} FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))  # noqa: S608
+    return VersionRow(**row) if row else None
+
+
+def current_versions(tx: Transaction) -> dict[str, VersionRow]:
+    """The version in use of every plugin."""
+    columns = ", ".join(f"v.{column.strip()}" for column in _VERSION_COLUMNS.split(","))
+    rows = tx.all(
+        f"SELECT {columns} FROM plugin_versions v JOIN plugins p ON p.name = v.plugin "  # noqa: S608
+        "AND v.version = COALESCE(p.pinned_version, p.default_version)"
+    )
+    return {row["plugin"]: VersionRow(**row) for row in rows}
+
+
+def version_counts(tx: Transaction) -> dict[str, int]:
+    return {
+        row["plugin"]: row["n"] for row in tx.all("SELECT plugin, COUNT(*) AS n FROM plugin_versions GROUP BY plugin")
+    }
+
+
+def tree_of(tx: Transaction, name: str, version: str) -> Tree:
+    """The file list of an installed version."""
+    row = tx.one("SELECT tree FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
+    return Tree.from_value(json.loads(row["tree"]) if row else [])
+
+
+def insert_plugin(tx: Transaction, row: PluginRow) -> None:
+    tx.execute(
+        "INSERT INTO plugins (name, title, default_version, pinned_version, local, installed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (row.name, row.title, row.default_version, row.pinned_version, int(row.local), row.installed_at),
+    )
+
+
+def insert_version(tx: Transaction, row: VersionRow, tree: Tree) -> None:
+    tx.execute(
+        "INSERT INTO plugin_versions (plugin, version, digest, blob, dialect, manifest, source, signature, "
+        "fingerprint, tree, installed_at, superseded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(row.plugin, row.version, row.digest, row.blob, row.dialect, row.manifest_text, row.source_text),
+            *(row.signature_text, row.fingerprint, json.dumps(tree.to_value()), row.installed_at, row.superseded_at),
+        ),
+    )
+
+
+def move_default(tx: Transaction, name: str, version: str, at: str) -> None:
+    """Make a version the default; the one it replaces starts its days of grace."""
+    tx.execute(
+        "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND superseded_at IS NULL AND version <> ?",
+        (at, name, version),
+    )
+    tx.execute("UPDATE plugin_versions SET superseded_at = NULL WHERE plugin = ? AND version = ?", (name, version))
+    title = find_version(tx, name, version)
+    shown = title.document.get("title", "") if title else ""
+    tx.execute("UPDATE plugins SET default_version = ?, title = ? WHERE name = ?", (version, shown, name))
+
+
+def set_pin(tx: Transaction, name: str, version: str | None) -> None:
+    tx.execute("UPDATE plugins SET pinned_version = ? WHERE name = ?", (version, name))
+
+
+def set_fingerprint(tx: Transaction, name: str, version: str, fingerprint: str) -> None:
+    tx.execute(
+        "UPDATE plugin_versions SET fingerprint = ? WHERE plugin = ? AND version = ?", (fingerprint, name, version)
+    )
+
+
+def delete_version(tx: Transaction, name: str, version: str) -> None:
+    tx.execute("DELETE FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
+
+
+def delete_plugin(tx: Transaction, name: str) -> None:
+    tx.execute("DELETE FROM aliases WHERE plugin = ?", (name,))
+    tx.execute("DELETE FROM plugins WHERE name = ?", (name,))
+
+
+def blob_in_use(tx: Transaction, blob: str) -> bool:
+    return tx.one("SELECT 1 AS used FROM plugin_versions WHERE blob = ?", (blob,)) is not None
+
+
+def find_grant(tx: Transaction, tenant: Tenant, name: str) -> Grant | None:
+    row = tx.one(
+        "SELECT tenant, plugin, enabled, capabilities, digest FROM grants WHERE tenant = ? AND plugin = ?",
+        (tenant, name),
+    )
+    return _grant(row) if row else None
+
+
+def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
+    rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest FROM grants WHERE tenant = ?", (tenant,))
+    return {row["plugin"]: _grant(row) for row in rows}
+
+
+def _grant(row: Row) -> Grant:
+    capabilities = tuple(json.loads(row["capabilities"]))
+    return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"])
+
+
+def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
+    tx.execute(
+        "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, changed_at) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (tenant, plugin) DO UPDATE SET enabled = excluded.enabled, capabilities = excluded.capabilities, "
+        "digest = excluded.digest, changed_at = excluded.changed_at",
+        (grant.tenant, grant.plugin, int(grant.enabled), json.dumps(list(grant.capabilities)), grant.digest, at),
+    )
+
+
+def find_alias(tx: Transaction, alias: str) -> tuple[str, str] | None:
+    row = tx.one("SELECT plugin, callable FROM aliases WHERE alias = ?", (alias,))
+    return (row["plugin"], row["callable"]) if row else None
+
+
+def all_aliases(tx: Transaction) -> dict[str, str]:
+    return {row["alias"]: row["plugin"] for row in tx.all("SELECT alias, plugin FROM aliases ORDER BY alias")}
+
+
+def save_alias(tx: Transaction, alias: str, plugin: str) -> None:
+    tx.execute(
+        "INSERT INTO aliases (alias, plugin, callable) VALUES (?, ?, '') "
+        "ON CONFLICT (alias) DO UPDATE SET plugin = excluded.plugin",
+        (alias, plugin),
+    )
+
+
+def delete_alias(tx: Transaction, alias: str) -> bool:
+    return tx.execute("DELETE FROM aliases WHERE alias = ?", (alias,)) > 0

@@ -1,0 +1,106 @@
+"""Which keys this host trusts, and what that makes of a signed plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import NotFound
+from paddock.core.events import KeyRemoved, KeyTrusted
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.rows import VersionRow
+from paddock.plugins.signature import (
+    KeyId,
+    SignatureState,
+    SignatureVerdict,
+    Tier,
+    TrustedKey,
+    effective_tier,
+    key_id,
+    read_public_key,
+)
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A trusted key as it is kept and listed."""
+
+    key_id: KeyId
+    public_key: str
+    label: str
+    added_at: str
+
+
+def trusted_keys(tx: Transaction) -> list[KeyRow]:
+    rows = tx.all("SELECT key_id, public_key, label, added_at FROM trusted_keys ORDER BY added_at, key_id")
+    return [KeyRow(**row) for row in rows]
+
+
+def trusted_by_id(tx: Transaction) -> Mapping[KeyId, TrustedKey]:
+    return {row.key_id: TrustedKey(read_public_key(row.public_key), row.label) for row in trusted_keys(tx)}
+
+
+def trust_key(store: PluginStore, key: str | Path, label: str) -> KeyRow:
+    """Trust whoever holds this key: what they signed counts as verified from now on."""
+    public = read_public_key(key)
+    row = KeyRow(key_id(public), public.text, label, store.now())
+
+    def unit(tx: Transaction) -> None:
+        tx.execute(
+            "INSERT INTO trusted_keys (key_id, public_key, label, tier, added_at) VALUES (?, ?, ?, 'verified', ?) "
+            "ON CONFLICT (key_id) DO UPDATE SET label = excluded.label",
+            (row.key_id, row.public_key, row.label, row.added_at),
+        )
+        store.publish(tx, KeyTrusted(key_id=row.key_id, label=row.label))
+
+    store.database.write(unit)
+    return row
+
+
+def distrust_key(store: PluginStore, wanted: str) -> KeyRow:
+    """Stop trusting a key, named by its id or label.
+
+    Raises:
+        NotFound: no trusted key goes by that.
+    """
+
+    def unit(tx: Transaction) -> KeyRow:
+        for row in trusted_keys(tx):
+            if wanted in (row.key_id, row.label):
+                tx.execute("DELETE FROM trusted_keys WHERE key_id = ?", (row.key_id,))
+                store.publish(tx, KeyRemoved(key_id=row.key_id))
+                return row
+        raise NotFound(f"no trusted key goes by {wanted!r}", code="key.not_found", hint="see 'paddock key list'")
+
+    return store.database.write(unit)
+
+
+def signature_to_value(verdict: SignatureVerdict) -> dict[str, Any] | None:
+    """What install keeps of a valid signature: it was checked then, against a digest that cannot change."""
+    return {"key_id": verdict.key} if verdict.key else None
+
+
+def standing_of(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bool) -> tuple[SignatureState, str, Tier]:
+    """The signature state, in words, and the effective tier of an installed version.
+
+    Args:
+        row: The version.
+        trusted: Label by key id.
+        intact: Whether its files are still the ones that were installed.
+    """
+    signature = row.signature
+    if not intact:
+        state, words = SignatureState.MODIFIED, "its files were changed after it was installed"
+    elif signature is None:
+        state, words = SignatureState.UNSIGNED, "nobody signed it"
+    elif (key := KeyId(signature["key_id"])) in trusted:
+        state, words = SignatureState.VERIFIED, f"signed by {trusted[key]}"
+    else:
+        state, words = (
+            SignatureState.COMMUNITY_SIGNED,
+            f"signed by {key}, a key that is not trusted here",
+        )
+    return state, words, effective_tier(state, row.document.get("trust_claim"))

@@ -1,0 +1,170 @@
+"""Versions side by side: pinning one, going back to one, and letting old ones go after their days of grace."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from paddock.config.local import record_installed
+from paddock.core.errors import Conflict, NotFound
+from paddock.core.events import PluginPinned, PluginRolledBack
+from paddock.manifest.capability import Capability, parse, uncovered
+from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import manifest_of, require_plugin, schema_value
+from paddock.plugins.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_plugins,
+    blob_in_use,
+    delete_version,
+    find_grant,
+    find_version,
+    move_default,
+    save_grant,
+    set_pin,
+    versions_of,
+)
+from paddock.store.database import Transaction
+
+
+def pin(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
+    """Hold a plugin at a version (the one in use, when none is named): no upgrade moves it.
+
+    Raises:
+        NotFound: the plugin or that version of it is not installed.
+    """
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        wanted = version or plugin.current_version
+        if find_version(tx, plugin.name, wanted) is None:
+            raise no_such_version(tx, plugin, wanted)
+        set_pin(tx, plugin.name, wanted)
+        store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
+        return require_plugin(tx, plugin.name)
+
+    return store.database.write(unit)
+
+
+def unpin(store: PluginStore, name: str) -> PluginRow:
+    """Let a plugin move again; the latest consented version is in use from now on."""
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        set_pin(tx, plugin.name, None)
+        store.publish(tx, PluginPinned(name=plugin.name, version=None))
+        return require_plugin(tx, plugin.name)
+
+    return store.database.write(unit)
+
+
+def rollback_target(
+    store: PluginStore, name: str, version: str | None
+) -> tuple[VersionRow, VersionRow, Upgrade, list[Capability]]:
+    """The version in use, the one to go back to, what changes, and what needs a new yes.
+
+    Raises:
+        NotFound: there is no earlier version any more, or not the one named.
+        Conflict: it is pinned, or already in use.
+    """
+
+    def unit(tx: Transaction) -> tuple[VersionRow, VersionRow, tuple[str, ...]]:
+        plugin = require_plugin(tx, name)
+        if plugin.pinned_version is not None:
+            raise Conflict(
+                f"{plugin.name} is pinned to {plugin.pinned_version}",
+                code="plugin.pinned",
+                hint=f"paddock plugin pin {plugin.name} --off",
+            )
+        now = find_version(tx, plugin.name, plugin.default_version)
+        earlier = sorted(
+            (row for row in versions_of(tx, plugin.name) if row.superseded_at),
+            key=lambda row: row.superseded_at or "",
+            reverse=True,
+        )
+        target = next((row for row in earlier if version in (None, row.version)), None)
+        if target is None or now is None:
+            if version == plugin.default_version:
+                raise Conflict(f"{plugin.name} {version} is already in use", code="plugin.in_use")
+            raise no_such_version(tx, plugin, version or "an earlier one")
+        grant = find_grant(tx, store.tenant, plugin.name)
+        return now, target, grant.capabilities if grant else ()
+
+    now, target, granted = store.database.read(unit)
+    old_root, new_root = store.root_of(now.plugin, now.version), store.root_of(target.plugin, target.version)
+    upgrade = upgrade_between(
+        manifest_of(now),
+        manifest_of(target),
+        lambda schema: schema_value(schema, old_root),
+        lambda schema: schema_value(schema, new_root),
+    )
+    return now, target, upgrade, uncovered([parse(text) for text in granted], manifest_of(target).capabilities)
+
+
+def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
+    """Make an earlier version the one in use; the person has consented to what `rollback_target` said.
+
+    Raises:
+        Conflict: another command moved the plugin meanwhile.
+    """
+    capabilities = tuple(str(capability) for capability in manifest_of(target).capabilities)
+
+    def unit(tx: Transaction) -> None:
+        plugin = require_plugin(tx, now.plugin)
+        if plugin.default_version != now.version or find_version(tx, target.plugin, target.version) is None:
+            raise Conflict(
+                f"{now.plugin} changed while you were deciding",
+                code="plugin.changed_meanwhile",
+                hint="run the command again",
+            )
+        move_default(tx, plugin.name, target.version, store.now())
+        grant = find_grant(tx, store.tenant, plugin.name)
+        save_grant(
+            tx,
+            Grant(store.tenant, plugin.name, bool(grant and grant.enabled), capabilities, target.digest),
+            store.now(),
+        )
+        store.publish(tx, PluginRolledBack(name=plugin.name, old_version=now.version, new_version=target.version))
+
+    with store.changing():
+        store.database.write(unit)
+        record_installed(store.local_file, now.plugin, target.version)
+
+
+def expired(rows: list[VersionRow], plugin: PluginRow, now: datetime, days: int) -> list[VersionRow]:
+    """Superseded versions whose days of grace are over; a pinned one is never let go."""
+    limit = now - timedelta(days=days)
+    return [
+        row
+        for row in rows
+        if row.superseded_at is not None
+        and row.version not in (plugin.default_version, plugin.pinned_version)
+        and datetime.fromisoformat(row.superseded_at) < limit
+    ]
+
+
+def drop_expired(store: PluginStore) -> list[VersionRow]:
+    """Remove versions that can no longer be rolled back to. Call it while holding `store.changing()`."""
+
+    def unit(tx: Transaction) -> tuple[list[VersionRow], list[str]]:
+        gone: list[VersionRow] = []
+        for plugin in all_plugins(tx):
+            gone.extend(expired(versions_of(tx, plugin.name), plugin, store.clock.now(), store.retention_days))
+        for row in gone:
+            delete_version(tx, row.plugin, row.version)
+        return gone, [row.blob for row in gone if not blob_in_use(tx, row.blob)]
+
+    gone, blobs = store.database.write(unit)
+    for row in gone:
+        store.forget_tree(row.plugin, row.version)
+    for blob in blobs:
+        store.blobs.delete(blob)
+    return gone
+
+
+def no_such_version(tx: Transaction, plugin: PluginRow, wanted: str) -> NotFound:
+    installed = ", ".join(row.version for row in versions_of(tx, plugin.name))
+    return NotFound(
+        f"{plugin.name} has no version {wanted} to use", code="plugin.no_such_version", hint=f"installed: {installed}"
+    )
