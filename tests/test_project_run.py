@@ -146,6 +146,7 @@ def test_a_package_that_is_not_what_the_lock_says_is_refused_with_the_end_of_the
     assert done.returncode == 1
     assert "setting up Python packages did not work" in done.stderr
     assert re.search(r"hash", done.stderr, flags=re.IGNORECASE)
+    assert not (checkout / ".run" / "setup-unfinished").exists()
 
 
 def test_a_machine_without_a_new_enough_python_is_told_what_to_type(checkout: Path, tmp_path: Path) -> None:
