@@ -1,0 +1,68 @@
+"""What a handler raises to answer with an error, and what it meets when the host says no.
+
+PluginFault            any error a handler wants to answer with
+├── InvalidParams      the caller's parameters are wrong
+├── ConfigInvalid      a new configuration is not acceptable; the old one stays
+├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
+├── NotInitialized     a call came before the handshake was over
+└── HostRefused        the host answered a request of ours with an error
+HostGone               the host closed the pipe; the plugin is about to end
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INTERNAL_ERROR = -32603
+
+
+class PluginFault(Exception):
+    """An error answer: a sentence for people, a JSON-RPC code, and data for machines."""
+
+    code: ClassVar[int] = -32000
+
+    def __init__(self, message: str, data: Any = None, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        self.error_code = type(self).code if code is None else code
+
+    def to_error(self) -> dict[str, Any]:
+        """The `error` member of a response."""
+        error: dict[str, Any] = {"code": self.error_code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+class InvalidParams(PluginFault):
+    """The caller's parameters are wrong."""
+
+    code = -32602
+
+
+class ConfigInvalid(PluginFault):
+    """A new configuration is not acceptable; the old one stays."""
+
+    code = -32004
+
+
+class NotApplicable(PluginFault):
+    """The call makes no sense in this context."""
+
+    code = -32006
+
+
+class NotInitialized(PluginFault):
+    """A call came before the handshake was over."""
+
+    code = -32002
+
+
+class HostRefused(PluginFault):
+    """The host answered a request of ours with an error. Left uncaught, the caller gets that same error."""
+
+
+class HostGone(Exception):
+    """The host closed the pipe; the plugin is about to end."""

@@ -1,0 +1,43 @@
+"""Structured log lines on stderr, one JSON object each. Stdout belongs to the protocol."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class Log:
+    """Writes what is at or above a level. Fields that are no JSON are written as their text."""
+
+    def __init__(self, plugin: str, level: str = "info") -> None:
+        self._plugin = plugin
+        self._threshold = LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+
+    def debug(self, message: str, **fields: Any) -> None:
+        self._write("debug", message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        self._write("info", message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        self._write("warning", message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        self._write("error", message, fields)
+
+    def _write(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        if LEVELS.index(level) < self._threshold:
+            return
+        record = {**fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
+        # One write a line, so that lines of two threads do not mix.
+        sys.stderr.write(json.dumps(record, default=str) + "\n")
+        sys.stderr.flush()
+
+
+def _now() -> str:
+    seconds = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"
