@@ -9,10 +9,10 @@ from pathlib import Path
 
 from paddock.config.directories import Directories
 from paddock.config.origins import LoadedSettings, Sources, resolve
-from paddock.config.printable import LONGEST_PATH, printable
 from paddock.config.project import read_project_file
 from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
 from paddock.core.errors import Invalid, OperatorError, Problem
+from paddock.core.printable import LONGEST_PATH, printable
 
 
 def load_settings(

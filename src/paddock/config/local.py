@@ -20,10 +20,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from paddock.config.printable import printable
 from paddock.config.toml_file import parse_toml, read_toml, refuse_unsafe_file
 from paddock.config.variables import fill
 from paddock.core.errors import Conflict, HostError, Invalid, OperatorError, Problem
+from paddock.core.printable import printable
 from paddock.core.secret import Secret
 
 if TYPE_CHECKING:

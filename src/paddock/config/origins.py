@@ -13,13 +13,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, cast
 
-from paddock.config.printable import printable
 from paddock.config.setting import Setting, Tighter
 from paddock.config.settings import SETTINGS, Settings, settings_from
 from paddock.config.toml_file import TomlFile, key_lines
 from paddock.config.values import BadValueError, accept, shown
 from paddock.config.variables import fill, has_reference
 from paddock.core.errors import Invalid, Problem
+from paddock.core.printable import printable
 
 _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environment, *row.variables)}
 _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock.config.printable import LONGEST_PATH, printable
 from paddock.core.errors import Invalid, OperatorError, Problem
+from paddock.core.printable import LONGEST_PATH, printable
 
 _LARGEST = 1 << 20
 _DEEPEST = 32

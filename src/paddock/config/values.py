@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from paddock.config.printable import printable
 from paddock.config.setting import Kind, Setting
+from paddock.core.printable import printable
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})

@@ -16,6 +16,7 @@ import jsonschema_rs
 
 from paddock.core.errors import Problem
 from paddock.core.json_value import not_json
+from paddock.core.printable import printable
 from paddock.core.schema_walk import (
     NOT_APPLIED,
     SAME_VALUE,
@@ -27,7 +28,7 @@ from paddock.core.schema_walk import (
     starts_resource,
     subschemas,
 )
-from paddock.core.schema_words import below, clean, problems_of, quoted
+from paddock.core.schema_words import MAX_MESSAGE, below, problems_of, quoted
 
 MAX_LEVELS = 16
 MAX_SUBSCHEMAS = 500
@@ -124,7 +125,9 @@ class _Survey:
         self._check_against_metaschema()
 
     def complain(self, parts: tuple[Part, ...], message: str, hint: str = "", code: str = "schema") -> None:
-        self.problems.append(Problem(below(self.path, parts), clean(message), clean(hint), code))
+        self.problems.append(
+            Problem(below(self.path, parts), printable(message, MAX_MESSAGE), printable(hint, MAX_MESSAGE), code)
+        )
 
     def _look_at(self, parts: tuple[Part, ...], schema: dict[str, Any], level: int) -> None:
         for place, pattern in patterns_of(schema):
@@ -258,7 +261,7 @@ def _refused_by_engine(schema: object, path: str) -> list[Problem]:
     try:
         untrusted_engine(cast("dict[str, Any]", schema))
     except ValueError as error:
-        return [Problem(path, clean(str(error).split("\n", 1)[0]), "", "schema")]
+        return [Problem(path, printable(str(error).split("\n", 1)[0], MAX_MESSAGE), "", "schema")]
     return []
 
 

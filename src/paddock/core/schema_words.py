@@ -16,6 +16,7 @@ from typing import Any, cast
 import jsonschema_rs
 
 from paddock.core.errors import Problem
+from paddock.core.printable import printable
 from paddock.core.schema_walk import INTO_PARTS, Part, as_object, follow, resolve
 
 MAX_MESSAGE = 300
@@ -54,15 +55,9 @@ def below(prefix: str, parts: Sequence[Part]) -> str:
     return f"{prefix}{'' if not prefix or not rest or rest.startswith('[') else '.'}{rest}"
 
 
-def clean(text: str, limit: int = MAX_MESSAGE) -> str:
-    """Text that is safe to print: no control characters, and not longer than `limit`."""
-    short = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in short)[:limit]
-
-
 def quoted(text: str) -> str:
     """A string as JSON would write it, shortened and printable."""
-    return clean(json.dumps(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", ensure_ascii=False), 400)
+    return printable(json.dumps(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", ensure_ascii=False), 400)
 
 
 def shown(value: object) -> str:
@@ -77,7 +72,7 @@ def shown(value: object) -> str:
         case int() if not isinstance(value, bool) and value.bit_length() > 200:
             return "a very large integer"
         case _:
-            return clean(json.dumps(value, default=str), _SHOWN)
+            return printable(json.dumps(value, default=str), _SHOWN)
 
 
 def kind_of(value: object) -> str:
@@ -111,7 +106,12 @@ def problems_of(error: jsonschema_rs.ValidationError, root: object, prefix: str 
     for parts, said, suggestion in _sayings(error, root):
         close = suggestion if suggestion.startswith("did you mean") else ""
         advice = " ".join(text for text in (close, hint) if text) or suggestion
-        yield Problem(below(prefix, parts), clean(message or said), clean(advice), error.kind.name)
+        yield Problem(
+            below(prefix, parts),
+            printable(message or said, MAX_MESSAGE),
+            printable(advice, MAX_MESSAGE),
+            error.kind.name,
+        )
 
 
 _Saying = tuple[Sequence[Part], str, str]
@@ -159,10 +159,10 @@ def _limit_words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
     size = len(value) if isinstance(value, (str, list, dict)) else 0
     match error.kind:
         case kind.Pattern(pattern):
-            return f"{shown(value)} does not match the pattern {clean(pattern, 120)}", ""
+            return f"{shown(value)} does not match the pattern {printable(pattern, 120)}", ""
         case kind.Format(name):
             example = _FORMATS.get(name)
-            return f"{shown(value)} is not a valid {clean(name, 40)}", f"for example {example}" if example else ""
+            return f"{shown(value)} is not a valid {printable(name, 40)}", f"for example {example}" if example else ""
         case kind.Minimum(limit):
             return f"{shown(value)} is less than {limit}", f"use {limit} or more"
         case kind.ExclusiveMinimum(limit):
@@ -195,7 +195,7 @@ def _limit_words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
             return f"{shown(value)} is not allowed here", ""
         case _:
             # The engine's own text quotes the value, which may be large: cut before anything else.
-            return clean(error.message), ""
+            return printable(error.message, MAX_MESSAGE), ""
 
 
 def _best_branch(
@@ -227,7 +227,7 @@ def _best_branch(
     for branch in candidates:
         reason = next((f"{said}" for inner in branch for _, said, _ in _sayings(inner, root)), "")
         if reason and reason not in reasons:
-            reasons.append(clean(reason, 80))
+            reasons.append(printable(reason, 80))
     yield at, f"{shown(error.instance)} fits none of the allowed forms", "; or ".join(reasons[:3])
 
 
@@ -290,12 +290,12 @@ def _close(given: object, known: Sequence[str]) -> str:
 
 
 def _fields(known: Sequence[str]) -> str:
-    return f"known fields: {clean(', '.join(known), 200)}" if 0 < len(known) <= 12 else ""
+    return f"known fields: {printable(', '.join(known), 200)}" if 0 < len(known) <= 12 else ""
 
 
 def _allowed(options: Sequence[object]) -> str:
     listed = ", ".join(
-        shown(option) if not isinstance(option, str) else clean(option, _SHOWN) for option in options[:20]
+        shown(option) if not isinstance(option, str) else printable(option, _SHOWN) for option in options[:20]
     )
     return f"allowed: {listed}" + (", …" if len(options) > 20 else "")
 
@@ -313,7 +313,7 @@ def _either(names: Sequence[str]) -> str:
 
 
 def _named(name: object) -> str:
-    return f"'{clean(str(name), _SHOWN)}'"
+    return f"'{printable(str(name), _SHOWN)}'"
 
 
 def _text(value: object) -> str:

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paddock.core.errors import Invalid, OperatorError, Problem
+from paddock.core.printable import printable
 from paddock.plugins.entries import Entry
-from paddock.plugins.names import DEFAULT_LIMITS, Limits, Listing, left_out, printable, show_bytes
+from paddock.plugins.names import DEFAULT_LIMITS, Limits, Listing, left_out, show_bytes
 
 _END = struct.Struct("<4s4H2LH")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")

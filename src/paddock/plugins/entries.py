@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import HostError, Invalid, Problem
-from paddock.plugins.names import SIGNATURE_FILE, Limits, Listing, left_out, printable, show_bytes
+from paddock.core.printable import printable
+from paddock.plugins.names import SIGNATURE_FILE, Limits, Listing, left_out, show_bytes
 from paddock.plugins.tree import Tree, TreeFile
 
 

@@ -21,8 +21,9 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem
+from paddock.core.printable import printable
 from paddock.plugins.entries import Entry, Progress, Report
-from paddock.plugins.names import MEGABYTE, Listing, left_out, printable
+from paddock.plugins.names import MEGABYTE, Listing, left_out
 from paddock.plugins.sources import Source, check_ref, is_commit
 
 _SETTINGS = (

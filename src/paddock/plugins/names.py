@@ -10,6 +10,7 @@ import unicodedata
 from dataclasses import dataclass, field
 
 from paddock.core.errors import Invalid, Problem
+from paddock.core.printable import printable
 
 MEGABYTE = 1024 * 1024
 
@@ -38,17 +39,6 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-
-
-def printable(name: str) -> str:
-    """The name as it may stand on a terminal: whatever does not print is escaped, and long names are cut."""
-    cut = name if len(name) <= 200 else name[:200] + "…"
-    if cut.isprintable() and "\\" not in cut:
-        return cut
-    return "".join(
-        character if character.isprintable() and character != "\\" else character.encode("unicode_escape").decode()
-        for character in cut
-    )
 
 
 def left_out(path: str) -> bool:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from paddock.core.errors import HostError, Invalid, Modified
+from paddock.core.printable import printable
 from paddock.plugins.entries import Entry, write_entries
-from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE, Listing, printable
+from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE, Listing
 from paddock.plugins.tree import Tree, TreeFile
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NewType
 
 from paddock.core.errors import OperatorError
+from paddock.core.printable import printable
 from paddock.plugins.folder import folder_tree
-from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE, printable
+from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock.core.errors import HostError, OperatorError
-from paddock.plugins.names import printable
+from paddock.core.printable import printable
 
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
 
