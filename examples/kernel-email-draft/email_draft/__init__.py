@@ -1,0 +1,1 @@
+"""A Kernel operator that drafts outreach emails."""

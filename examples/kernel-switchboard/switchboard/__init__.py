@@ -1,0 +1,1 @@
+"""A Kernel agent that plans funding outreach."""

@@ -1,0 +1,1 @@
+"""A Shu plugin that digests web pages."""
