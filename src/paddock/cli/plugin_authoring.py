@@ -153,6 +153,7 @@ def sign(
                 "version": manifest.version,
                 "digest": signature.digest,
                 "key_id": key_id(signature.public_key),
+                "public_key": signature.public_key.text,
             }
         )
     say(f"{styled('✓', 'green')} signed {manifest.name} {manifest.version} with key {key_id(signature.public_key)}")

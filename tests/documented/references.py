@@ -1,0 +1,140 @@
+"""The reference pages that are written from the code, so that they cannot fall behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from paddock.cli.main import COMMANDS, loaded
+from paddock.core import outward
+from paddock.core.errors import Category
+from paddock.core.events import EVENT_TYPES
+from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
+from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
+
+
+def leaves() -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its full name."""
+    for name in COMMANDS:
+        command = loaded(name)
+        children = getattr(command, "commands", None)
+        if children:
+            yield from ((f"paddock {name} {child}", inner) for child, inner in children.items())
+        else:
+            yield f"paddock {name}", command
+
+
+def cli_reference() -> str:
+    """Every command with its arguments and options."""
+    parts = [
+        "# Commands\n",
+        "Results go to stdout, words for people to stderr. Every command below takes `--json` and then prints one"
+        " document on stdout. Exit codes are in [errors](errors.md).\n",
+    ]
+    for name, command in leaves():
+        parameters = [one for one in command.params if one.name != "help"]
+        arguments = " ".join(_argument(one) for one in parameters if one.param_type_name == "argument")
+        parts.append(f"## {name}\n")
+        parts.append(f"```text\n{name} {arguments}".rstrip() + "\n```\n")
+        parts.append(f"{(command.help or '').strip()}\n")
+        rows = [(one, getattr(one, "help", None) or "") for one in parameters]
+        if rows:
+            parts.append(
+                "| | |\n|---|---|\n" + "\n".join(f"| `{_spelled(one)}` | {text} |" for one, text in rows) + "\n"
+            )
+        if command.epilog:
+            parts.append(
+                f"{command.epilog}\n".replace("Example: ", "Example: `")
+                .replace("Examples: ", "Examples: `")
+                .replace("   ·   ", "`, `")
+                .rstrip()
+                + "`\n"
+            )
+    return "\n".join(parts)
+
+
+def _argument(parameter: Any) -> str:
+    shown = parameter.metavar or parameter.name.upper()
+    return shown if parameter.required or shown.startswith("[") else f"[{shown}]"
+
+
+def _spelled(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return _argument(parameter).replace("|", "\\|")
+    return ", ".join(parameter.opts)
+
+
+def error_reference() -> str:
+    """Every kind of trouble, and what it looks like on each side."""
+    rows = [
+        f"| `{category.value}` | {outward.TITLES[category]} | {outward.EXIT_CODES[category]} "
+        f"| {outward.HTTP_STATUS[category]} | {outward.JSON_RPC[category]} |"
+        for category in Category
+    ]
+    return (
+        "# Errors\n\n"
+        "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category decides what"
+        " it looks like on each side.\n\n"
+        "| category | in words | exit code | HTTP | JSON-RPC |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n"
+    )
+
+
+def event_reference() -> str:
+    """Every audit event with its data."""
+    rows = [
+        f"| `{name}` | {_first_line(kind)} | {', '.join(f'`{field.name}`' for field in dataclasses.fields(kind)) or '—'} |"  # pyright: ignore[reportArgumentType]
+        for name, kind in sorted(EVENT_TYPES.items())
+    ]
+    return (
+        "# Audit events\n\n"
+        "What is recorded, and with which data. Time and tenant are added to each.\n\n"
+        "| event | when | data |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").strip().split("\n")[0]
+
+
+def capability_reference() -> str:
+    """The capability grammar, the host's services and the effects."""
+    aliases = {
+        family: [name for name, target in FAMILY_ALIASES.items() if target == family] for family in HOST_FAMILIES
+    }
+    services = []
+    for family, words in sorted(HOST_FAMILIES.items()):
+        modes = "; modes: " + ", ".join(f"`{mode}`" for mode in FAMILY_MODES[family]) if family in FAMILY_MODES else ""
+        also = f" (also `{'`, `'.join(aliases[family])}`)" if aliases[family] else ""
+        services.append(f"| `host:{family}`{also} | {words}{modes} |")
+    effects = []
+    for effect in Effect:
+        others = [name for name, target in ALIASES.items() if target is effect]
+        also = f" (also `{'`, `'.join(others)}`)" if others else ""
+        effects.append(f"| `{effect.value}`{also} | {IN_WORDS[effect]} |")
+    return (
+        "# Capabilities and effects\n\n"
+        "A capability is what the cage lets a plugin reach. Nothing else is there.\n\n"
+        "| capability | lets the plugin |\n|---|---|\n"
+        "| `read:fs:PATH` | read a file or everything below a directory |\n"
+        "| `write:fs:PATH` | read and change it |\n"
+        "| `exec:BINARY:PATH` | run one program in one directory |\n"
+        "| `net:HOST:PORT`, `net:HOST:*` | connect to one host, on one port or all |\n"
+        "| `net:*` | connect anywhere; dangerous |\n"
+        "| `net:[]` | nothing: says that it needs no network |\n"
+        "| `storage:read`, `storage:write` | its own tables (`kaged:storage:…` is the same); write includes read |\n\n"
+        "`PATH` is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves."
+        " There is no `..` and no pattern.\n\n"
+        "## Services of the host\n\n| capability | lets the plugin |\n|---|---|\n" + "\n".join(services) + "\n\n"
+        "## Effects\n\nAn effect is what a call does to the world. The list is closed.\n\n"
+        "| effect | in words |\n|---|---|\n" + "\n".join(effects) + "\n"
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": cli_reference,
+    "errors.md": error_reference,
+    "events.md": event_reference,
+    "capabilities.md": capability_reference,
+}
