@@ -1,4 +1,6 @@
-"""The reference pages say what the code does. To write them anew: PADDOCK_WRITE_DOCS=1 ./run test tests/test_references.py"""
+"""The reference pages say what the code does.
+
+To write them anew: PADDOCK_WRITE_DOCS=1 ./run test tests/test_references.py"""
 
 from __future__ import annotations
 

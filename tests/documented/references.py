@@ -74,8 +74,8 @@ def error_reference() -> str:
     ]
     return (
         "# Errors\n\n"
-        "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category decides what"
-        " it looks like on each side.\n\n"
+        "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category decides"
+        " what it looks like on each side.\n\n"
         "| category | in words | exit code | HTTP | JSON-RPC |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n"
     )
