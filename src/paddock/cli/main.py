@@ -10,6 +10,8 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from paddock.cli.plain_text import take_text_as_it_is
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -48,6 +50,7 @@ def loaded(name: str) -> Any:
     """The real command behind an entry."""
     command = typer.main.get_command(import_module(COMMANDS[name].module).app)
     command.name = name
+    take_text_as_it_is(command)
     return command
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -11,8 +12,8 @@ from paddock.cli.output import AsJson, document, reporting, result, say, styled,
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.plugins.plugin_store import PluginStore
-    from paddock.plugins.registry import Listed
+    from paddock.plugins.listing import Listed
+    from paddock.plugins.signature import KeyId
 
 STATE_STYLES = {"enabled": "green", "disabled": "dim", "modified": "red", "version missing": "red"}
 
@@ -31,10 +32,14 @@ def list_(
 ) -> None:
     """List installed plugins and their state."""
     from paddock.cli.opening import reading
-    from paddock.plugins.registry import list_plugins
+    from paddock.plugins.listing import list_plugins
+    from paddock.plugins.trust import trusted_keys
 
     with reading() as host:
-        rows = [_listed(host.plugins, one, verbose=verbose or as_json) for one in list_plugins(host.plugins, kind)]
+        listed = list_plugins(host.plugins, kind)
+        signed = any(one.version and one.version.signature_text for one in listed)
+        trusted = {key.key_id: key.label for key in host.plugins.database.read(trusted_keys)} if signed else {}
+    rows = [_listed(one, trusted, verbose=verbose or as_json) for one in listed]
     if as_json:
         document({"plugins": rows})
         return
@@ -65,15 +70,10 @@ def list_(
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
 
 
-def _listed(store: PluginStore, one: Listed, *, verbose: bool) -> dict[str, Any]:
-    from paddock.plugins.registry import State
-    from paddock.plugins.trust import standing_of, trusted_keys
+def _listed(one: Listed, trusted: Mapping[KeyId, str], *, verbose: bool) -> dict[str, Any]:
+    from paddock.plugins.listing import State
+    from paddock.plugins.trust import standing_of
 
-    trusted = (
-        {key.key_id: key.label for key in store.database.read(trusted_keys)}
-        if one.version and one.version.signature_text
-        else {}
-    )
     state, words, tier = (
         standing_of(one.version, trusted, intact=one.state is not State.MODIFIED)
         if one.version

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.clock import Clock, Random
-from paddock.core.events import Event, to_record
+from paddock.core.event import Event, to_record
 from paddock.core.ids import PluginName, Tenant, new_id
 from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, versions_of
-from paddock.plugins.staging import sweep_staging
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
 from paddock.store.event_log import record
@@ -78,6 +77,9 @@ class PluginStore:
 
     def sweep(self) -> None:
         """Remove what killed commands left behind: staging directories, and trees that no row names."""
+        # Imported here: with it come zip, git and all else that a package may arrive by, and most commands fetch none.
+        from paddock.plugins.staging import sweep_staging
+
         sweep_staging(self.staging)
         if not self.trees.is_dir():
             return

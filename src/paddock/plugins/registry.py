@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +16,22 @@ from paddock.core.semver import Constraint, Version
 from paddock.manifest.document import Document
 from paddock.manifest.model import CallableSpec, Manifest, Schema, SchemaFile
 from paddock.manifest.read import DirectoryFiles, read_values
+from paddock.plugins.listing import Listed as Listed
+from paddock.plugins.listing import State as State
+from paddock.plugins.listing import list_plugins as list_plugins
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import (
-    Grant,
     PluginRow,
     VersionRow,
-    all_grants,
     all_plugins,
-    current_versions,
     find_alias,
     find_plugin,
     find_version,
-    version_counts,
     versions_of,
 )
-from paddock.plugins.tree import verify_tree
 
 # Two names for one thing in the Kernel's own text.
 BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
-
-
-class State(StrEnum):
-    """What a person sees of an installed plugin before it runs."""
-
-    DISABLED = "disabled"
-    ENABLED = "enabled"
-    MODIFIED = "modified"  # its files changed; it never loads
-    MISSING = "version missing"  # the pinned version was removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +41,6 @@ class Handle:
     manifest: Manifest
     digest: str
     root: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One line of `plugin list`."""
-
-    plugin: PluginRow
-    version: VersionRow | None
-    grant: Grant | None
-    state: State
-    versions: int
-
-    @property
-    def kind(self) -> str:
-        return str(self.version.document.get("kind", "plugin")) if self.version else "plugin"
-
-    @property
-    def description(self) -> str:
-        return str(self.version.document.get("description", "")) if self.version else ""
 
 
 def manifest_of(row: VersionRow) -> Manifest:
@@ -139,28 +108,6 @@ def pinned_version_missing(plugin: PluginRow) -> PluginError:
         hint=f"use the latest: paddock plugin pin {plugin.name} --off, "
         f"or stop using it: paddock plugin disable {plugin.name}",
     )
-
-
-def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
-    """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
-    plugins, current, grants, counts = store.database.read(
-        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_counts(tx))
-    )
-    listed: list[Listed] = []
-    for plugin in plugins:
-        row = current.get(plugin.name)
-        grant = grants.get(plugin.name)
-        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), counts.get(plugin.name, 0)))
-    return [one for one in listed if kind is None or one.kind == kind]
-
-
-def state_of(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> State:
-    """The state a listing shows; files are judged by their stats and read only when those changed."""
-    if row is None:
-        return State.MISSING
-    if not verify_tree(store.root_of(row.plugin, row.version), row.digest, row.fingerprint).intact:
-        return State.MODIFIED
-    return State.ENABLED if grant and grant.enabled else State.DISABLED
 
 
 def schema_value(schema: Schema | None, root: Path) -> Any:

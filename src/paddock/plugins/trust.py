@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import NotFound
-from paddock.core.events import KeyRemoved, KeyTrusted
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import VersionRow
 from paddock.plugins.signature import (
@@ -45,6 +44,9 @@ def trusted_by_id(tx: Transaction) -> Mapping[KeyId, TrustedKey]:
 
 def trust_key(store: PluginStore, key: str | Path, label: str) -> KeyRow:
     """Trust whoever holds this key: what they signed counts as verified from now on."""
+    # Imported here and below: defining all events takes longer than the listing that only asks whom we trust.
+    from paddock.core.events import KeyTrusted
+
     public = read_public_key(key)
     row = KeyRow(key_id(public), public.text, label, store.now())
 
@@ -66,6 +68,7 @@ def distrust_key(store: PluginStore, wanted: str) -> KeyRow:
     Raises:
         NotFound: no trusted key goes by that.
     """
+    from paddock.core.events import KeyRemoved
 
     def unit(tx: Transaction) -> KeyRow:
         for row in trusted_keys(tx):

@@ -1,0 +1,69 @@
+"""Listing what is installed. It stands apart from the registry because it needs no manifest model, which takes longer
+to import than a listing takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_grants,
+    all_plugins,
+    current_versions,
+    version_counts,
+)
+from paddock.plugins.tree import verify_tree
+
+
+class State(StrEnum):
+    """What a person sees of an installed plugin before it runs."""
+
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    MODIFIED = "modified"  # its files changed; it never loads
+    MISSING = "version missing"  # the pinned version was removed
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of `plugin list`."""
+
+    plugin: PluginRow
+    version: VersionRow | None
+    grant: Grant | None
+    state: State
+    versions: int
+
+    @property
+    def kind(self) -> str:
+        return str(self.version.document.get("kind", "plugin")) if self.version else "plugin"
+
+    @property
+    def description(self) -> str:
+        return str(self.version.document.get("description", "")) if self.version else ""
+
+
+def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
+    """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
+    plugins, current, grants, counts = store.database.read(
+        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_counts(tx))
+    )
+    listed: list[Listed] = []
+    for plugin in plugins:
+        row = current.get(plugin.name)
+        grant = grants.get(plugin.name)
+        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), counts.get(plugin.name, 0)))
+    return [one for one in listed if kind is None or one.kind == kind]
+
+
+def state_of(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> State:
+    """The state a listing shows; files are judged by their stats and read only when those changed."""
+    if row is None:
+        return State.MISSING
+    if not verify_tree(store.root_of(row.plugin, row.version), row.digest, row.fingerprint).intact:
+        return State.MODIFIED
+    return State.ENABLED if grant and grant.enabled else State.DISABLED
