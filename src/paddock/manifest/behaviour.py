@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from paddock.core.printable import printable
 from paddock.manifest.capability import NoNetwork, dangerous, describe
 from paddock.manifest.effects import IN_WORDS, Effect
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import Behaviour, DataAccess, Manifest, RemoteRuntime
+
+_LONGEST = 2000  # longer than any capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,18 @@ def consent_sections(manifest: Manifest) -> list[Section]:
         Section("What it offers", tuple(_offer_lines(manifest))),
         Section("When it runs", tuple(_run_lines(manifest))),
     ]
-    return [section for section in sections if section is not None and section.lines]
+    return [_safe(section) for section in sections if section is not None and section.lines]
+
+
+def _safe(section: Section) -> Section:
+    """What a stranger wrote may not steer the terminal it is read on."""
+    lines = tuple(printable(line, _LONGEST) for line in section.lines)
+    return Section(section.title, lines, tuple(printable(line, _LONGEST) for line in section.alarming))
 
 
 def summary_of(behaviour: Behaviour) -> str:
     """The behavioural changes as one paragraph, as shown when a person activates the plugin."""
-    return " ".join(f"{line}." for line in _behaviour_lines(behaviour))
+    return " ".join(f"{printable(line, _LONGEST)}." for line in _behaviour_lines(behaviour))
 
 
 def _behaviour_lines(behaviour: Behaviour) -> Iterator[str]:
@@ -106,15 +115,15 @@ def _alarming_effects(manifest: Manifest) -> Iterator[str]:
 
 def _capability_section(manifest: Manifest) -> Section:
     if isinstance(manifest.runtime, RemoteRuntime):
-        line = f"Is NOT caged: it is a connection to {manifest.runtime.url}, which runs elsewhere"
-        return Section("What it may reach", (line,), (line,))
+        warning = (f"Is NOT caged: it is a connection to {manifest.runtime.url}, which runs elsewhere",)
+    else:
+        warning = ()
     asked = [capability for capability in manifest.capabilities if not isinstance(capability, NoNetwork)]
-    if not asked:
+    if not asked and not warning:
         return Section("What it may reach", ("Nothing: no files, no network, no programs",))
     lines = tuple(f"{capability} — {describe(capability)}" for capability in asked)
-    return Section(
-        "What it may reach", lines, tuple(line for line, one in zip(lines, asked, strict=True) if dangerous(one))
-    )
+    alarming = tuple(line for line, one in zip(lines, asked, strict=True) if dangerous(one))
+    return Section("What it may reach", warning + lines, warning + alarming)
 
 
 def _offer_lines(manifest: Manifest) -> Iterator[str]:

@@ -12,6 +12,7 @@ No `..`, no globs.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -41,9 +42,8 @@ HOST_FAMILIES: Mapping[str, str] = {
 FAMILY_ALIASES = {"rate_limit": "rate", "logger": "log", "pkv": "vault"}
 FAMILY_MODES = {"vault": ("read", "write"), "memory": ("reference_only", "full")}
 
-_HOST = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$")
-_IPV6 = re.compile(r"^\[[0-9a-f:.]{2,45}\]$")
-_BINARY = re.compile(r"^[A-Za-z0-9._+-]{1,64}$")
+_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
+_BINARY = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 _GLOB = re.compile(r"[*?\[\]{}]")
 
 Root: TypeAlias = Literal["", "config", "project"]
@@ -160,7 +160,7 @@ def parse(text: str) -> Capability:
             return FileAccess(head, path, root)
         case "exec":
             binary, colon, where = rest.partition(":")
-            if not colon or not _BINARY.match(binary):
+            if not colon or not _BINARY.fullmatch(binary):
                 raise BadCapability(f"{text!r} does not name a program and a directory", "write 'exec:bash:/opt/tool'")
             root, path = _path(where, example=f"exec:{binary}:/opt/tool")
             return Execute(binary, path, root)
@@ -205,7 +205,7 @@ def _network(text: str, rest: str) -> Network | NoNetwork:
         return Network("*", None)
     host, colon, port = rest.rpartition(":")
     host = host.lower()
-    if not colon or not (_HOST.match(host) or _IPV6.match(host)):
+    if not colon or not (_HOST.fullmatch(host) or _is_ipv6(host)):
         raise BadCapability(
             f"{text!r} does not name a host and a port", "write 'net:api.example.com:443', or ':*' for all ports"
         )
@@ -214,6 +214,16 @@ def _network(text: str, rest: str) -> Network | NoNetwork:
     if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
         raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
     return Network(host, int(port))
+
+
+def _is_ipv6(host: str) -> bool:
+    if not (host.startswith("[") and host.endswith("]")):
+        return False
+    try:
+        ipaddress.IPv6Address(host[1:-1])
+    except ValueError:
+        return False
+    return "%" not in host
 
 
 def _path(text: str, *, example: str) -> tuple[Root, str]:

@@ -1,7 +1,7 @@
 """Whether a new version's schemas keep the promise its version number makes.
 
 A caller of the old version must be able to go on: what it sends must still be accepted (input), and what it gets back
-must still have what it relied on (output). Only what can be decided from the schemas is reported.
+must still have what it relied on (output). A difference that cannot be judged from the schemas counts as breaking.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from enum import StrEnum
 from typing import Any, cast
 
 from paddock.core.schema import join_path
+from paddock.core.schema_walk import resolve
 from paddock.core.semver import Version
 
-MAX_DEPTH = 16
-
-Path = tuple[str | int, ...]
+MAX_DEPTH = 64
 
 
 class Change(StrEnum):
@@ -36,14 +35,17 @@ class Difference:
     message: str
 
 
+Path = tuple[str | int, ...]
+
+
 def compare_input(old: Any, new: Any, path: Path = ("input",)) -> list[Difference]:
     """Differences in what a callable accepts: breaking where something accepted before is refused now."""
-    return list(_compare(old, new, path, widening_breaks=False, depth=0))
+    return list(_Comparison(old, new, widening_breaks=False).of(old, new, path))
 
 
 def compare_output(old: Any, new: Any, path: Path = ("output",)) -> list[Difference]:
     """Differences in what a callable answers: breaking where something promised before may be missing now."""
-    return list(_compare(old, new, path, widening_breaks=True, depth=0))
+    return list(_Comparison(old, new, widening_breaks=True).of(old, new, path))
 
 
 def step_between(old: Version, new: Version) -> Change:
@@ -55,24 +57,155 @@ def step_between(old: Version, new: Version) -> Change:
     return Change.NONE
 
 
-def _compare(old: Any, new: Any, path: Path, *, widening_breaks: bool, depth: int) -> Iterator[Difference]:
-    if old == new or depth > MAX_DEPTH:
-        return
-    before = _as_object(old)
-    after = _as_object(new)
-    yield from _types(before, after, path, widening_breaks)
-    yield from _enums(before, after, path, widening_breaks)
-    yield from _bounds(before, after, path, widening_breaks)
-    yield from _required(before, after, path, widening_breaks)
-    yield from _properties(before, after, path, widening_breaks, depth)
-    if isinstance(before.get("items"), dict) or isinstance(after.get("items"), dict):
-        yield from _compare(
-            before.get("items", {}),
-            after.get("items", {}),
-            (*path, "items"),
-            widening_breaks=widening_breaks,
-            depth=depth + 1,
+_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+# Adding one of these accepts less, removing it accepts more, changing it does both.
+_NARROWING = ("pattern", "format", "multipleOf", "uniqueItems", "propertyNames", "contains", "dependentRequired")
+_UNJUDGED = (
+    *("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "prefixItems", "patternProperties"),
+    *("dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems", "additionalItems"),
+)
+
+
+class _Comparison:
+    """Two whole schemas side by side, read in the direction of one of them."""
+
+    def __init__(self, old: Any, new: Any, *, widening_breaks: bool) -> None:
+        self._old = old
+        self._new = new
+        self._widening_breaks = widening_breaks
+        self._followed: set[tuple[str, str]] = set()
+
+    def of(self, old: Any, new: Any, path: Path) -> Iterator[Difference]:
+        """Every difference between two places of the schemas."""
+        if len(path) > MAX_DEPTH:
+            return
+        references = tuple(_text(_as_object(schema).get("$ref")) for schema in (old, new))
+        if any(references):
+            if references in self._followed:
+                return
+            self._followed.add(cast("tuple[str, str]", references))
+            old, new = _followed(self._old, old), _followed(self._new, new)
+        elif old == new and not _refers(old):
+            return
+        before, after = _as_object(old), _as_object(new)
+        yield from self._types(before, after, path)
+        yield from self._values(before, after, path)
+        yield from self._bounds(before, after, path)
+        yield from self._required(before, after, path)
+        yield from self._properties(before, after, path)
+        yield from self._inner(before, after, path)
+
+    def _difference(self, path: Path, message: str, *, narrowed: bool, widened: bool) -> Difference:
+        breaking = widened if self._widening_breaks else narrowed
+        return Difference(join_path(path), Change.BREAKING if breaking else Change.ADDITIVE, message)
+
+    def _types(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        old, new = _kinds(before), _kinds(after)
+        if old == new:
+            return
+        yield self._difference(
+            path,
+            f"the type changed from {_shown(before.get('type'))} to {_shown(after.get('type'))}",
+            narrowed=new is not None and (old is None or not old <= new),
+            widened=old is not None and (new is None or not new <= old),
         )
+
+    def _values(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        old, new = _allowed(before), _allowed(after)
+        if old == new:
+            return
+        gone = new is not None and (old is None or bool(old - new))
+        more = old is not None and (new is None or bool(new - old))
+        listed = sorted((old or set()) ^ (new or set())) if old is not None and new is not None else []
+        which = f": {', '.join(listed[:5])}" if listed else ""
+        if gone:
+            yield self._difference(path, f"fewer values are allowed{which}", narrowed=True, widened=False)
+        if more:
+            yield self._difference(path, f"more values are allowed{which}", narrowed=False, widened=True)
+
+    def _bounds(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        for key in (*_LOWER, *_UPPER):
+            old, new = _number(before.get(key)), _number(after.get(key))
+            if old == new:
+                continue
+            narrowed = new is not None and (old is None or (new > old if key in _LOWER else new < old))
+            message = f"{key} changed from {_shown(old)} to {_shown(new)}"
+            yield self._difference(path, message, narrowed=narrowed, widened=not narrowed)
+        for key in _NARROWING:
+            if before.get(key) != after.get(key):
+                narrowed, widened = bool(after.get(key)), bool(before.get(key))
+                yield self._difference(path, f"the {key} changed", narrowed=narrowed, widened=widened)
+        for key in _UNJUDGED:
+            if before.get(key) != after.get(key):
+                message = f"{key} changed, which cannot be judged and counts as breaking"
+                yield self._difference(path, message, narrowed=True, widened=True)
+
+    def _required(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        old, new = _names(before, "required"), _names(after, "required")
+        for name in sorted(new - old):
+            message = "is always there now" if self._widening_breaks else "is required now and was not before"
+            yield self._difference((*path, name), message, narrowed=True, widened=False)
+        for name in sorted(old - new):
+            message = "was always there and is optional now" if self._widening_breaks else "is no longer required"
+            yield self._difference((*path, name), message, narrowed=False, widened=True)
+
+    def _properties(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        old, new = _as_object(before.get("properties")), _as_object(after.get("properties"))
+        closed = after.get("additionalProperties") is False
+        for name in old:
+            here = (*path, name)
+            if name in new:
+                yield from self.of(old[name], new[name], here)
+            elif self._widening_breaks or closed:
+                message = "is gone" if self._widening_breaks else "is no longer accepted"
+                yield self._difference(here, message, narrowed=True, widened=True)
+            else:
+                yield self._difference(here, "is no longer described", narrowed=False, widened=False)
+        for name in new:
+            if name not in old:
+                yield self._difference((*path, name), "is new", narrowed=False, widened=False)
+
+    def _inner(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+        """What lists hold, and what an object may hold beside its named fields."""
+        if "items" in before or "items" in after:
+            yield from self.of(before.get("items", True), after.get("items", True), (*path, "items"))
+        old, new = before.get("additionalProperties", True), after.get("additionalProperties", True)
+        if old is not False and new is not False:
+            yield from self.of(old, new, (*path, "additionalProperties"))
+        elif old != new and self._widening_breaks:
+            yield self._difference(path, "other fields may come with it", narrowed=False, widened=False)
+        elif old != new:
+            message = "other fields are no longer accepted" if new is False else "other fields are accepted now"
+            yield self._difference(path, message, narrowed=new is False, widened=old is False)
+
+
+def _followed(root: Any, schema: Any) -> Any:
+    """What a reference stands for, with what is written beside it."""
+    seen: set[str] = set()
+    here = _as_object(schema)
+    while (target := _text(here.get("$ref"))) and target not in seen and target.startswith("#"):
+        seen.add(target)
+        beside = {key: value for key, value in here.items() if key != "$ref"}
+        try:
+            here = {**_as_object(resolve(root, target)), **beside}
+        except LookupError:
+            return beside
+    return here
+
+
+def _refers(schema: Any) -> bool:
+    """Whether anything inside refers elsewhere, so that equal texts may mean different things."""
+    pending = [schema]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, dict):
+            if "$ref" in here:
+                return True
+            pending.extend(cast("dict[str, Any]", here).values())
+        elif isinstance(here, list):
+            pending.extend(cast("list[Any]", here))
+    return False
 
 
 def _as_object(schema: Any) -> Mapping[str, Any]:
@@ -81,43 +214,21 @@ def _as_object(schema: Any) -> Mapping[str, Any]:
     return {"not": {}} if schema is False else {}
 
 
-def _difference(path: Path, breaking: bool, message: str) -> Difference:
-    return Difference(join_path(path), Change.BREAKING if breaking else Change.ADDITIVE, message)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str] | None:
     declared = schema.get("type")
     if declared is None:
         return None
-    kinds = {declared} if isinstance(declared, str) else set(cast("list[str]", declared))
+    listed = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
+    kinds = {kind for kind in listed if isinstance(kind, str)}
     return kinds | {"integer"} if "number" in kinds else kinds
-
-
-def _types(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, widening_breaks: bool
-) -> Iterator[Difference]:
-    old, new = _kinds(before), _kinds(after)
-    if old == new:
-        return
-    narrowed = new is not None and (old is None or not old <= new)
-    widened = old is not None and (new is None or not new <= old)
-    shown = f"the type changed from {_shown(before.get('type'))} to {_shown(after.get('type'))}"
-    if narrowed or widened:
-        yield _difference(path, widened if widening_breaks else narrowed, shown)
-
-
-def _enums(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, widening_breaks: bool
-) -> Iterator[Difference]:
-    old, new = _allowed(before), _allowed(after)
-    if old == new:
-        return
-    gone = old - new if old is not None and new is not None else (old is None and new is not None)
-    added = new - old if old is not None and new is not None else (old is not None and new is None)
-    if gone:
-        yield _difference(path, not widening_breaks, f"fewer values are allowed{_those(gone)}")
-    if added:
-        yield _difference(path, widening_breaks, f"more values are allowed{_those(added)}")
 
 
 def _allowed(schema: Mapping[str, Any]) -> set[str] | None:
@@ -127,68 +238,9 @@ def _allowed(schema: Mapping[str, Any]) -> set[str] | None:
     return {repr(value) for value in cast("list[Any]", values)} if isinstance(values, list) else None
 
 
-def _those(values: set[str] | bool) -> str:
-    return f": {', '.join(sorted(values)[:5])}" if isinstance(values, set) else ""
-
-
-_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
-
-
-def _bounds(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, widening_breaks: bool
-) -> Iterator[Difference]:
-    for key in (*_LOWER, *_UPPER):
-        old, new = before.get(key), after.get(key)
-        if old == new:
-            continue
-        narrowed = new is not None and (old is None or (new > old if key in _LOWER else new < old))
-        yield _difference(
-            path, (not narrowed) if widening_breaks else narrowed, f"{key} changed from {_shown(old)} to {_shown(new)}"
-        )
-    if before.get("pattern") != after.get("pattern"):
-        narrowed = after.get("pattern") is not None
-        yield _difference(path, (not narrowed) if widening_breaks else narrowed, "the pattern changed")
-
-
-def _names(schema: Mapping[str, Any], key: str) -> list[str]:
+def _names(schema: Mapping[str, Any], key: str) -> set[str]:
     value = schema.get(key)
-    return list(cast("list[str]", value)) if isinstance(value, list | dict) else []
-
-
-def _required(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, widening_breaks: bool
-) -> Iterator[Difference]:
-    old, new = set(_names(before, "required")), set(_names(after, "required"))
-    for name in sorted(new - old):
-        yield _difference((*path, name), not widening_breaks, "is required now and was not before")
-    for name in sorted(old - new):
-        yield _difference(
-            (*path, name),
-            widening_breaks,
-            "was always there and is optional now" if widening_breaks else "is no longer required",
-        )
-
-
-def _properties(
-    before: Mapping[str, Any], after: Mapping[str, Any], path: Path, widening_breaks: bool, depth: int
-) -> Iterator[Difference]:
-    old = cast("dict[str, Any]", before.get("properties") or {})
-    new = cast("dict[str, Any]", after.get("properties") or {})
-    closed = after.get("additionalProperties") is False
-    for name in old:
-        here = (*path, name)
-        if name in new:
-            yield from _compare(old[name], new[name], here, widening_breaks=widening_breaks, depth=depth + 1)
-        elif widening_breaks or closed:
-            yield _difference(here, True, "is gone" if widening_breaks else "is no longer accepted")
-        else:
-            yield _difference(here, False, "is no longer described")
-    for name in new:
-        if name not in old:
-            yield _difference((*path, name), False, "is new")
-    if closed and before.get("additionalProperties") is not False and not widening_breaks:
-        yield _difference(path, True, "other fields are no longer accepted")
+    return {name for name in cast("list[Any]", value) if isinstance(name, str)} if isinstance(value, list) else set()
 
 
 def _shown(value: Any) -> str:

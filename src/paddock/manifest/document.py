@@ -51,7 +51,7 @@ class Document:
 
 def refused(name: str, message: str, *, hint: str = "", line: int | None = None, path: str = "", code: str) -> Invalid:
     """The error for a file that cannot be read at all; what it holds is shown without control characters."""
-    problem = Problem(path, printable(message), hint, code, line)
+    problem = Problem(path, printable(message, 300), hint, code, line)
     return Invalid(f"{printable(name)} cannot be read", [problem], code="manifest.unreadable")
 
 

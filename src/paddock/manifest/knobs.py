@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from paddock.core.schema import check_schema, compile_schema, join_path
 from paddock.manifest.model import JsonObject, Knob
 from paddock.manifest.report import Fields, Report
 
-_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
-_BINDING = re.compile(r"^config\.([A-Za-z_][A-Za-z0-9_-]*)$")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_BINDING = re.compile(r"config\.([A-Za-z_][A-Za-z0-9_-]*)")
 
 # type -> (options it must have, options it may have, JSON types the bound field may have)
 TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
@@ -33,7 +34,7 @@ def read_knobs(
     found: list[Knob] = []
     for name, knob in fields.named("knobs"):
         kind = knob.text("type")
-        if not _NAME.match(name) or len(name) > 64:
+        if not _NAME.fullmatch(name) or len(name) > 64:
             report.error(
                 knob.path, f"{name[:80]!r} is not a knob name", "use lowercase letters, digits and '_'", "knob_name"
             )
@@ -58,7 +59,8 @@ def value_schema(knob: Knob) -> JsonObject:
             return {"type": "boolean"}
         case "path":
             prefixes = "|".join(re.escape(prefix) for prefix in options.get("prefixes", []))
-            return {"type": "string", "pattern": f"^({prefixes})/"}
+            climbing = {"pattern": r"(^|/)\.\.(/|$)"}
+            return {"type": "string", "pattern": f"^({prefixes})/", "not": climbing}
         case "model_alias":
             return {"type": ["string", "null"]}
         case _:
@@ -112,9 +114,9 @@ def _check_default(report: Report, knob: Fields, kind: str) -> None:
     if any(key not in knob for key in required):
         return
     options = {key: value for key, value in knob.value.items() if key not in _COMMON}
+    if not all(_WELL_FORMED[key](value) for key, value in options.items() if key in _WELL_FORMED):
+        return  # the schema has said what is wrong with them
     schema = value_schema(Knob("", kind, "", "", options=options))
-    if any(isinstance(bound, str) for bound in (knob.get("min"), knob.get("max"))):
-        return
     if not compile_schema(dict(schema)).is_valid(knob.get("default")):
         report.error(
             knob.at("default"),
@@ -129,7 +131,9 @@ def _check_binding(
 ) -> None:
     path = knob.at("binds_to")
     target = knob.text("binds_to")
-    found = _BINDING.match(target)
+    if not target:
+        return  # the schema has said that it is missing
+    found = _BINDING.fullmatch(target)
     properties = Fields(project).within("properties").value
     secrets = Fields(system).within("properties").value
     if target.startswith(("system_config.", "system.")) or (found and found[1] in secrets):
@@ -157,9 +161,9 @@ def _check_binding(
 def _check_agreement(report: Report, knob: Fields, kind: str, bound: Fields) -> None:
     """A knob that disagrees with its field is worth a warning: every write is checked against both."""
     declared = bound.get("type")
-    types = set(cast("list[Any]", declared)) if isinstance(declared, list) else {declared}
+    types = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
     accepted = TYPES[kind][2]
-    if declared is not None and not types.intersection(accepted):
+    if declared is not None and not any(one in accepted for one in types):
         report.warn(
             knob.at("type"),
             f"a knob of type {kind} writes to a field of type {declared}",
@@ -187,3 +191,17 @@ def _number(value: Any) -> bool:
 
 def _integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value))
+
+
+_WELL_FORMED: dict[str, Callable[[Any], bool]] = {
+    "min": _number,
+    "max": _number,
+    "values": _texts,
+    "prefixes": _texts,
+    "max_length": lambda value: _integer(value) and value > 0,
+    "pattern": lambda value: isinstance(value, str),
+}

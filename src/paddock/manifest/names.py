@@ -11,11 +11,11 @@ RESERVED = frozenset({"paddock", "kaged", "system", "host", "mcp", "plugin", "pl
 BUILT_IN_NAMESPACES = frozenset({"file", "search", "code", "debug", "shell"})
 RESERVED_METHOD_OWNERS = ("kaged.", "paddock.", "system.")
 
-_ANY_DIALECT = re.compile(r"^[A-Za-z][A-Za-z0-9]*([._-][A-Za-z0-9]+)*$")
-_KAGED = re.compile(r"^[a-z][a-z0-9-]*$")
-_TOOL = re.compile(r"^[a-z][a-z0-9_]*$")
-_METHOD = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}$")
-_MCP_TOOL = re.compile(r"^[A-Za-z0-9_.\-/]{1,128}$")
+_ANY_DIALECT = re.compile(r"[A-Za-z][A-Za-z0-9]*((?:[._]|-+)[A-Za-z0-9]+)*-*")
+_KAGED = re.compile(r"[a-z][a-z0-9-]*")
+_TOOL = re.compile(r"[a-z][a-z0-9_]*")
+_METHOD = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}")
+_MCP_TOOL = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
 def plugin_name_fault(name: str) -> tuple[str, str] | None:
@@ -35,7 +35,7 @@ def plugin_name_fault(name: str) -> tuple[str, str] | None:
         return "has '__' or ':' in it, which Paddock uses to join names", "use a single '-' or '_'"
     if name.lower() in RESERVED:
         return f"{name!r} is reserved", "choose another name"
-    if not _ANY_DIALECT.match(name):
+    if not _ANY_DIALECT.fullmatch(name):
         return (
             f"{_shown(name)} is not a name",
             "start with a letter; then letters and digits, joined by '-', '_' or '.'",
@@ -46,19 +46,19 @@ def plugin_name_fault(name: str) -> tuple[str, str] | None:
 def kaged_name_fault(name: str) -> tuple[str, str] | None:
     """What is wrong with a name under kaged's stricter rule."""
     fault = plugin_name_fault(name)
-    if fault is None and not _KAGED.match(name):
+    if fault is None and not _KAGED.fullmatch(name):
         return f"{_shown(name)} is not a slug", "use lowercase letters, digits and '-', starting with a letter"
     return fault
 
 
 def is_tool_name(name: str) -> bool:
     """A single lowercase segment, as kaged and native tools are named."""
-    return bool(_TOOL.match(name)) and len(name) <= MAX_NAME
+    return bool(_TOOL.fullmatch(name)) and len(name) <= MAX_NAME
 
 
 def is_mcp_tool_name(name: str) -> bool:
     """A tool name as MCP servers write them."""
-    return bool(_MCP_TOOL.match(name))
+    return bool(_MCP_TOOL.fullmatch(name))
 
 
 def method_fault(name: str) -> tuple[str, str] | None:
@@ -68,7 +68,7 @@ def method_fault(name: str) -> tuple[str, str] | None:
             f"{_shown(name)} is in a reserved namespace",
             "methods may not begin with 'kaged.', 'paddock.' or 'system.'",
         )
-    if not _METHOD.match(name):
+    if not _METHOD.fullmatch(name):
         return (
             f"{_shown(name)} is not a method name",
             "write 2 to 4 lowercase segments joined by dots, e.g. 'presets.list'",

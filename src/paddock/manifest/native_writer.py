@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.manifest.document import plain_scalar
 from paddock.manifest.model import (
     Behaviour,
     CallableSpec,
@@ -26,6 +25,7 @@ from paddock.manifest.model import (
     SchemaFile,
     Timing,
 )
+from paddock.manifest.yaml_text import plain_scalar
 
 
 def to_document(manifest: Manifest) -> dict[str, Any]:
@@ -121,8 +121,10 @@ def to_yaml(manifest: Manifest) -> str:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        ambiguous = not isinstance(plain_scalar(value), str) or value != value.strip()
-        style = '"' if ambiguous else "|" if "\n" in value and value.isprintable() else None
+        lines = value.split("\n")
+        odd = not isinstance(plain_scalar(value), str) or any(not line.isprintable() for line in lines)
+        readable = len(lines) > 1 and all(line == line.strip() for line in lines)
+        style = '"' if odd or value != value.strip(" ") else "|" if readable else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)  # pyright: ignore[reportUnknownMemberType]
 
     Dumper.add_representer(str, text)  # pyright: ignore[reportUnknownMemberType]

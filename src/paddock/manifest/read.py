@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import cast
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.schema import CompiledSchema, compile_trusted
-from paddock.manifest.dialects import kaged, kernel, mcp, native, osqr, shu
-from paddock.manifest.dialects.mcp import Imported
-from paddock.manifest.document import MAX_BYTES, Document, parse_document
-from paddock.manifest.model import JsonObject, Kind, Manifest
+from paddock.core.printable import printable
+from paddock.core.schema import CompiledSchema, compile_trusted, join_path
+from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
+from paddock.manifest.dialects.mcp_settings import Imported
+from paddock.manifest.document import MAX_BYTES, Document, refused
+from paddock.manifest.forms import form_of
+from paddock.manifest.model import JsonObject, Manifest
 from paddock.manifest.package_files import NoFiles, PackageFiles
+from paddock.manifest.parse import parse_document
 from paddock.manifest.readiness import obstacles
+from paddock.manifest.reading import Reading
 from paddock.manifest.report import Fields, Report
+from paddock.manifest.rules import is_package_path, warn_unknown
 
 SCHEMAS = Path(__file__).parent / "schemas"
 
@@ -45,52 +50,7 @@ FILE_NAMES = (
     ),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one file said: the plugins in it, and all that is wrong."""
-
-    file: str
-    form: str  # the schema it was read by, e.g. "kaged" or "mcp-servers"
-    plugins: tuple[Imported, ...]
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-
-    @property
-    def valid(self) -> bool:
-        return not self.errors
-
-    def all(self) -> tuple[Imported, ...]:
-        """Every plugin of the file.
-
-        Raises:
-            Invalid: the file has mistakes; carries all of them.
-        """
-        if self.errors:
-            count = len(self.errors)
-            raise Invalid(
-                f"{self.file} has {count} mistake{'s' if count != 1 else ''}",
-                self.errors,
-                code="manifest.invalid",
-                hint="correct what is listed, then run 'paddock plugin check' again",
-            )
-        return self.plugins
-
-    def single(self) -> Manifest:
-        """The one plugin of the file.
-
-        Raises:
-            Invalid: the file has mistakes, or holds several plugins.
-        """
-        plugins = self.all()
-        if len(plugins) != 1:
-            names = ", ".join(plugin.manifest.name for plugin in plugins)
-            raise Invalid(
-                f"{self.file} holds {len(plugins)} plugins ({names})",
-                [Problem("", "holds several servers", "run 'paddock import' on it", "several_plugins")],
-                code="manifest.several",
-            )
-        return plugins[0].manifest
+_USUAL = ("paddock.yaml", "kaged-plugin.yaml", "manifest.py", "manifest.yaml")
 
 
 class DirectoryFiles:
@@ -101,18 +61,33 @@ class DirectoryFiles:
 
     def exists(self, path: str) -> bool:
         try:
-            return stat.S_ISREG(os.lstat(self._root / path).st_mode)
-        except (OSError, ValueError):
+            os.close(self._opened(path))
+        except (OSError, ValueError, Invalid):
             return False
+        return True
 
     def read(self, path: str) -> bytes | None:
         try:
-            data = read_bounded(self._root / path, follow=False)
+            data = _bounded(self._opened(path))
         except (OSError, ValueError, Invalid):
             return None
         return data if len(data) <= MAX_BYTES else None
 
+    def document(self, path: str) -> Document:
+        """One file of the package, parsed.
+
+        Raises:
+            Invalid: it cannot be read or parsed.
+        """
+        try:
+            data = _bounded(self._opened(path))
+        except OSError as error:
+            raise refused(path, error.strerror or "cannot be opened", code="not_a_file") from None
+        return parse_document(path, data)
+
     def module_source(self, module: str) -> tuple[str, str] | None:
+        if not all(part.isidentifier() for part in module.split(".")):
+            return None
         base = module.replace(".", "/")
         for path in (f"{base}.py", f"{base}/__init__.py", f"vendor/{base}.py"):
             data = self.read(path)
@@ -120,22 +95,36 @@ class DirectoryFiles:
                 return path, data.decode("utf-8", "replace")
         return None
 
+    def _opened(self, path: str) -> int:
+        """A handle on a regular file, reached without passing through any link."""
+        if not is_package_path(path):
+            raise refused(path, "is not a path inside the package", code="not_a_file")
+        *folders, name = [part for part in path.split("/") if part not in ("", ".")] or ["."]
+        here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in folders:
+                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+                os.close(here)
+                here = inner
+            return _regular(name, os.open(name, _READ | os.O_NOFOLLOW, dir_fd=here))
+        finally:
+            os.close(here)
 
-def read_bounded(path: Path, *, follow: bool = True) -> bytes:
-    """At most one byte more than a manifest may have, from a regular file; a pipe or device would hang us.
 
-    Raises:
-        OSError: it cannot be opened.
-        Invalid: it is not a regular file.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+# Non-blocking: opening a pipe that nobody writes to would otherwise wait for ever.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def _regular(name: str, handle: int) -> int:
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise refused(name, "is not a regular file", hint="links, pipes and devices are not read", code="not_a_file")
+
+
+def _bounded(handle: int) -> bytes:
+    """At most one byte more than a manifest may have."""
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Invalid(
-                f"{path.name} cannot be read",
-                [Problem("", "is not a regular file", code="not_a_file")],
-                code="manifest.unreadable",
-            )
         return file.read(MAX_BYTES + 1)
 
 
@@ -146,27 +135,23 @@ def read_package(root: Path) -> Reading:
         Invalid: there is no manifest, or it cannot be parsed at all.
     """
     files = DirectoryFiles(root)
-    found = [name for name in FILE_NAMES if files.exists(name)]
+    found = [name for name in FILE_NAMES if files.exists(name)] or _sole_json(root)
     if not found:
-        found = _sole_json(root)
-    if not found:
-        raise Invalid(
-            f"{root.name or root} holds no manifest",
-            [
-                Problem(
-                    "",
-                    "no manifest was found",
-                    f"add one of {', '.join(FILE_NAMES[:1] + FILE_NAMES[2:3] + FILE_NAMES[4:6])}, …",
-                    "missing",
-                )
-            ],
-            code="manifest.missing",
-        )
-    first = _parse(root, found[0])
-    overlay: Document | None = None
-    if found[0].startswith("paddock.") and "name" not in Fields(first.value) and len(found) > 1:
-        overlay, first = first, _parse(root, found[1])
-    return _read(first, files, overlay)
+        raise _missing(root)
+    first = files.document(found[0])
+    if found[0].startswith("paddock.") and "name" not in Fields(first.value):
+        others = [name for name in found if not name.startswith("paddock.")] or _sole_json(root)
+        if others:
+            return _read(files.document(others[0]), files, first)
+    return _read(first, files, None)
+
+
+def _missing(root: Path) -> Invalid:
+    odd = next((name for name in FILE_NAMES if os.path.lexists(root / name)), None)
+    what = f"{odd} is not a regular file" if odd else "no manifest was found"
+    hint = "links, pipes and devices are not read" if odd else f"add one of {', '.join(_USUAL)}, …"
+    name = printable(root.name or str(root))
+    return Invalid(f"{name} holds no manifest", [Problem("", what, hint, "missing")], code="manifest.missing")
 
 
 def read_file(path: Path) -> Reading:
@@ -177,7 +162,8 @@ def read_file(path: Path) -> Reading:
         OSError: it cannot be opened.
     """
     name = f".vscode/{path.name}" if path.parent.name == ".vscode" else path.name
-    return _read(parse_document(name, read_bounded(path)), DirectoryFiles(path.parent), None)
+    data = _bounded(_regular(name, os.open(path, _READ)))
+    return _read(parse_document(name, data), DirectoryFiles(path.parent), None)
 
 
 def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> Reading:
@@ -200,48 +186,17 @@ def read_values(document: Document) -> Manifest:
     return Reading(document.name, native.SCHEMA, (Imported(manifest),), tuple(report.errors), ()).single()
 
 
-def _parse(root: Path, name: str) -> Document:
-    return parse_document(name, read_bounded(root / name, follow=False))
-
-
 def _sole_json(root: Path) -> list[str]:
     """Kernel manifests have no fixed name: a package with exactly one JSON file at its root means that one."""
     try:
         names = sorted(
             entry.name
             for entry in os.scandir(root)
-            if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
+            if entry.name.endswith(".json") and entry.name.isprintable() and entry.is_file(follow_symlinks=False)
         )
     except OSError:
         return []
     return names if len(names) == 1 else []
-
-
-def form_of(document: Document) -> str | None:
-    """Which dialect's schema a document is to be read by; None when it looks like none of them."""
-    base = document.name.rpartition("/")[2]
-    fields = Fields(document.value)
-    if base.startswith("paddock."):
-        only_runtime = "runtime" in fields and "name" not in fields
-        return native.RUNTIME_SCHEMA if only_runtime else native.SCHEMA
-    if base.startswith("kaged-plugin."):
-        return kaged.SCHEMA
-    if base.endswith(".py"):
-        return shu.SCHEMA
-    kinds = {kind.value for kind in Kind} - {Kind.PLUGIN.value}
-    signs: list[tuple[bool, str]] = [
-        ("paddock" in fields, native.SCHEMA),
-        ("kaged_api" in fields, kaged.SCHEMA),
-        ("mcpServers" in fields, "mcp-servers"),
-        ("servers" in fields and base.endswith("mcp.json"), "vscode-mcp"),
-        ("manifest_version" in fields or "dxt_version" in fields or "mcp_config" in fields.within("server"), "mcpb"),
-        ("plugin" in fields or "constitutional_compliance" in fields, osqr.SCHEMA),
-        ("entrypoints" in fields, shu.SCHEMA),
-        (fields.text("type") in kinds or ("type" in fields and "schemas" in fields), kernel.SCHEMA),
-        ("packages" in fields or "remotes" in fields or "server.schema.json" in fields.text("$schema"), "mcp-server"),
-        ("command" in fields and "capabilities" in fields, kaged.SCHEMA),
-    ]
-    return next((form for sign, form in signs if sign), None)
 
 
 @cache
@@ -252,14 +207,19 @@ def compiled(form: str) -> CompiledSchema:
     return compile_trusted(orjson.loads((SCHEMAS / f"{form}.schema.json").read_bytes()))
 
 
+def known_fields(form: str) -> list[str]:
+    """The top-level fields that a dialect's published schema describes."""
+    return list(Fields(compiled(form).source).within("properties").value)
+
+
 _SINGLE: dict[str, Callable[[Fields, Report, PackageFiles], Manifest]] = {
     native.SCHEMA: lambda fields, report, _: native.read(fields, report),
     kaged.SCHEMA: lambda fields, report, _: kaged.read(fields, report),
     kernel.SCHEMA: lambda fields, report, _: kernel.read(fields, report),
     osqr.SCHEMA: lambda fields, report, _: osqr.read(fields, report),
     shu.SCHEMA: shu.read,
-    "mcpb": lambda fields, report, _: mcp.read_bundle(fields, report),
-    "mcp-server": lambda fields, report, _: mcp.read_registry_server(fields, report),
+    mcp_bundle.SCHEMA: lambda fields, report, _: mcp_bundle.read(fields, report),
+    mcp_registry.SCHEMA: lambda fields, report, _: mcp_registry.read(fields, report),
 }
 
 
@@ -274,9 +234,11 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
         return Reading(document.name, form or "", (), tuple(report.errors), ())
     report.add(_with_lines(document, compiled(form).errors(document.value)))
     fields = Fields(document.value)
-    if form in ("mcp-servers", "vscode-mcp"):
-        plugins = mcp.read_servers(fields, report, "mcpServers" if form == "mcp-servers" else "servers")
+    if form in (mcp_clients.MCP_SERVERS, mcp_clients.VSCODE):
+        key = "mcpServers" if form == mcp_clients.MCP_SERVERS else "servers"
+        plugins = mcp_clients.read_servers(fields, report, key)
     else:
+        warn_unknown(report, fields, known_fields(form))
         plugins = [Imported(_SINGLE[form](fields, report, files))]
     if overlay is not None:
         plugins = [_overlaid(plugin, overlay, report) for plugin in plugins]
@@ -306,11 +268,7 @@ def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
 
 def _with_lines(document: Document, problems: list[Problem]) -> list[Problem]:
     """The schema's findings with the lines they stand on."""
-    by_text = {}
-    if document.lines:
-        from paddock.core.schema import join_path
-
-        by_text = {join_path(path): line for path, line in document.lines.items()}
+    by_text = {join_path(path): line for path, line in document.lines.items()} if problems else {}
     return [replace(problem, line=_nearest(by_text, problem.path)) for problem in problems]
 
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from paddock.core.errors import Problem
-from paddock.core.schema import check_schema
+from paddock.core.printable import printable
+from paddock.core.schema import check_schema, join_path
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
 
@@ -31,13 +32,18 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
             program = command[0]
             if program.startswith("./") and not files.exists(program[2:]):
                 return [
-                    Problem("runtime.command[0]", f"{program} is not in the package", "add the file", "program_missing")
+                    Problem(
+                        "runtime.command[0]",
+                        f"{printable(program)} is not in the package",
+                        "add the file",
+                        "program_missing",
+                    )
                 ]
         case PythonRuntime(entrypoints=entrypoints):
             return [
                 Problem(
-                    f"runtime.python.{name}",
-                    f"the module {target.partition(':')[0]} is not in the package",
+                    join_path(("runtime", "python", name)),
+                    f"the module {printable(target.partition(':')[0])} is not in the package",
                     "add it",
                     "program_missing",
                 )
@@ -54,7 +60,7 @@ def _schemas(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     for spec in manifest.callables:
         for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
             if isinstance(schema, SchemaFile):
-                found.extend(schema_file_problems(schema, files, f"{spec.name}.{key}"))
+                found.extend(schema_file_problems(schema, files, join_path((spec.name, key))))
     return found
 
 
@@ -62,9 +68,11 @@ def schema_file_problems(schema: SchemaFile, files: PackageFiles, path: str) -> 
     """What is wrong with a schema that the package keeps as a file."""
     data = files.read(schema.path)
     if data is None:
-        return [Problem(path, f"the package has no file {schema.path}", "add the schema file", "schema_missing")]
+        return [
+            Problem(path, f"the package has no file {printable(schema.path)}", "add the schema file", "schema_missing")
+        ]
     try:
         value: Any = json.loads(data)
     except (ValueError, RecursionError):
-        return [Problem(path, f"{schema.path} is not JSON", "mend the file", "schema_malformed")]
+        return [Problem(path, f"{printable(schema.path)} is not JSON", "mend the file", "schema_malformed")]
     return check_schema(value, path)

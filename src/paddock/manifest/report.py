@@ -76,6 +76,10 @@ class Fields:
         value = self.value.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    def optional_number(self, key: str) -> float | None:
+        value = self.value.get(key)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
     def number(self, key: str, default: float) -> float:
         value = self.value.get(key)
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from paddock.core.errors import PaddockError
 from paddock.core.schema import check_schema, join_path
+from paddock.core.schema_walk import subschemas
 from paddock.core.semver import Constraint, Version
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability
 from paddock.manifest.document import Path
 from paddock.manifest.effects import Effect, accepted_words, parse_effect
 from paddock.manifest.model import JsonObject, Schema, SchemaFile, ToolRequirement
-from paddock.manifest.names import BUILT_IN_NAMESPACES, kaged_name_fault, method_fault, plugin_name_fault
+from paddock.manifest.names import (
+    BUILT_IN_NAMESPACES,
+    is_mcp_tool_name,
+    kaged_name_fault,
+    method_fault,
+    plugin_name_fault,
+)
 from paddock.manifest.report import Fields, Report
 
 # Fields by which a plugin would ask a caller for credentials; the host resolves those itself.
 AUTH_FIELDS = frozenset(
     {"auth_mode", "user_email", "impersonate_email", "access_token", "refresh_token", "service_account_json"}
 )
-_PROTECTED_ENV = re.compile(r"^(KAGED|PADDOCK)_(PLUGIN_NAME|PLUGIN_DIR|API_VERSION)$")
-_ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_PROTECTED_ENV = re.compile(r"(KAGED|PADDOCK)_(PLUGIN_NAME|PLUGIN_DIR|API_VERSION)")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_plugin_name(report: Report, path: Path, name: str, *, strict: bool = False) -> None:
     """The plugin's id, by kaged's rule when `strict`."""
+    if not name:
+        return  # the schema has said that it is missing
     fault = (kaged_name_fault if strict else plugin_name_fault)(name)
     if fault:
         report.error(path, *fault, code="name")
@@ -37,6 +48,31 @@ def check_plugin_name(report: Report, path: Path, name: str, *, strict: bool = F
             "choose another name to avoid confusion",
             "name_shadows_built_in",
         )
+
+
+def check_slug(report: Report, path: Path, title: str, name: str) -> None:
+    """A display name must leave something to call the plugin by."""
+    if title and not name:
+        report.error(path, f"{title[:80]!r} gives no usable id", "use at least one ASCII letter or digit", "name")
+
+
+def shown_text(report: Report, fields: Fields, key: str) -> str:
+    """A short text that stands on screens by itself: a title, a person's name. It may not steer what shows it."""
+    text = fields.text(key)
+    check_shown(report, fields.at(key), text)
+    return text
+
+
+def check_shown(report: Report, path: Path, text: str) -> None:
+    """Refuse line breaks, escape sequences and characters that turn the reading direction around."""
+    odd = next((character for character in text if _steers(character)), None)
+    if odd is not None:
+        label = unicodedata.name(odd, "a control character").lower()
+        report.error(path, f"has the character U+{ord(odd):04X} ({label})", "remove it", "control_character")
+
+
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTION
 
 
 def check_version(report: Report, path: Path, text: str) -> None:
@@ -58,6 +94,8 @@ def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capabil
     found: list[Capability] = []
     for index, item in enumerate(fields.items(key)):
         path = fields.at(key, index)
+        if not isinstance(item, str | dict):
+            continue  # the schema has said so
         try:
             parsed = [capabilities.parse(text) for text in capabilities.normalise(item)]
         except BadCapability as error:
@@ -139,6 +177,12 @@ def read_schema(report: Report, fields: Fields, key: str, *, files: bool = False
     return schema
 
 
+def check_own_schema(report: Report, path: Path, schema: JsonObject | None) -> None:
+    """A schema that was put together from a document's fields obeys the limits for any schema."""
+    for problem in check_schema(schema, "") if schema is not None else []:
+        report.error(path, problem.message, problem.hint, problem.code)
+
+
 def is_package_path(text: str) -> bool:
     """A relative path that stays inside the package."""
     parts = text.split("/")
@@ -156,15 +200,18 @@ def check_no_auth_fields(report: Report, path: Path, schema: Schema | None) -> N
     """Parameters may not ask for credentials: those are declared as identities and resolved by the host."""
     if schema is None or isinstance(schema, SchemaFile):
         return
-    properties = Fields(schema).within("properties").value
-    for name in properties:
-        if name in AUTH_FIELDS:
-            report.error(
-                (*path, "properties", name),
-                f"the parameter {name!r} asks the caller for credentials",
-                "remove it and declare required_identities or op_auth; the host supplies the token",
-                "auth_field",
-            )
+    pending: list[tuple[Path, object]] = [(path, schema)]
+    while pending:
+        where, here = pending.pop()
+        for name in Fields(here).within("properties").value:
+            if name in AUTH_FIELDS:
+                report.error(
+                    (*where, "properties", name),
+                    f"the parameter {name!r} asks the caller for credentials",
+                    "remove it and declare required_identities or op_auth; the host supplies the token",
+                    "auth_field",
+                )
+        pending += [((*where, *steps), inner) for steps, inner in subschemas(here)]
 
 
 def check_config_split(report: Report, fields: Fields) -> tuple[JsonObject | None, JsonObject | None]:
@@ -174,7 +221,7 @@ def check_config_split(report: Report, fields: Fields) -> tuple[JsonObject | Non
     for key, schema in (("config_schema", project), ("system_config_schema", system)):
         if schema is not None:
             report.add(check_schema(schema, join_path(fields.at(key))))
-            if schema.get("type", "object") != "object":
+            if isinstance(schema.get("type", "object"), str | list) and schema.get("type", "object") != "object":
                 report.error(
                     fields.at(key, "type"), "a configuration is an object", "write 'type: object'", "config_schema"
                 )
@@ -194,6 +241,8 @@ def check_methods(report: Report, paths: Iterable[tuple[Path, str]]) -> None:
     """Method or notification names: form, reserved owners, no two the same."""
     seen: set[str] = set()
     for path, name in paths:
+        if not name:
+            continue  # the schema has said that it is missing
         fault = method_fault(name)
         if fault:
             report.error(path, *fault, code="method_name")
@@ -202,24 +251,34 @@ def check_methods(report: Report, paths: Iterable[tuple[Path, str]]) -> None:
         seen.add(name)
 
 
+def check_callable_name(report: Report, path: Path, name: str) -> None:
+    """The name of a callable that was not written for us."""
+    if not is_mcp_tool_name(name):
+        report.error(
+            path, f"{name[:80]!r} is not a name", "use letters, digits, '_', '-', '.' or '/', at most 128", "name"
+        )
+
+
 def check_env(report: Report, fields: Fields, key: str = "env") -> dict[str, str]:
     """Environment variables for the plugin; the ones the host controls cannot be set."""
     env = fields.text_map(key)
     for name, value in env.items():
-        if _PROTECTED_ENV.match(name):
+        if _PROTECTED_ENV.fullmatch(name):
             report.error(
                 fields.at(key, name),
                 f"{name} is set by the host and cannot be overridden",
                 "remove it",
                 "env_protected",
             )
-        elif not _ENV_NAME.match(name) or len(name) > 256 or "\0" in value:
+        elif not _ENV_NAME.fullmatch(name) or len(name) > 256:
             report.error(
                 fields.at(key, name),
                 "is not the name of an environment variable",
                 "use letters, digits and '_'",
                 "env_name",
             )
+        elif "\0" in value:
+            report.error(fields.at(key, name), "has a NUL in its value", "remove it", "env_value")
     return env
 
 

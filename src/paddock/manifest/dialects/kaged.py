@@ -17,6 +17,7 @@ from paddock.manifest.rules import (
     read_capabilities,
     read_effects,
     read_schema,
+    shown_text,
 )
 
 SCHEMA = "kaged"
@@ -37,7 +38,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         version=fields.text("version"),
         dialect=Dialect.KAGED,
         description=fields.text("description").strip(),
-        author=fields.text("author"),
+        author=shown_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         api=fields.integer("kaged_api", 1),
@@ -62,14 +63,14 @@ def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
     found: list[CallableSpec] = []
     for tool in fields.entries("tools"):
         name = tool.text("name")
-        if not is_tool_name(name):
+        if name and not is_tool_name(name):
             report.error(
                 tool.at("name"),
                 f"{name[:80]!r} is not a tool name",
                 "one lowercase segment: letters, digits and '_'",
                 "tool_name",
             )
-        elif any(name == other.name for other in found):
+        elif name and any(name == other.name for other in found):
             report.error(tool.at("name"), f"{name!r} is declared twice", "keep one of them", "duplicate_name")
         found.append(
             CallableSpec(

@@ -6,7 +6,14 @@ from paddock.core.ids import PluginName
 from paddock.manifest.effects import HARMLESS, Effect
 from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, Observability, Requires
 from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import check_plugin_name, check_version, read_effects, read_requirements, read_schema
+from paddock.manifest.rules import (
+    check_plugin_name,
+    check_version,
+    read_effects,
+    read_requirements,
+    read_schema,
+    shown_text,
+)
 
 SCHEMA = "kernel"
 
@@ -35,7 +42,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         version=fields.text("version"),
         dialect=Dialect.KERNEL,
         description=fields.text("description"),
-        author=fields.text("owner"),
+        author=shown_text(report, fields, "owner"),
         kind=kind,
         callables=(whole,),
         requires=Requires(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from paddock.manifest.model import CallableSpec, Form, Prompt, PromptArgument, Resource
 from paddock.manifest.names import is_mcp_tool_name
 from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import read_effects, read_schema
+from paddock.manifest.rules import read_effects, read_schema, shown_text
 
 
 def read_tools(report: Report, fields: Fields) -> Iterator[CallableSpec]:
@@ -15,21 +15,21 @@ def read_tools(report: Report, fields: Fields) -> Iterator[CallableSpec]:
     seen: set[str] = set()
     for tool in fields.entries("tools"):
         name = tool.text("name")
-        if not is_mcp_tool_name(name):
+        if name and not is_mcp_tool_name(name):
             report.error(
                 tool.at("name"),
                 f"{name[:80]!r} is not a tool name",
                 "use letters, digits, '_', '-', '.' or '/', at most 128",
                 "tool_name",
             )
-        elif name in seen:
+        elif name and name in seen:
             report.error(tool.at("name"), f"{name!r} is declared twice", "keep one of them", "duplicate_name")
         seen.add(name)
         yield CallableSpec(
             name,
             Form.TOOL,
             tool.text("description"),
-            title=tool.text("title"),
+            title=shown_text(report, tool, "title"),
             input_schema=read_schema(report, tool, "inputSchema"),
             output_schema=read_schema(report, tool, "outputSchema"),
             effects=read_effects(report, tool),

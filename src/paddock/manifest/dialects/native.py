@@ -9,6 +9,7 @@ from typing import Literal
 
 from paddock.core.ids import PluginName
 from paddock.manifest.dialects.mcp_offers import read_arguments
+from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
 from paddock.manifest.effects import HARMLESS
 from paddock.manifest.knobs import read_knobs
@@ -35,6 +36,7 @@ from paddock.manifest.model import (
 from paddock.manifest.names import is_mcp_tool_name, is_tool_name
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import (
+    check_callable_name,
     check_config_split,
     check_env,
     check_methods,
@@ -46,6 +48,7 @@ from paddock.manifest.rules import (
     read_effects,
     read_requirements,
     read_schema,
+    shown_text,
 )
 
 SCHEMA = "paddock"
@@ -55,9 +58,9 @@ API_VERSION = 1
 
 def read(fields: Fields, report: Report) -> Manifest:
     """Map a parsed paddock.yaml onto the model, reporting every broken rule."""
-    check_plugin_name(report, fields.at("name"), fields.text("name"))
-    check_version(report, fields.at("version"), fields.text("version"))
     dialect = _dialect(fields.text("dialect"))
+    check_plugin_name(report, fields.at("name"), fields.text("name"), strict=dialect is Dialect.KAGED)
+    check_version(report, fields.at("version"), fields.text("version"))
     kind = _kind(fields.text("kind"))
     hooks = fields.texts("hooks")
     roles = fields.texts("roles") or (("observer",) if hooks else ())
@@ -73,8 +76,8 @@ def read(fields: Fields, report: Report) -> Manifest:
         version=fields.text("version"),
         dialect=dialect,
         description=fields.text("description"),
-        title=fields.text("title"),
-        author=fields.text("author"),
+        title=shown_text(report, fields, "title"),
+        author=shown_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         icon=fields.text("icon"),
@@ -141,7 +144,7 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
     """The program behind a plugin: one of a command, Python entrypoints, or a remote server's address."""
     runtime = fields.within("runtime")
     ways = [key for key in ("command", "python", "module", "url") if key in runtime]
-    if "runtime" in fields and len(ways) != 1:
+    if fields.object("runtime") is not None and len(ways) != 1:
         report.error(
             runtime.path,
             f"gives {' and '.join(ways) if ways else 'no program'}",
@@ -161,8 +164,8 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
             return PythonRuntime({name: runtime.text("module")}, env)
         case _:
             url = runtime.text("url")
-            if not url.startswith(("https://", "http://")):
-                report.error(runtime.at("url"), "is not a web address", "write https://…", "url")
+            if isinstance(runtime.get("url"), str):
+                reach(report, runtime.at("url"), url)
             transport: Literal["streamable-http", "sse"] = (
                 "sse" if runtime.text("transport") == "sse" else "streamable-http"
             )
@@ -174,9 +177,9 @@ def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> 
     for key, form in (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD)):
         for index, item in enumerate(fields.items(key)):
             one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
-            spec = _callable(report, one, form)
+            spec = _callable(report, one, form, dialect)
             _check_callable_name(report, one, spec, dialect)
-            if any(spec.name == other.name for other in found):
+            if spec.name and any(spec.name == other.name for other in found):
                 report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
             if kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER) and any(
                 effect not in HARMLESS for effect in spec.effects or ()
@@ -188,14 +191,15 @@ def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> 
     return tuple(found)
 
 
-def _callable(report: Report, fields: Fields, form: Form) -> CallableSpec:
+def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> CallableSpec:
     input_schema = read_schema(report, fields, "input_schema", files=True)
-    check_no_auth_fields(report, fields.at("input_schema"), input_schema)
+    if dialect in (Dialect.NATIVE, Dialect.SHU):  # elsewhere a parameter of that name may mean something else
+        check_no_auth_fields(report, fields.at("input_schema"), input_schema)
     return CallableSpec(
         name=fields.text("name"),
         form=form,
         description=fields.text("description"),
-        title=fields.text("title"),
+        title=shown_text(report, fields, "title"),
         input_schema=input_schema,
         output_schema=read_schema(report, fields, "output_schema", files=True),
         effects=read_effects(report, fields),
@@ -208,9 +212,13 @@ def _callable(report: Report, fields: Fields, form: Form) -> CallableSpec:
 
 
 def _check_callable_name(report: Report, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
-    if spec.form is Form.METHOD:
+    if not spec.name:
+        return  # the schema has said that it is missing
+    if spec.form is Form.WHOLE:
+        check_callable_name(report, fields.at("name"), spec.name)
+    elif spec.form is Form.METHOD:
         check_methods(report, [(fields.at("name") if "name" in fields else fields.path, spec.name)])
-    elif spec.form is Form.TOOL:
+    else:
         # Servers written elsewhere name their tools freely; ours follow one rule.
         fits = is_mcp_tool_name if dialect in (Dialect.MCP, Dialect.OSQR) else is_tool_name
         if not fits(spec.name):

@@ -11,9 +11,9 @@ from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService
 from paddock.manifest.dialects.mcp_offers import read_prompts, read_resources, read_tools
 from paddock.manifest.model import Behaviour, DataAccess, Dialect, Manifest
-from paddock.manifest.names import plugin_name_fault, slug
+from paddock.manifest.names import slug
 from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import warn_unknown
+from paddock.manifest.rules import check_plugin_name, check_slug, shown_text
 
 SCHEMA = "osqr"
 
@@ -21,15 +21,10 @@ SCHEMA = "osqr"
 def read(fields: Fields, report: Report) -> Manifest:
     """Map a parsed OSQR manifest onto the model, reporting every broken rule."""
     plugin = fields.within("plugin")
-    title = plugin.text("name")
+    title = shown_text(report, plugin, "name")
     name = slug(title)
-    if title and plugin_name_fault(name):
-        report.error(plugin.at("name"), f"{title[:80]!r} gives no usable id", "use at least one ASCII letter", "name")
-    warn_unknown(
-        report,
-        fields,
-        ("plugin", "behavioral_modifications", "data_access", "constitutional_compliance", "capabilities"),
-    )
+    check_slug(report, plugin.at("name"), title, name)
+    check_plugin_name(report, plugin.at("name"), name)
     offered = fields.within("capabilities")
     data_access = _data_access(fields.within("data_access"))
     return Manifest(
@@ -38,7 +33,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         dialect=Dialect.OSQR,
         description=plugin.text("description"),
         title=title,
-        author=plugin.text("creator"),
+        author=shown_text(report, plugin, "creator"),
         icon=plugin.text("icon_uri"),
         trust_claim=plugin.optional_text("trust_tier"),
         capabilities=_capabilities(report, fields.within("data_access"), data_access),

@@ -10,7 +10,7 @@ from paddock.core.ids import PluginName
 from paddock.core.schema import check_schema, join_path
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService
-from paddock.manifest.document import Path, literal, parse_python_source
+from paddock.manifest.document import Path
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
     CallableSpec,
@@ -24,15 +24,18 @@ from paddock.manifest.model import (
     PythonRuntime,
 )
 from paddock.manifest.package_files import PackageFiles
+from paddock.manifest.python_text import literal, parse_python_source
 from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import check_no_auth_fields, check_plugin_name, check_version, read_schema, warn_unknown
+from paddock.manifest.rules import (
+    check_callable_name,
+    check_no_auth_fields,
+    check_plugin_name,
+    check_version,
+    read_schema,
+    shown_text,
+)
 
 SCHEMA = "shu"
-_KNOWN = (
-    *("name", "version", "display_name", "description", "author", "license", "homepage", "entrypoints", "capabilities"),
-    *("secrets", "required_identities", "op_auth", "default_feed_op", "allowed_feed_ops", "origins", "params_schema"),
-    *("output_schema", "policy_tags"),
-)
 
 
 def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
@@ -40,8 +43,9 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    warn_unknown(report, fields, _KNOWN)
     entrypoints = fields.text_map("entrypoints")
+    for callable_name in entrypoints:
+        check_callable_name(report, fields.at("entrypoints", callable_name), callable_name)
     default_op = fields.optional_text("default_feed_op")
     allowed_ops = fields.texts("allowed_feed_ops")
     if default_op is not None and allowed_ops and default_op not in allowed_ops:
@@ -56,8 +60,8 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         version=fields.text("version"),
         dialect=Dialect.SHU,
         description=fields.text("description"),
-        title=fields.text("display_name"),
-        author=fields.text("author"),
+        title=shown_text(report, fields, "display_name"),
+        author=shown_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         runtime=PythonRuntime(entrypoints),

@@ -1,0 +1,110 @@
+"""MCP bundles: the manifest.json of an .mcpb or .dxt file, versions 0.1 to 0.4."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from paddock.core.ids import PluginName
+from paddock.manifest.dialects.mcp_offers import read_prompts, read_tools
+from paddock.manifest.dialects.mcp_settings import references
+from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
+from paddock.manifest.names import slug
+from paddock.manifest.report import Fields, Report
+from paddock.manifest.rules import (
+    check_env,
+    check_own_schema,
+    check_plugin_name,
+    check_shown,
+    check_slug,
+    check_version,
+    shown_text,
+)
+
+SCHEMA = "mcpb"
+_PLATFORM = "linux"
+_USER_CONFIG_TYPES = {
+    "string": "string",
+    "number": "number",
+    "boolean": "boolean",
+    "directory": "string",
+    "file": "string",
+}
+
+
+def read(fields: Fields, report: Report) -> Manifest:
+    """Map a bundle's manifest onto the model, reporting every broken rule."""
+    full = shown_text(report, fields, "name")
+    name = full if re.fullmatch(r"[a-z][a-z0-9-]*", full) else slug(full)
+    check_slug(report, fields.at("name"), full, name)
+    check_plugin_name(report, fields.at("name"), name)
+    check_version(report, fields.at("version"), fields.text("version"))
+    display = shown_text(report, fields, "display_name") or full
+    config = _config_schema(fields)
+    check_own_schema(report, fields.at("user_config"), config)
+    author = fields.within("author")
+    check_shown(report, author.at("name"), author.text("name"))
+    return Manifest(
+        name=PluginName(name),
+        version=fields.text("version"),
+        dialect=Dialect.MCP,
+        description=fields.text("description"),
+        title=display if display != name else "",
+        author=author.text("name"),
+        license=fields.text("license"),
+        homepage=fields.text("homepage"),
+        icon=fields.text("icon"),
+        runtime=_runtime(report, fields),
+        callables=tuple(read_tools(report, fields)),
+        prompts=tuple(read_prompts(fields)),
+        system_config_schema=config,
+    )
+
+
+def _runtime(report: Report, fields: Fields) -> CommandRuntime:
+    """The program as this platform starts it."""
+    server = fields.within("server").within("mcp_config")
+    ours = server.within("platform_overrides").within(_PLATFORM)
+    command = ours if "command" in ours else server
+    args = ours if "args" in ours else server
+    argv = (command.text("command"), *args.texts("args"))
+    env = check_env(report, server) | check_env(report, ours)
+    declared = fields.within("user_config").value
+    for place, used in ((args.at("args"), list(argv)), (server.at("env"), list(env.values()))):
+        for reference in references(used):
+            if reference not in declared:
+                report.error(
+                    place,
+                    f"uses ${{user_config.{reference}}}, which user_config does not declare",
+                    "declare it there",
+                    "user_config",
+                )
+    return CommandRuntime(argv, "mcp", env)
+
+
+def _config_schema(fields: Fields) -> JsonObject | None:
+    properties = {key: _field_schema(item) for key, item in fields.named("user_config")}
+    if not properties:
+        return None
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    required = [key for key, item in fields.named("user_config") if item.flag("required")]
+    return schema | {"required": required} if required else schema
+
+
+def _field_schema(item: Fields) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _USER_CONFIG_TYPES.get(item.text("type"), "string")}
+    for key in ("title", "description"):
+        if item.text(key):
+            schema[key] = item.text(key)
+    for ours, theirs in (("minimum", "min"), ("maximum", "max")):
+        if schema["type"] == "number" and item.optional_number(theirs) is not None:
+            schema[ours] = item.get(theirs)
+    if item.flag("sensitive"):
+        schema["x-secret"] = True
+    if item.text("type") in ("directory", "file"):
+        schema["x-path"] = item.text("type")
+    if item.flag("multiple"):
+        schema = {"type": "array", "items": schema}
+    if "default" in item:
+        schema["default"] = item.get("default")
+    return schema

@@ -1,0 +1,40 @@
+"""Untrusted bytes to a document, with limits: YAML, JSON (with comments where editors write them), Python literals."""
+
+from __future__ import annotations
+
+from paddock.manifest.document import MAX_BYTES, Document, refused
+from paddock.manifest.json_text import parse_json
+from paddock.manifest.python_text import parse_python
+from paddock.manifest.yaml_text import parse_yaml
+
+
+def parse_document(name: str, data: bytes) -> Document:
+    """Parse a file by its name's ending.
+
+    Raises:
+        Invalid: not UTF-8, too large, too deep, malformed, duplicate keys, aliases, or computed Python.
+    """
+    text = _decode(name, data)
+    if name.endswith(".py"):
+        return parse_python(name, text)
+    if name.endswith((".yaml", ".yml")):
+        return parse_yaml(name, text)
+    return parse_json(name, text, commented=name.endswith("mcp.json"))
+
+
+def _decode(name: str, data: bytes) -> str:
+    if len(data) > MAX_BYTES:
+        raise refused(
+            name, f"is larger than {MAX_BYTES // 1024} KiB", hint="a manifest is a small text file", code="too_large"
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise refused(
+            name, f"is not UTF-8 text (byte {error.start})", hint="save the file as UTF-8", line=line, code="not_utf8"
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise refused(name, "has a NUL byte", hint="remove it; a manifest is text", line=line, code="nul_byte")
+    return text
