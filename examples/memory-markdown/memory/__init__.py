@@ -1,0 +1,1 @@
+"""Memories on disk, and the sentences that become one."""
