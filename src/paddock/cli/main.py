@@ -10,7 +10,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from paddock.cli.plain_text import take_text_as_it_is
+from paddock.cli.as_typed import take_all_as_typed, take_as_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,22 @@ class LazyGroup(TyperGroup):
         entry = COMMANDS.get(cmd_name)
         return TyperCommand(cmd_name, help=entry.summary, rich_markup_mode=self.rich_markup_mode) if entry else None
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)
+        take_as_typed(parameters)
+        return parameters
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = cast("Any", super()).resolve_command(ctx, args)
-        return name, loaded(command.name), rest
+        real = loaded(command.name)
+        take_all_as_typed(real, ctx)
+        return name, real, rest
 
 
 def loaded(name: str) -> Any:
     """The real command behind an entry."""
     command = typer.main.get_command(import_module(COMMANDS[name].module).app)
     command.name = name
-    take_text_as_it_is(command)
     return command
 
 
