@@ -135,13 +135,20 @@ def settle(
     """Show what was prepared, ask for what it needs, and make it part of the store."""
     from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
     from paddock.plugins.consent import install_screen, upgrade_screen
-    from paddock.plugins.install import commit
+    from paddock.plugins.install import changed_values, commit, refuse, take_values
 
     manifest = prepared.manifest
     value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
     if prepared.unchanged:
         say(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
-        return value | {"action": "unchanged"}
+        fields = changed_values(store, prepared)
+        if not fields:
+            return value | {"action": "unchanged"}
+        confirm(f"Replace its stored configuration ({', '.join(fields)})?", yes=yes, retype=retype)
+        take_values(store, prepared)
+        say(f"{styled('✓', 'green')} replaced {', '.join(fields)}")
+        return value | {"action": "reconfigured", "fields": fields}
+    refuse(store, prepared, allow_downgrade=downgrade)
     upgrading = prepared.upgrade if prepared.installed is not None else None
     screen = upgrade_screen(prepared, upgrading) if upgrading else install_screen(prepared)
     named = parse_grants(grants)
@@ -219,10 +226,12 @@ def uninstall(
     from paddock.cli.consent import confirm
     from paddock.cli.opening import changing
     from paddock.plugins import removal
+    from paddock.plugins.registry import require_plugin
 
     retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
     what = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
     with changing() as host:
+        host.plugins.database.read(lambda tx: require_plugin(tx, name))
         confirm(f"Remove {what}?", yes=yes, retype=retype)
         if version is not None:
             removal.uninstall_version(host.plugins, name, version, force=force)

@@ -13,8 +13,9 @@ import fcntl
 import os
 import shlex
 import time
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -98,7 +99,9 @@ def read_entries(path: Path) -> dict[str, PluginEntry]:
     return entries
 
 
-def record_installed(path: Path, name: str, version: str, *, local: bool = True) -> None:
+def record_installed(
+    path: Path, name: str, version: str, *, local: bool = True, values: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     """Note that this version is installed, keeping what the entry already says otherwise.
 
     Args:
@@ -106,14 +109,32 @@ def record_installed(path: Path, name: str, version: str, *, local: bool = True)
         name: The plugin.
         version: The version that is now the default.
         local: Whether the whole machine may use it, or only the project that asked for it.
+        values: System configuration that came with it, written in the same step.
     """
 
     def edit(document: MutableMapping[str, Any]) -> None:
         entry = _entry(document, name, path)
         entry["installed"] = version
         entry["local"] = local
+        entry.update(values)
 
     edit_local_file(path, edit)
+
+
+def refuse_entry(path: Path, name: str, keys: Iterable[str] = ()) -> None:
+    """Raise what writing this plugin's entry would raise, without writing anything.
+
+    Raises:
+        Invalid: The file is not TOML.
+        OperatorError: The file is not safe to believe, a setting has that name, or a field is one of ours.
+    """
+    reserved = sorted(RESERVED_FIELDS.intersection(keys))
+    if reserved:
+        raise OperatorError(f"{reserved[0]} is written by Paddock itself", code="config.reserved")
+    file = read_toml(path)
+    if file is not None:
+        refuse_unsafe_file(file)
+        _entry(deepcopy(file.values), name, path)
 
 
 def set_system_value(path: Path, name: str, key: str, value: Any) -> None:

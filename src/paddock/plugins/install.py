@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paddock.config.local import record_installed, set_system_value
+from paddock.config.local import read_entries, record_installed, refuse_entry, set_system_value
 from paddock.core.errors import Conflict, NeedsConsent, PluginError, Problem
 from paddock.core.events import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
@@ -25,7 +24,7 @@ from paddock.manifest.native_writer import to_document, to_yaml
 from paddock.manifest.read import read_package
 from paddock.plugins.entries import Report
 from paddock.plugins.package import packed_stream
-from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.plugin_store import PluginStore, remove_tree
 from paddock.plugins.registry import BUILT_IN_ALIASES, manifest_of, schema_value
 from paddock.plugins.rows import (
     Grant,
@@ -213,21 +212,43 @@ def commit(
             hint="say yes to each: " + " ".join(f"--grant '{capability}'" for capability in missing),
             details={"capabilities": [str(capability) for capability in missing]},
         )
-    for key, value in prepared.values.items():
-        set_system_value(store.local_file, manifest.name, key, value)
     with store.changing():
-        store.database.read(lambda tx: _refuse_stale(tx, prepared, allow_downgrade))
+        refuse(store, prepared, allow_downgrade=allow_downgrade)
         blob = store.blobs.put(packed_stream(prepared.staged.root, prepared.staged.tree))
         root = store.root_of(manifest.name, manifest.version)
-        if root.exists():
-            shutil.rmtree(root)  # no row names it: a killed command left it
+        remove_tree(root)  # no row names it: if it is there, a killed command left it
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         prepared.staged.root.rename(root)
         row = _row(store, prepared, blob, fingerprint(root))
         store.database.write(lambda tx: _insert(tx, store, prepared, row))
-        record_installed(store.local_file, manifest.name, manifest.version)
+        record_installed(store.local_file, manifest.name, manifest.version, values=prepared.values)
         drop_expired(store)
     return row
+
+
+def refuse(store: PluginStore, prepared: Prepared, *, allow_downgrade: bool = False) -> None:
+    """Raise what would keep `commit` from working, so that nobody is asked about something that cannot be.
+
+    Raises:
+        Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
+        OperatorError: local.toml cannot take its entry.
+    """
+    store.database.read(lambda tx: _refuse_stale(tx, prepared, allow_downgrade))
+    refuse_entry(store.local_file, prepared.manifest.name, prepared.values)
+
+
+def changed_values(store: PluginStore, prepared: Prepared) -> list[str]:
+    """The fields for which a configuration file now has another value than this machine."""
+    entry = read_entries(store.local_file).get(prepared.manifest.name)
+    kept = entry.written if entry else dict[str, Any]()
+    return [key for key, value in prepared.values.items() if kept.get(key) != value]
+
+
+def take_values(store: PluginStore, prepared: Prepared) -> None:
+    """Keep the values that came with a plugin whose package is installed already."""
+    with store.changing():
+        for key in changed_values(store, prepared):
+            set_system_value(store.local_file, prepared.manifest.name, key, prepared.values[key])
 
 
 def _refuse_stale(tx: Transaction, prepared: Prepared, allow_downgrade: bool) -> None:

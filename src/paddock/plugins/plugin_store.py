@@ -92,18 +92,26 @@ class PluginStore:
             for plugin in _directories(self.trees):
                 versions = known.get(PluginName(plugin.name))
                 if versions is None:
-                    shutil.rmtree(plugin, ignore_errors=True)
+                    remove_tree(plugin)
                     continue
-                for version in _directories(plugin):
+                for version in plugin.iterdir():
                     if version.name not in versions:
-                        shutil.rmtree(version, ignore_errors=True)
+                        remove_tree(version)
 
     def forget_tree(self, name: str, version: str) -> None:
         """Remove a version's files after its row is gone; a crash in between is swept later."""
-        shutil.rmtree(self.root_of(name, version), ignore_errors=True)
+        remove_tree(self.root_of(name, version))
         parent = self.trees / name
         if parent.is_dir() and not any(parent.iterdir()):
             parent.rmdir()
+
+
+def remove_tree(root: Path) -> None:
+    """Remove whatever stands at this place. A link is removed and never followed: what it points at is not ours."""
+    if root.is_dir() and not root.is_symlink():
+        shutil.rmtree(root, ignore_errors=True)
+    else:
+        root.unlink(missing_ok=True)
 
 
 def _directories(parent: Path) -> list[Path]:

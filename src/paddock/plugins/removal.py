@@ -77,14 +77,16 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
 
 def mend_entries(store: PluginStore) -> None:
     """Bring local.toml in step with the rows where a killed command left it behind."""
-    rows = {plugin.name: plugin for plugin in store.database.read(all_plugins)}
-    entries = read_entries(store.local_file)
-    for name, plugin in rows.items():
-        if name not in entries or entries[name].installed != plugin.default_version:
-            record_installed(store.local_file, name, plugin.default_version, local=plugin.local)
-    for name, entry in entries.items():
-        if entry.installed is not None and name not in rows:
-            remove_entry(store.local_file, name)
+    # Under the lock: an install that another command is in the middle of has its rows and not yet its entry.
+    with store.changing():
+        rows = {plugin.name: plugin for plugin in store.database.read(all_plugins)}
+        entries = read_entries(store.local_file)
+        for name, plugin in rows.items():
+            if name not in entries or entries[name].installed != plugin.default_version:
+                record_installed(store.local_file, name, plugin.default_version, local=plugin.local)
+        for name, entry in entries.items():
+            if entry.installed is not None and name not in rows:
+                remove_entry(store.local_file, name)
 
 
 def _forget(store: PluginStore, versions: list[VersionRow], blobs: list[str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 from paddock.core.errors import NotFound
 from paddock.core.events import PluginRepaired
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.package import unpack
-from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.plugin_store import PluginStore, remove_tree
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.rows import VersionRow, set_fingerprint, tree_of, versions_of
 from paddock.plugins.staging import staging_directory
@@ -49,7 +47,7 @@ def _restore(store: PluginStore, row: VersionRow) -> None:
         fresh = directory / "tree"
         with store.blobs.open(row.blob) as blob:
             unpack(blob, fresh, tree)
-        shutil.rmtree(root, ignore_errors=True)
+        remove_tree(root)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.rename(root)
     stats = fingerprint(root)
