@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddock.config.local import read_entries
-from paddock.core.errors import Invalid, Modified, Problem
+from paddock.core.errors import Conflict, Invalid, Modified, Problem
 from paddock.core.events import PluginDisabled, PluginEnabled
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import parse, uncovered
@@ -54,6 +54,13 @@ def enable(store: PluginStore, name: str) -> VersionRow:
         )
 
     def unit(tx: Transaction) -> None:
+        # What was checked above must still be what is there: another command may have upgraded it meanwhile.
+        if _current(tx, store, row.plugin) != (row, grant):
+            raise Conflict(
+                f"{row.plugin} changed while it was being checked",
+                code="plugin.changed_meanwhile",
+                hint="run the command again",
+            )
         save_grant(
             tx, Grant(store.tenant, row.plugin, True, grant.capabilities if grant else (), row.digest), store.now()
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.core.errors import Invalid, NotFound, PluginError, Problem
+from paddock.core.errors import Invalid, Modified, NotFound, PluginError, Problem
 from paddock.core.schema import compile_schema
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.document import Document
@@ -29,6 +29,7 @@ from paddock.plugins.rows import (
     find_version,
     versions_of,
 )
+from paddock.plugins.tree import verify_tree
 
 # Two names for one thing in the Kernel's own text.
 BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
@@ -131,7 +132,7 @@ def validate_schema(store: PluginStore, value: Any, reference: str) -> list[Prob
 
     Raises:
         NotFound: the plugin, version, callable or schema does not exist.
-        OperatorError: the schema itself cannot be used.
+        PluginError: the schema itself cannot be used, or its file was modified.
     """
     plugin, _, fragment = reference.partition("#")
     name, _, constraint = plugin.partition("@")
@@ -144,6 +145,11 @@ def validate_schema(store: PluginStore, value: Any, reference: str) -> list[Prob
             f"{reference!r} names no schema",
             code="schema.not_found",
             hint="write NAME@1.x#input or NAME#CALLABLE/output",
+        )
+    if isinstance(schema, SchemaFile) and not verify_tree(handle.root, handle.digest).intact:
+        raise Modified(
+            f"the files of {handle.manifest.name} are not the ones you consented to, so its schemas are not used",
+            hint=f"restore them: paddock plugin repair {handle.manifest.name}",
         )
     found = schema_value(schema, handle.root)
     try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from paddock.config.local import record_installed
-from paddock.core.errors import Conflict, NotFound
+from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events import PluginPinned, PluginRolledBack
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
@@ -33,13 +34,16 @@ def pin(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
 
     Raises:
         NotFound: the plugin or that version of it is not installed.
+        NeedsConsent: that version asks for more than is granted now.
     """
 
     def unit(tx: Transaction) -> PluginRow:
         plugin = require_plugin(tx, name)
         wanted = version or plugin.current_version
-        if find_version(tx, plugin.name, wanted) is None:
+        row = find_version(tx, plugin.name, wanted)
+        if row is None:
             raise no_such_version(tx, plugin, wanted)
+        _use(tx, store, row)
         set_pin(tx, plugin.name, wanted)
         store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
         return require_plugin(tx, plugin.name)
@@ -52,11 +56,33 @@ def unpin(store: PluginStore, name: str) -> PluginRow:
 
     def unit(tx: Transaction) -> PluginRow:
         plugin = require_plugin(tx, name)
+        row = find_version(tx, plugin.name, plugin.default_version)
+        if row is not None:
+            _use(tx, store, row)
         set_pin(tx, plugin.name, None)
         store.publish(tx, PluginPinned(name=plugin.name, version=None))
         return require_plugin(tx, plugin.name)
 
     return store.database.write(unit)
+
+
+def _use(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
+    """Let the grant follow the version in use; it may hold less than this version asks for, and then a person decides.
+
+    Raises:
+        NeedsConsent: this version asks for more than is granted now.
+    """
+    grant = find_grant(tx, store.tenant, row.plugin)
+    if grant is None or grant.digest == row.digest:
+        return
+    missing = uncovered([parse(text) for text in grant.capabilities], manifest_of(row).capabilities)
+    if missing:
+        raise NeedsConsent(
+            f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is not granted any more",
+            hint=f"go back to it first, which asks you: paddock plugin rollback {row.plugin} --to {row.version}",
+            details={"capabilities": [str(capability) for capability in missing]},
+        )
+    save_grant(tx, replace(grant, digest=row.digest), store.now())
 
 
 def rollback_target(
