@@ -94,11 +94,12 @@ def remove(
     """Stop trusting a key. Plugins it signed stay installed and lose their verified standing."""
     from paddock.cli.consent import confirm
     from paddock.cli.opening import changing
-    from paddock.plugins.trust import distrust_key
+    from paddock.plugins.trust import distrust_key, require_key
 
     with changing() as host:
-        confirm(f"Stop trusting {key}?", yes=yes, retype=f"paddock key remove {key}")
-        row = distrust_key(host.plugins, key)
+        found = host.plugins.database.read(lambda tx: require_key(tx, key))
+        confirm(f"Stop trusting {found.label} ({found.key_id})?", yes=yes, retype=f"paddock key remove {found.key_id}")
+        row = distrust_key(host.plugins, found.key_id)
     if as_json:
         document({"key_id": row.key_id, "label": row.label, "removed": True})
     say(f"{styled('✓', 'green')} no longer trusting {row.label} ({row.key_id})")

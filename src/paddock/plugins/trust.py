@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.core.errors import NotFound
+from paddock.core.errors import Conflict, NotFound
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import VersionRow
 from paddock.plugins.signature import (
@@ -71,14 +71,32 @@ def distrust_key(store: PluginStore, wanted: str) -> KeyRow:
     from paddock.core.events import KeyRemoved
 
     def unit(tx: Transaction) -> KeyRow:
-        for row in trusted_keys(tx):
-            if wanted in (row.key_id, row.label):
-                tx.execute("DELETE FROM trusted_keys WHERE key_id = ?", (row.key_id,))
-                store.publish(tx, KeyRemoved(key_id=row.key_id))
-                return row
-        raise NotFound(f"no trusted key goes by {wanted!r}", code="key.not_found", hint="see 'paddock key list'")
+        row = require_key(tx, wanted)
+        tx.execute("DELETE FROM trusted_keys WHERE key_id = ?", (row.key_id,))
+        store.publish(tx, KeyRemoved(key_id=row.key_id))
+        return row
 
     return store.database.write(unit)
+
+
+def require_key(tx: Transaction, wanted: str) -> KeyRow:
+    """The trusted key of that id, or the only one of that label.
+
+    Raises:
+        NotFound: no trusted key goes by that.
+        Conflict: several have that label.
+    """
+    rows = trusted_keys(tx)
+    found = [row for row in rows if row.key_id == wanted] or [row for row in rows if row.label == wanted]
+    if not found:
+        raise NotFound(f"no trusted key goes by {wanted!r}", code="key.not_found", hint="see 'paddock key list'")
+    if len(found) > 1:
+        raise Conflict(
+            f"{len(found)} trusted keys have the label {wanted!r}",
+            code="key.ambiguous",
+            hint=f"name one by its id: {', '.join(row.key_id for row in found)}",
+        )
+    return found[0]
 
 
 def signature_to_value(verdict: SignatureVerdict) -> dict[str, Any] | None:
