@@ -47,8 +47,13 @@ def result(text: str) -> None:
 
 def document(value: Any) -> None:
     """The result as one JSON document, on stdout."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # JSON escapes what ASCII calls control characters; terminals obey a few more.
+    sys.stdout.write("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")) + "\n")
+
+
+def _escaped(line: str) -> str:
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 
 
 def show_problems(problems: Iterable[Problem], word: str, style: str) -> None:

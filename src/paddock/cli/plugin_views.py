@@ -62,8 +62,9 @@ def list_(
         result(line)
         if row and verbose:
             for label in ("title", "source", "homepage", "digest", "signature", "capabilities"):
-                if row[label]:
-                    shown = ", ".join(row[label]) if isinstance(row[label], list) else row[label]
+                # A plugin whose pinned version is gone has only what its own row says.
+                if said := row.get(label):
+                    shown = ", ".join(said) if isinstance(said, list) else said
                     result(f"    {label.ljust(12)} {printable(str(shown), 300)}")
     for row in rows:
         if row["repair"]:
