@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import jsonschema_rs
@@ -178,7 +179,7 @@ class _Survey:
         meta = _metaschema(self.root)
         if meta is None:
             return
-        judge = jsonschema_rs.validator_for({"$schema": meta, "$ref": meta}, offline=True, validate_formats=False)
+        judge = _judge(meta)
         # Schemas that only a reference reaches stand where the metaschema does not look.
         for parts, schema in ((), self.root), *self.stray:
             for error in judge.iter_errors(schema):
@@ -189,6 +190,12 @@ def _metaschema(root: object) -> str | None:
     """The metaschema that a document names; None when we do not know it."""
     named = cast("dict[str, Any]", root).get("$schema", _NEWEST)
     return _META.get(named.removesuffix("#")) if isinstance(named, str) else None
+
+
+@cache
+def _judge(meta: str) -> jsonschema_rs.Validator:
+    """The validator of a metaschema. Kept, because building it costs more than all else that is checked."""
+    return jsonschema_rs.validator_for({"$schema": meta, "$ref": meta}, offline=True, validate_formats=False)
 
 
 def _pattern_words(pattern: str) -> tuple[str, str]:
