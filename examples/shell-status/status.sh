@@ -18,10 +18,11 @@ error() { # ID CODE MESSAGE
         '{jsonrpc: "2.0", id: $id, error: {code: $code, message: $message}}'
 }
 
-# What a line is: its kind, its id as JSON, its method, and the request id of its context.
+# What a line is, in four lines: its kind, its id as JSON, its method, and the request id of its context as JSON.
 # Kinds: call, notification, answer (never answered), invalid, misplaced (params that are no object).
 read -r -d '' CLASSIFY <<'JQ' || true
 def sound_id: (.id | type) == "number" or ((.id | type) == "string" and (.id | length) <= 256);
+def known_method: if .method | test("^[a-z._]+$") then .method else "?" end;
 def request_id: .params._context?.request_id? | if type == "string" then .[:256] else null end;
 if length != 1 then error("not one message") else .[0] end
 | if type != "object" then ["invalid", "null"]
@@ -29,8 +30,8 @@ elif (has("method") | not) and (has("result") or has("error")) then ["answer", "
 elif .jsonrpc != "2.0" or (.method | type) != "string" or (has("id") and (sound_id | not))
 then ["invalid", (if sound_id then .id | tojson else "null" end)]
 elif ((.params // {}) | type) != "object" then ["misplaced", (.id | tojson)]
-else [(if has("id") then "call" else "notification" end), (.id | tojson), .method, (request_id | tojson)]
-end | @tsv
+else [(if has("id") then "call" else "notification" end), (.id | tojson), known_method, (request_id | tojson)]
+end | .[]
 JQ
 
 initialize() {
@@ -66,7 +67,8 @@ while IFS= read -r line || [[ -n $line ]]; do
         error null -32700 'the line is not JSON'
         continue
     fi
-    IFS=$'\t' read -r kind id method request <<<"$found"
+    mapfile -t parts <<<"$found"
+    kind=${parts[0]} id=${parts[1]} method=${parts[2]-} request=${parts[3]-}
     case $kind:$method in
     invalid:*) error "$id" -32600 'not a JSON-RPC 2.0 request' ;;
     answer:*) log warning 'an answer to no question was ignored' ;;
@@ -86,3 +88,4 @@ while IFS= read -r line || [[ -n $line ]]; do
     *) error "$id" -32601 'there is no such method' ;;
     esac
 done
+exit 0
