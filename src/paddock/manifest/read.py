@@ -232,7 +232,8 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
         )
         report.error((), what, "see the manifest reference for the seven dialects", "unknown_dialect")
         return Reading(document.name, form or "", (), tuple(report.errors), ())
-    report.add(_with_lines(document, compiled(form).errors(document.value)))
+    structural = _structural(document, form)
+    report.add(structural)
     fields = Fields(document.value)
     if form in (mcp_clients.MCP_SERVERS, mcp_clients.VSCODE):
         key = "mcpServers" if form == mcp_clients.MCP_SERVERS else "servers"
@@ -245,12 +246,16 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
     if not report.errors:
         for plugin in plugins:
             report.warnings.extend(obstacles(plugin.manifest, files))
-    return Reading(document.name, form, tuple(plugins), tuple(_unique(report.errors)), tuple(_unique(report.warnings)))
+    # Where the structure is wrong already, a rule about the same place says nothing new.
+    wrong = {problem.path for problem in structural}
+    broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
+    errors = _unique([*report.errors[: len(structural)], *broken])
+    return Reading(document.name, form, tuple(plugins), tuple(errors), tuple(_unique(report.warnings)))
 
 
 def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
     """The plugin with the program that a sibling paddock.yaml supplies."""
-    report.add(_with_lines(overlay, compiled(native.RUNTIME_SCHEMA).errors(overlay.value)))
+    report.add(_structural(overlay, native.RUNTIME_SCHEMA))
     extra = Report(overlay)
     fields = Fields(overlay.value)
     manifest = plugin.manifest
@@ -279,12 +284,13 @@ def _nearest(lines: JsonObject, path: str) -> int | None:
 
 
 def _unique(problems: list[Problem]) -> list[Problem]:
-    """Each mistake once: the schema and a rule may both have found it. The first one said stays."""
-    seen: set[tuple[str, str]] = set()
-    kept: list[Problem] = []
-    for problem in problems:
-        key = (problem.path, problem.message)
-        if key not in seen:
-            seen.add(key)
-            kept.append(problem)
-    return kept
+    """Each mistake once, the first one said."""
+    return list({(problem.path, problem.message): problem for problem in reversed(problems)}.values())[::-1]
+
+
+def _structural(document: Document, form: str) -> list[Problem]:
+    """What the schema finds, one mistake a place: a value of the wrong type is not also too small."""
+    found: dict[str, Problem] = {}
+    for problem in compiled(form).errors(document.value):
+        found.setdefault(problem.path, problem)
+    return _with_lines(document, list(found.values()))
