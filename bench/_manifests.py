@@ -11,9 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One manifest, and the other files that its package needs."""
+    """One manifest, the schema it is read by, and the other files that its package needs."""
 
-    dialect: str
+    form: str
     file: str
     text: str
     beside: dict[str, str]
@@ -120,7 +120,7 @@ def _native(number: int) -> Sample:
         "knobs": _knobs(),
         "timing": {"shutdown_sec": 5, "call_sec": 30},
     }
-    return Sample("native", "paddock.yaml", _yaml(value), {"main.py": "print('ready')\n"})
+    return Sample("paddock", "paddock.yaml", _yaml(value), {"main.py": "print('ready')\n"})
 
 
 def _kaged(number: int) -> Sample:
