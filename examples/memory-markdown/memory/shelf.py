@@ -19,7 +19,7 @@ MOST_FILES = 10_000
 LARGEST_FILE = 128 * 1024
 MOST_RESULTS = 20
 
-_WORD = re.compile(r"\w{2,}")
+_WORD = re.compile(r"\w+")
 
 
 class Memory(NamedTuple):
@@ -91,7 +91,7 @@ def _to_markdown(memory: Memory) -> str:
 def _read(path: Path) -> Memory | None:
     """A memory from its file. People edit these files: what cannot be understood is passed over."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8", newline="") as file:
             text = file.read(LARGEST_FILE)
         start, head, content = text.split("---\n", 2)
         fields = dict(line.split(": ", 1) for line in head.splitlines())
@@ -113,7 +113,7 @@ def _write(path: Path, text: str) -> None:
     """Put a file in its place whole, and on disk before anybody is told."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with beside.open("w", encoding="utf-8", errors="replace") as file:
+        with beside.open("w", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
