@@ -64,7 +64,7 @@ def list_(
             for label in ("title", "source", "homepage", "digest", "signature", "capabilities"):
                 # A plugin whose pinned version is gone has only what its own row says.
                 if said := row.get(label):
-                    shown = ", ".join(said) if isinstance(said, list) else said
+                    shown = ", ".join(cast("list[str]", said)) if isinstance(said, list) else said
                     result(f"    {label.ljust(12)} {printable(str(shown), 300)}")
     for row in rows:
         if row["repair"]:

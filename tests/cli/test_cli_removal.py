@@ -1,0 +1,126 @@
+"""Uninstalling leaves nothing of a plugin, and everything of the others."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.packages import native
+
+CANARY = "canary-3f9a1c77"
+
+
+def holding(root: Path, text: str) -> list[str]:
+    """Files below a directory that hold this text, or have it in their name."""
+    wanted = text.encode()
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() and (wanted in path.read_bytes() or text in str(path.relative_to(root)))
+    )
+
+
+def blobs(paddock: Paddock) -> list[Path]:
+    return [path for path in (paddock.home / "data" / "blobs").rglob("*") if path.is_file()]
+
+
+@pytest.mark.req("G-51")
+def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_its_secrets(
+    paddock: Paddock, source: Path
+) -> None:
+    system = {"type": "object", "properties": {"token": {"type": "string"}}}
+    paddock.quickly("plugin", "install", native(source / "n", system_config_schema=system), "--yes")
+    native(source / "n", version="1.1.0", system_config_schema=system)
+    paddock.quickly("plugin", "upgrade", "notes", "--yes")
+    paddock.quickly("plugin", "install", native(source / "o", name="other"), "--yes")
+    paddock.quickly("plugin", "alias", "jot", "notes")
+    text = paddock.local.read_text()
+    paddock.local.write_text(text.replace("[plugins.notes]\n", f'[plugins.notes]\ntoken = "{CANARY}"\n'))
+    paddock.quickly("plugin", "enable", "notes")
+    assert len(blobs(paddock)) == 3
+    other = paddock.listed()["other"]
+
+    done = paddock("plugin", "uninstall", "notes", "--yes", "--json").json
+
+    assert done == {"name": "notes", "action": "uninstalled", "version": None}
+    assert paddock.listed() == {"other": other}
+    assert [path.name for path in paddock.trees.iterdir()] == ["other"]
+    assert len(blobs(paddock)) == 1
+    assert list(tomllib.loads(paddock.local.read_text())["plugins"]) == ["other"]
+    assert holding(paddock.home, CANARY) == []
+    assert paddock.local.stat().st_mode & 0o777 == 0o600
+    paddock.quickly("plugin", "info", "jot", code=3)
+
+    # It is a stranger again: consent starts from the beginning, and it comes in disabled.
+    paddock.quickly("plugin", "install", source / "n", code=4)
+    paddock.quickly("plugin", "install", source / "n", "--yes")
+    assert paddock.listed()["notes"]["state"] == "disabled"
+
+
+@pytest.mark.req("G-51")
+def test_uninstalling_needs_a_yes(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    said = paddock("plugin", "uninstall", "notes", code=4)
+    assert "paddock plugin uninstall notes --yes" in said.err
+
+    paddock.on_terminal("plugin", "uninstall", "notes", answers=["n"], code=4)
+    assert list(paddock.listed()) == ["notes"]
+    paddock.on_terminal("plugin", "uninstall", "notes", answers=["y"])
+    assert paddock.listed() == {}
+
+
+def test_nobody_is_asked_about_a_plugin_that_is_not_there(paddock: Paddock) -> None:
+    assert paddock("plugin", "uninstall", "absent", "--json", code=3).error["code"] == "plugin.not_found"
+
+
+@pytest.mark.req("G-51")
+def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    native(source, version="1.1.0")
+    paddock.quickly("plugin", "upgrade", "notes", "--yes")
+
+    refused = paddock.quickly("plugin", "uninstall", "notes", "--version", "1.1.0", "--yes", "--json", code=1)
+    assert refused.error["code"] == "plugin.in_use"
+    paddock.quickly("plugin", "uninstall", "notes", "--version", "9.9.9", "--yes", code=3)
+    paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes")
+    assert [path.name for path in (paddock.trees / "notes").iterdir()] == ["1.1.0"]
+    assert paddock.listed()["notes"]["versions"] == 1
+
+
+@pytest.mark.req("G-51")
+def test_a_package_that_two_plugins_share_is_kept_for_the_other(paddock: Paddock, source: Path) -> None:
+    """Two versions may hold equal bytes only under one name, so the blob is shared by hand here."""
+    import apsw
+
+    paddock.quickly("plugin", "install", native(source / "a", name="alpha"), "--yes")
+    paddock.quickly("plugin", "install", native(source / "b", name="beta"), "--yes")
+    database = apsw.Connection(str(paddock.home / "data" / "paddock.db"))
+    database.execute(
+        "UPDATE plugin_versions SET blob = (SELECT blob FROM plugin_versions WHERE plugin = 'alpha') "
+        "WHERE plugin = 'beta'"
+    )
+    kept = str(database.execute("SELECT blob FROM plugin_versions WHERE plugin = 'alpha'").get)
+    database.close()
+    paddock.quickly("plugin", "uninstall", "beta", "--yes")
+
+    assert kept.removeprefix("sha256:") in [path.name for path in blobs(paddock)]
+    paddock.quickly("plugin", "uninstall", "alpha", "--yes")
+    assert kept.removeprefix("sha256:") not in [path.name for path in blobs(paddock)]
+
+
+def test_a_link_in_the_place_of_a_version_is_removed_and_what_it_points_at_stays(
+    paddock: Paddock, source: Path, tmp_path: Path
+) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    mine = tmp_path / "mine"
+    root = paddock.trees / "notes" / "1.0.0"
+    root.rename(mine)
+    root.symlink_to(mine)
+    paddock.quickly("plugin", "uninstall", "notes", "--yes")
+
+    assert (mine / "run.sh").exists()
+    assert not (paddock.trees / "notes").exists()
+    paddock.quickly("plugin", "install", native(source), "--yes")
