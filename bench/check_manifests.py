@@ -42,7 +42,7 @@ def main() -> None:
     report = Report(
         "check_manifests",
         given,
-        f"{MANIFESTS:,} different sound packages of nine forms, {size / MANIFESTS:,.0f} bytes a manifest on average, in "
+        f"{MANIFESTS:,} different sound packages of nine forms, {size / MANIFESTS:,.0f} bytes each on average, in "
         "one process, with the files in the page cache. Ours finds the manifest, tells its dialect, parses it with "
         "lines and bounds, checks it by its schema and by every rule, checks the schemas in it, and builds the model. "
         "The floors read one known file, parse it without lines or bounds (JSON and Python files by the standard "
