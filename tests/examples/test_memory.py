@@ -174,3 +174,18 @@ def test_it_lives_and_ends_as_the_host_asks(plugin: Conversation) -> None:
     plugin.tell("projects.deactivated", {"project": "music"})
     plugin.tell("shutdown")
     assert plugin.ended() == (0, [])
+
+
+@pytest.mark.parametrize("answers", [0, 1, 7, 40])
+def test_a_kill_at_any_moment_leaves_whole_memories_and_every_one_that_was_answered(
+    plugin: Conversation, tmp_path: Path, answers: int
+) -> None:
+    for number in range(60):
+        plugin.ask("memory-markdown.retain", {"content": f"fact {number} " + "x" * 5000, "_context": PRIMARY})
+    said = [plugin.receive() for _ in range(2 * answers)]
+    plugin.process.kill()
+    plugin.process.wait()
+
+    kept = {path.stem: path.read_text() for path in (tmp_path / "store").rglob("*.md")}
+    assert {message["result"]["id"] for message in said if "result" in message} <= set(kept)
+    assert all(text.endswith("x" * 5000 + "\n") for text in kept.values())
