@@ -10,3 +10,4 @@ from paddock.core.event import Publish as Publish
 from paddock.core.event import to_record as to_record
 from paddock.core.events_contracts import *
 from paddock.core.events_host import *
+from paddock.core.events_lifecycle import *

@@ -1,4 +1,4 @@
-"""Audit events beyond the plugin host's table: handshake failures, compaction, activation, executions, keys.
+"""Audit events beyond the plugin host's table: handshake failures, compaction, activation, executions.
 
 Fields of events that the source documents name without listing their data are our choice.
 """
@@ -171,53 +171,3 @@ class ExecutionRecorded(Event):
     error: str | None
     nondeterminism: Nondeterminism
     model: Mapping[str, Any] | None = None
-
-
-@event("plugin.pinned")
-class PluginPinned(Event):
-    """A plugin stays at this version until unpinned (`version` None)."""
-
-    name: str
-    version: str | None
-
-
-@event("plugin.rolled_back")
-class PluginRolledBack(Event):
-    """An earlier version became the default again."""
-
-    name: str
-    old_version: str
-    new_version: str
-
-
-@event("plugin.repaired")
-class PluginRepaired(Event):
-    """A plugin's files are again the ones that were consented to."""
-
-    name: str
-    version: str
-
-
-@event("plugin.modified_detected")
-class PluginModifiedDetected(Event):
-    """A plugin's files are not the ones that were consented to."""
-
-    name: str
-    version: str
-    expected: str
-    found: str
-
-
-@event("key.trusted")
-class KeyTrusted(Event):
-    """A signing key is trusted from now on."""
-
-    key_id: str
-    label: str
-
-
-@event("key.removed")
-class KeyRemoved(Event):
-    """A signing key is no longer trusted."""
-
-    key_id: str

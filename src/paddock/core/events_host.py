@@ -1,22 +1,13 @@
-"""Every audit event of the plugin host, with exactly the data that its table lists."""
+"""The audit events of running plugins from the plugin host's table, with exactly the data that it lists."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from paddock.core.event import Event, event
 
 NOISE_CHARACTERS = 200
 STDERR_LINES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class CapabilityDiff:
-    """What an upgrade asks for that the old version did not, and the reverse."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
 
 
 @event("plugin.spawned")
@@ -129,49 +120,6 @@ class PluginFailed(Event):
 
     name: str
     total_failures: int
-
-
-@event("plugin.enabled")
-class PluginEnabled(Event):
-    """The operator enabled a plugin."""
-
-    name: str
-
-
-@event("plugin.disabled")
-class PluginDisabled(Event):
-    """A plugin was disabled, by the operator or by its failures."""
-
-    name: str
-    reason: str
-
-
-@event("plugin.installed")
-class PluginInstalled(Event):
-    """A plugin was installed."""
-
-    name: str
-    version: str
-    source: str
-    local: bool
-
-
-@event("plugin.upgraded")
-class PluginUpgraded(Event):
-    """Another version became the default."""
-
-    name: str
-    old_version: str
-    new_version: str
-    capability_diff: CapabilityDiff
-
-
-@event("plugin.uninstalled")
-class PluginUninstalled(Event):
-    """A plugin was removed."""
-
-    name: str
-    version: str
 
 
 @event("plugin.protocol_violation")

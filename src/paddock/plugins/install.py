@@ -15,7 +15,7 @@ from typing import Any
 
 from paddock.config.local import read_entries, record_installed, refuse_entry, set_system_value
 from paddock.core.errors import Conflict, NeedsConsent, PluginError, Problem
-from paddock.core.events import CapabilityDiff, PluginInstalled, PluginUpgraded
+from paddock.core.events_lifecycle import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
-from paddock.core.events import PluginUninstalled
+from paddock.core.events_lifecycle import PluginUninstalled
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.rows import (

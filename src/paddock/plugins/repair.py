@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.core.errors import NotFound
-from paddock.core.events import PluginRepaired
+from paddock.core.events_lifecycle import PluginRepaired
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.package import unpack
 from paddock.plugins.plugin_store import PluginStore, remove_tree

@@ -45,7 +45,7 @@ def trusted_by_id(tx: Transaction) -> Mapping[KeyId, TrustedKey]:
 def trust_key(store: PluginStore, key: str | Path, label: str) -> KeyRow:
     """Trust whoever holds this key: what they signed counts as verified from now on."""
     # Imported here and below: defining all events takes longer than the listing that only asks whom we trust.
-    from paddock.core.events import KeyTrusted
+    from paddock.core.events_lifecycle import KeyTrusted
 
     public = read_public_key(key)
     row = KeyRow(key_id(public), public.text, label, store.now())
@@ -68,7 +68,7 @@ def distrust_key(store: PluginStore, wanted: str) -> KeyRow:
     Raises:
         NotFound: no trusted key goes by that.
     """
-    from paddock.core.events import KeyRemoved
+    from paddock.core.events_lifecycle import KeyRemoved
 
     def unit(tx: Transaction) -> KeyRow:
         row = require_key(tx, wanted)

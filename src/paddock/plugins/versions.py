@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from paddock.config.local import record_installed
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
-from paddock.core.events import PluginPinned, PluginRolledBack
+from paddock.core.events_lifecycle import PluginPinned, PluginRolledBack
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
 from paddock.plugins.plugin_store import PluginStore
