@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memory.remarks import worth_keeping
 from memory.shelf import Memory, Shelf, shelf_name
@@ -101,10 +101,11 @@ def _text(params: JsonObject, key: str) -> str:
 
 
 def _tags(params: JsonObject) -> tuple[str, ...]:
-    tags: Any = params.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) and tag.isprintable() for tag in tags):  # pyright: ignore[reportUnknownVariableType]
+    given: Any = params.get("tags", [])
+    tags = cast("list[Any]", given) if isinstance(given, list) else [None]
+    if not all(isinstance(tag, str) and tag.isprintable() for tag in tags):
         raise InvalidParams("tags must be a list of words")
-    return tuple(tags)  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(tags)
 
 
 def _first_line(memory: Memory) -> str:

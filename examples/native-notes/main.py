@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from note_table import NoteTable
 
@@ -23,10 +23,11 @@ def check(config: JsonObject) -> None:
 
 @plugin.tool
 def add_note(params: JsonObject, _context: Context) -> JsonObject:
-    tags: Any = params.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):  # pyright: ignore[reportUnknownVariableType]
+    given: Any = params.get("tags", [])
+    tags = cast("list[Any]", given) if isinstance(given, list) else [None]
+    if not all(isinstance(tag, str) for tag in tags):
         raise InvalidParams("tags must be a list of words")
-    return {"id": notes.add(_text(params), tags)}  # pyright: ignore[reportUnknownArgumentType]
+    return {"id": notes.add(_text(params), tags)}
 
 
 @plugin.tool

@@ -7,7 +7,7 @@ version of the protocol is served as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from fgf.prompts import PROMPTS, render
 from fgf.resources import RESOURCES, read
@@ -41,12 +41,8 @@ def call_tool(params: dict[str, Any]) -> dict[str, Any]:
     tool = TOOLS.get(_text(params, "name"))
     if tool is None:
         raise RpcError(INVALID_PARAMS, f"there is no tool {params['name'][:128]!r}")
-    arguments = params.get("arguments", {})
-    meta = params.get("_meta", {})
-    if not isinstance(arguments, dict) or not isinstance(meta, dict):
-        raise RpcError(INVALID_PARAMS, "arguments must be an object")
     try:
-        answer = tool.run(arguments, meta)  # pyright: ignore[reportUnknownArgumentType]
+        answer = tool.run(_object(params, "arguments"), _object(params, "_meta"))
     except Refused as refused:
         return {"content": [{"type": "text", "text": str(refused)}], "isError": True}
     result: dict[str, Any] = {
@@ -78,6 +74,13 @@ def _text(params: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, f"{key} must be text")
     return value
+
+
+def _object(params: dict[str, Any], key: str) -> dict[str, Any]:
+    value = params.get(key, {})
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, f"{key} must be an object")
+    return cast("dict[str, Any]", value)
 
 
 METHODS: Mapping[str, Method] = {

@@ -11,10 +11,11 @@ LONGEST = 2000
 
 def worth_keeping(messages: Any) -> list[str]:
     """What the user asked to remember, each once, in the order in which it was said."""
-    said = [
-        message["content"]
-        for message in (cast("list[Any]", messages) if isinstance(messages, list) else [])
-        if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("content"), str)  # pyright: ignore[reportUnknownMemberType]
-    ]
+    said = [str(message.get("content", "")) for message in _objects(messages) if message.get("role") == "user"]
     found = [match.strip()[:LONGEST] for text in said for match in _REMEMBER.findall(text)]
     return list(dict.fromkeys(remark for remark in found if remark))
+
+
+def _objects(messages: Any) -> list[dict[str, Any]]:
+    entries = cast("list[Any]", messages) if isinstance(messages, list) else []
+    return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]

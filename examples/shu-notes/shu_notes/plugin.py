@@ -46,7 +46,7 @@ class Plugin:
         return "plugin:shu_notes"
 
     async def execute(self, params: dict[str, Any], context: dict[str, Any], host: Any) -> dict[str, Any]:  # noqa: ARG002
-        notes = await host.storage.get(INDEX) or []
+        notes: list[dict[str, str]] = await host.storage.get(INDEX) or []
         wanted = (params.get("contains") or "").casefold()
         return {"status": "success", "data": {"notes": [note for note in notes if wanted in note["text"].casefold()]}}
 
@@ -75,7 +75,7 @@ class Plugin:
         note_id = hashlib.sha256(context["idempotency_key"].encode()).hexdigest()[:16]
         if not context.get("approved"):
             return {"status": "pending_approval", "action_id": note_id, "preview": {"add": args["text"]}}
-        notes = await host.storage.get(INDEX) or []
+        notes: list[dict[str, str]] = await host.storage.get(INDEX) or []
         note = {"id": note_id, "text": args["text"]}
         if note_id not in {kept["id"] for kept in notes}:
             await host.storage.put(INDEX, [*notes, note])
