@@ -102,7 +102,7 @@ def _text(params: JsonObject, key: str) -> str:
 
 def _tags(params: JsonObject) -> tuple[str, ...]:
     given: Any = params.get("tags", [])
-    tags = cast("list[Any]", given) if isinstance(given, list) else [None]
+    tags: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
     if not all(isinstance(tag, str) and tag.isprintable() for tag in tags):
         raise InvalidParams("tags must be a list of words")
     return tuple(tags)

@@ -24,7 +24,7 @@ def check(config: JsonObject) -> None:
 @plugin.tool
 def add_note(params: JsonObject, _context: Context) -> JsonObject:
     given: Any = params.get("tags", [])
-    tags = cast("list[Any]", given) if isinstance(given, list) else [None]
+    tags: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
     if not all(isinstance(tag, str) for tag in tags):
         raise InvalidParams("tags must be a list of words")
     return {"id": notes.add(_text(params), tags)}
