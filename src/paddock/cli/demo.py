@@ -12,7 +12,8 @@ from paddock.cli.output import AsJson, document, reporting, say, styled
 
 app = typer.Typer(add_completion=False)
 
-SHOWN_IN_FULL = "fourth-generation-formula"
+CONSENT_SHOWN = "fourth-generation-formula"
+SHOWN_IN_FULL = "memory-markdown"
 
 
 def examples_directory() -> Path:
@@ -49,7 +50,7 @@ def demo(*, as_json: AsJson = False) -> None:
         with open_for_command(os.environ, Path(home)) as host:
             for directory in directories:
                 with prepare(host.plugins, parse_source(str(directory))) as prepared:
-                    if prepared.manifest.name == SHOWN_IN_FULL and not as_json:
+                    if prepared.manifest.name == CONSENT_SHOWN and not as_json:
                         say(styled("Before a plugin is installed, you see what it will do:", "bold"))
                         say()
                         show_screen(install_screen(prepared))
