@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, Problem
-from paddock.core.events import PluginDisabled, PluginEnabled
+from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import parse, uncovered
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
 from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.registry import manifest_of, pinned_version_missing, require_plugin
+from paddock.plugins.registry import find_by_any_name, manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import (
     Grant,
     PluginRow,
@@ -123,12 +123,13 @@ def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
         found: list[Problem] = []
         for index, tool in enumerate(manifest.requires.tools):
             path = f"requires.tools[{index}]"
+            plugin = find_by_any_name(tx, tool.name)
             fitting = [
                 row
-                for row in versions_of(tx, tool.name)
+                for row in (versions_of(tx, plugin.name) if plugin else [])
                 if Constraint.parse(tool.constraint).allows(Version.parse(row.version))
             ]
-            grant = find_grant(tx, store.tenant, tool.name)
+            grant = find_grant(tx, store.tenant, plugin.name) if plugin else None
             if not fitting:
                 found.append(
                     Problem(

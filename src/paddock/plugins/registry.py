@@ -79,17 +79,23 @@ def _resolve(tx: Any, asked: str, constraint: str) -> VersionRow:
     )
 
 
+def find_by_any_name(tx: Any, asked: str) -> PluginRow | None:
+    """The plugin of that name or alias; a name of its own comes before an alias."""
+    found = find_plugin(tx, asked)
+    if found is not None:
+        return found
+    alias = find_alias(tx, asked)
+    target = alias[0] if alias else BUILT_IN_ALIASES.get(asked)
+    return find_plugin(tx, target) if target else None
+
+
 def require_plugin(tx: Any, asked: str) -> PluginRow:
     """The plugin of that name or alias.
 
     Raises:
         NotFound: nothing goes by it; says what comes close.
     """
-    found = find_plugin(tx, asked)
-    if found is None:
-        alias = find_alias(tx, asked)
-        target = alias[0] if alias else BUILT_IN_ALIASES.get(asked)
-        found = find_plugin(tx, target) if target else None
+    found = find_by_any_name(tx, asked)
     if found is None:
         import difflib
 
