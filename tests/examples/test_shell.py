@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Generator
 
@@ -14,8 +13,6 @@ from tests.sdk.conversation import Conversation, conversation
 ROOT = EXAMPLES / "shell-status"
 MANIFEST = yaml.safe_load((ROOT / "kaged-plugin.yaml").read_text())
 
-needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed (sudo apt-get install jq)")
-
 
 @pytest.fixture
 def plugin() -> Generator[Conversation, None, None]:
@@ -23,7 +20,6 @@ def plugin() -> Generator[Conversation, None, None]:
         yield talk
 
 
-@needs_jq
 def test_the_handshake_keeps_the_manifests_promises(plugin: Conversation) -> None:
     answer = plugin.greet("shell-status")
     assert (answer["name"], answer["version"], answer["api_version"]) == (MANIFEST["name"], MANIFEST["version"], 1)
@@ -31,7 +27,6 @@ def test_the_handshake_keeps_the_manifests_promises(plugin: Conversation) -> Non
     assert answer["capabilities_used"] == []
 
 
-@needs_jq
 def test_the_status_fits_its_schema_and_names_the_request(plugin: Conversation) -> None:
     plugin.greet("shell-status", {})
     odd = 'r"1\\\n\t$(touch /tmp/x) `id`'
@@ -41,19 +36,16 @@ def test_the_status_fits_its_schema_and_names_the_request(plugin: Conversation) 
     assert plugin.call("status.get")["request_id"] is None
 
 
-@needs_jq
 def test_ids_come_back_as_they_were_sent(plugin: Conversation) -> None:
     for request_id in (0, -1, 1.5, "1", 'a"b\\\nc', "$(id)", "ä猫"):
         plugin.send({"jsonrpc": "2.0", "id": request_id, "method": "ping"})
         assert plugin.receive() == {"jsonrpc": "2.0", "id": request_id, "result": {"status": "ok"}}
 
 
-@needs_jq
 def test_a_call_before_the_handshake_is_over_is_not_initialized(plugin: Conversation) -> None:
     assert plugin.error("status.get")["code"] == -32002
 
 
-@needs_jq
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -77,7 +69,6 @@ def test_a_malformed_line_gets_its_error_and_the_next_is_served(plugin: Conversa
     assert plugin.call("ping") == {"status": "ok"}
 
 
-@needs_jq
 def test_an_answer_is_never_answered_and_goes_to_the_log(plugin: Conversation) -> None:
     plugin.send({"jsonrpc": "2.0", "id": 3, "result": {}})
     plugin.tell("no.such")
@@ -86,13 +77,11 @@ def test_an_answer_is_never_answered_and_goes_to_the_log(plugin: Conversation) -
     assert (code, [(line["level"], line["plugin"]) for line in log]) == (0, [("warning", "shell-status")])
 
 
-@needs_jq
 def test_shutdown_ends_it_with_zero(plugin: Conversation) -> None:
     plugin.tell("shutdown")
     assert plugin.ended() == (0, [])
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_the_script_is_clean() -> None:
     done = subprocess.run(["shellcheck", ROOT / "status.sh"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
