@@ -100,8 +100,7 @@ def _check_options(report: Report, knob: Fields, kind: str) -> None:
         report.add(problems)
         if problems:
             return
-    labels = knob.within("labels").value
-    for label in labels:
+    for label in knob.within("labels").value if "values" in knob else ():
         if label not in knob.items("values"):
             report.error(
                 knob.at("labels", label), f"there is no value {label!r} to label", "name one of values", "knob_labels"

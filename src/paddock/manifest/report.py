@@ -61,8 +61,8 @@ class Fields:
         return value if isinstance(value, str) else default
 
     def optional_text(self, key: str) -> str | None:
-        value = self.value.get(key)
-        return value if isinstance(value, str) else None
+        """A text that says something; an empty one is none."""
+        return self.text(key) or None
 
     def flag(self, key: str, default: bool = False) -> bool:
         value = self.value.get(key)

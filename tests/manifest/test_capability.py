@@ -1,0 +1,197 @@
+"""The capability grammar and what including another means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.manifest.capability import (
+    HOST_FAMILIES,
+    BadCapability,
+    Capability,
+    Execute,
+    FileAccess,
+    HostService,
+    Network,
+    NoNetwork,
+    Storage,
+    covers,
+    dangerous,
+    describe,
+    harmless,
+    parse,
+    uncovered,
+)
+from tests.manifest.documents import kaged, sound, the_only_error
+from tests.manifest.strategies import capabilities
+
+GOOD: list[tuple[str, Capability]] = [
+    ("read:fs:/opt/oh-my-pi", FileAccess("read", "/opt/oh-my-pi")),
+    ("write:fs:/var/lib/ollama/models", FileAccess("write", "/var/lib/ollama/models")),
+    ("read:fs:/", FileAccess("read", "/")),
+    ("read:fs:/opt//data/./x/", FileAccess("read", "/opt/data/x")),
+    ("read:fs:/opt/with space", FileAccess("read", "/opt/with space")),
+    ("read:fs:/opt/..data", FileAccess("read", "/opt/..data")),
+    ("read:fs:config:/memory", FileAccess("read", "/memory", "config")),
+    ("write:fs:project:/notes", FileAccess("write", "/notes", "project")),
+    ("read:fs:project:/", FileAccess("read", "/", "project")),
+    ("exec:bash:/opt/oh-my-pi", Execute("bash", "/opt/oh-my-pi")),
+    ("exec:g++:project:/", Execute("g++", "/", "project")),
+    ("net:api.openai.com:443", Network("api.openai.com", 443)),
+    ("net:API.OpenAI.com:443", Network("api.openai.com", 443)),
+    ("net:localhost:*", Network("localhost", None)),
+    ("net:127.0.0.1:8080", Network("127.0.0.1", 8080)),
+    ("net:[::1]:80", Network("[::1]", 80)),
+    ("net:*", Network("*", None)),
+    ("net:[]", NoNetwork()),
+    ("kaged:storage:read", Storage("read")),
+    ("kaged:storage:write", Storage("write")),
+    ("paddock:storage:read", Storage("read")),
+    ("storage:write", Storage("write")),
+    ("host:http", HostService("http")),
+    ("host:rate_limit", HostService("rate")),
+    ("host:vault:read", HostService("vault", "read")),
+    ("host:memory:full", HostService("memory", "full")),
+]
+
+BAD = [
+    *("", "read", "read:", "read:fs", "read:fs:", "read:net:/x", "delete:fs:/x", "READ:fs:/x", "read:fs:data"),
+    *("read:fs:./data", "read:fs:~/data", "read:fs:/opt/../etc", "read:fs:/..", "read:fs:config:memory"),
+    *(
+        "read:fs:config:/../x",
+        "read:fs:project:",
+        "read:fs:home:/x",
+        "read:fs:/opt/*",
+        "read:fs:/opt/?",
+        "write:fs:/a[b]",
+    ),
+    *("read:fs:/opt/{a,b}", "read:fs:/opt\n", "read:fs:/o\x1bpt", "read:fs:/\u202eopt", "read:fs:/" + "x" * 1024),
+    *("exec:bash", "exec::/x", "exec:/bin/bash:/x", "exec:ba sh:/x", "exec:bash:opt", "exec:bash:/opt/*"),
+    *("net:", "net:host", "net:host:", "net:host:0", "net:host:65536", "net:host:http", "net:host:-1", "net:host:٣"),
+    *(
+        "net:*:443",
+        "net:ho st:1",
+        "net:-host:1",
+        "net:host_name:1",
+        "net:a..b:1",
+        "net:[::1]",
+        "net:[::g]:1",
+        "net:[]:1",
+    ),
+    *("net:[fe80::1%eth0]:1", "net:" + "a" * 64 + ":1", "net:" + "a." * 130 + "a:1"),
+    *("storage", "storage:", "storage:delete", "kaged:storage", "kaged:hooks:read"),
+    *("host:", "host:everything", "host:vault", "host:vault:delete", "host:http:read", "host:memory"),
+]
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize(("text", "meant"), GOOD, ids=[text for text, _ in GOOD])
+def test_a_capability_of_the_grammar_means_what_it_says(text: str, meant: Capability) -> None:
+    assert parse(text) == meant
+    assert parse(str(meant)) == meant
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: str) -> None:
+    with pytest.raises(BadCapability) as refused:
+        parse(text)
+
+    assert refused.value.hint
+    assert refused.value.message.isprintable()
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize("entry", ["net:[]", {"net": []}, {"net": None}])
+def test_no_network_may_be_written_as_text_or_as_the_map_that_yaml_makes_of_it(entry: object) -> None:
+    assert sound(kaged(capabilities=[entry])).capabilities == (NoNetwork(),)
+
+
+@pytest.mark.req("G-17")
+def test_a_map_of_network_targets_and_a_stray_space_mean_what_their_author_meant() -> None:
+    manifest = sound(kaged(capabilities=[{"net": ["a.example:443", "b.example:80"]}, {"read:fs": "/opt/x"}]))
+
+    assert manifest.capabilities == (Network("a.example", 443), Network("b.example", 80), FileAccess("read", "/opt/x"))
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize("entry", [{}, {"net": [1]}, {"net": {}}, {"a": "b", "c": "d"}, {"read": ["fs"]}])
+def test_any_other_map_is_no_capability(entry: object) -> None:
+    error = the_only_error(kaged(capabilities=[entry]))
+
+    assert (error.path, error.code) == ("capabilities[0]", "capability")
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize(
+    ("granted", "asked", "included"),
+    [
+        ("read:fs:/opt", "read:fs:/opt/x", True),
+        ("read:fs:/opt", "read:fs:/optional", False),
+        ("read:fs:/opt", "write:fs:/opt", False),
+        ("write:fs:/opt", "read:fs:/opt/x", True),
+        ("read:fs:/", "read:fs:/anything", True),
+        ("read:fs:/", "read:fs:project:/x", False),
+        ("read:fs:project:/", "read:fs:project:/x", True),
+        ("read:fs:project:/", "read:fs:config:/x", False),
+        ("net:*", "net:a.example:443", True),
+        ("net:a.example:*", "net:a.example:443", True),
+        ("net:a.example:443", "net:a.example:*", False),
+        ("net:a.example:443", "net:b.a.example:443", False),
+        ("net:a.example:443", "net:*", False),
+        ("storage:write", "storage:read", True),
+        ("storage:read", "storage:write", False),
+        ("host:memory:full", "host:memory:reference_only", True),
+        ("host:memory:reference_only", "host:memory:full", False),
+        ("host:vault:write", "host:vault:read", False),
+        ("exec:bash:/opt", "exec:sh:/opt", False),
+        ("storage:read", "net:[]", True),
+    ],
+)
+def test_what_a_grant_includes(granted: str, asked: str, *, included: bool) -> None:
+    assert covers(parse(granted), parse(asked)) is included
+
+
+@given(capabilities())
+def test_a_grant_includes_itself(one: Capability) -> None:
+    assert covers(one, one)
+    assert uncovered([one], [one]) == []
+
+
+@given(st.lists(capabilities(), min_size=3, max_size=12))
+def test_what_a_grant_includes_includes_no_more_than_the_grant(ones: list[Capability]) -> None:
+    for first in ones:
+        for second in ones:
+            for third in ones:
+                if covers(first, second) and covers(second, third):
+                    assert covers(first, third)
+
+
+@given(st.lists(capabilities(), max_size=8), st.lists(capabilities(), max_size=8))
+def test_what_needs_a_yes_is_exactly_what_no_grant_includes(granted: list[Capability], asked: list[Capability]) -> None:
+    missing = uncovered(granted, asked)
+
+    for one in asked:
+        held = isinstance(one, NoNetwork) or any(covers(grant, one) for grant in granted)
+        assert (one in missing) is not held
+    assert uncovered([*granted, *missing], asked) == []
+
+
+@given(capabilities())
+def test_every_capability_is_written_back_and_told_in_words(one: Capability) -> None:
+    assert parse(str(one)) == one
+    assert describe(one)
+    assert isinstance(dangerous(one), bool)
+
+
+def test_every_service_of_the_host_is_told_in_words() -> None:
+    assert all(describe(HostService(family)) == words for family, words in HOST_FAMILIES.items())
+    assert "read" in describe(parse("host:vault:read"))
+    assert describe(parse("net:*")).endswith("(dangerous)")
+
+
+@pytest.mark.parametrize("text", ["write:fs:/opt", "exec:bash:/opt", "net:a.example:1", "storage:write", "host:http"])
+def test_a_cage_that_can_change_something_is_not_harmless(text: str) -> None:
+    assert not harmless([parse("read:fs:/opt"), parse(text)])
+    assert harmless([parse("read:fs:/opt"), parse("storage:read"), NoNetwork(), parse("host:cache")])
