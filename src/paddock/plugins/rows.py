@@ -168,6 +168,14 @@ def set_pin(tx: Transaction, name: str, version: str | None) -> None:
     tx.execute("UPDATE plugins SET pinned_version = ? WHERE name = ?", (version, name))
 
 
+def restart_grace(tx: Transaction, name: str, version: str, at: str) -> None:
+    """Count a superseded version's days of grace from now: it was in use until now, by a pin."""
+    tx.execute(
+        "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND version = ? AND superseded_at IS NOT NULL",
+        (at, name, version),
+    )
+
+
 def set_fingerprint(tx: Transaction, name: str, version: str, fingerprint: str) -> None:
     tx.execute(
         "UPDATE plugin_versions SET fingerprint = ? WHERE plugin = ? AND version = ?", (fingerprint, name, version)

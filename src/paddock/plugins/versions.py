@@ -22,6 +22,7 @@ from paddock.plugins.rows import (
     find_grant,
     find_version,
     move_default,
+    restart_grace,
     save_grant,
     set_pin,
     versions_of,
@@ -44,6 +45,8 @@ def pin(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
         if row is None:
             raise no_such_version(tx, plugin, wanted)
         _use(tx, store, row)
+        if plugin.pinned_version not in (None, wanted):
+            restart_grace(tx, plugin.name, plugin.current_version, store.now())
         set_pin(tx, plugin.name, wanted)
         store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
         return require_plugin(tx, plugin.name)
@@ -59,6 +62,8 @@ def unpin(store: PluginStore, name: str) -> PluginRow:
         row = find_version(tx, plugin.name, plugin.default_version)
         if row is not None:
             _use(tx, store, row)
+        if plugin.pinned_version is not None:
+            restart_grace(tx, plugin.name, plugin.pinned_version, store.now())
         set_pin(tx, plugin.name, None)
         store.publish(tx, PluginPinned(name=plugin.name, version=None))
         return require_plugin(tx, plugin.name)
