@@ -1,0 +1,206 @@
+"""Making a package part of the store, on both engines."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from fixtures.packages import native, osqr, write_file, write_json
+from fixtures.shelves import Shelf
+from paddock.config.local import read_entries
+from paddock.core.errors import Conflict, NeedsConsent, OperatorError
+from paddock.manifest.read import read_file
+from paddock.plugins.enabling import disable, enable
+from paddock.plugins.install import changed_values, commit, prepare, prepare_manifest, take_values
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import list_plugins
+from paddock.plugins.rows import find_grant, find_version
+from paddock.plugins.sources import parse_source
+
+
+def granted(store: PluginStore, name: str = "notes") -> tuple[bool, tuple[str, ...]]:
+    grant = store.database.read(lambda tx: find_grant(tx, store.tenant, name))
+    assert grant is not None
+    return grant.enabled, grant.capabilities
+
+
+@pytest.mark.req("G-25")
+def test_a_new_plugin_is_granted_what_was_acknowledged_and_is_disabled(shelf: Shelf) -> None:
+    row = shelf.install(capabilities=["net:api.example.com:443", "storage:read"])
+
+    assert granted(shelf.plugins) == (False, ("net:api.example.com:443", "storage:read"))
+    assert [one.state for one in list_plugins(shelf.plugins)] == ["disabled"]
+    assert read_entries(shelf.plugins.local_file)["notes"].installed == "1.0.0"
+    assert datetime.fromisoformat(row.installed_at).year == 2026
+    (event,) = shelf.events("notes")
+    assert event.type == "plugin.installed"
+    assert event.data["version"] == "1.0.0"
+
+
+@pytest.mark.req("G-25")
+def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: Path) -> None:
+    package = native(tmp_path / "n", capabilities=["storage:read", "storage:write"])
+    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+        asked = prepared.to_acknowledge
+        with pytest.raises(NeedsConsent) as refused:
+            commit(shelf.plugins, prepared, asked[:1])
+    assert refused.value.details == {"capabilities": ["storage:write"]}
+    assert list_plugins(shelf.plugins) == []
+    assert not list(shelf.plugins.staging.iterdir())
+    assert shelf.events() == []
+
+
+@pytest.mark.req("G-50")
+def test_an_upgrade_keeps_the_plugin_as_enabled_as_it_was_and_records_the_difference(shelf: Shelf) -> None:
+    shelf.install(version="1.0.0", capabilities=["storage:read"])
+    enable(shelf.plugins, "notes")
+    shelf.install(version="1.1.0", capabilities=["storage:write"])
+    assert granted(shelf.plugins) == (True, ("storage:write",))
+    assert shelf.events("notes")[-1].data["capability_diff"] == {
+        "added": ["storage:write"],
+        "removed": ["storage:read"],
+    }
+    disable(shelf.plugins, "notes")
+    shelf.install(version="1.2.0", capabilities=["storage:write"])
+    assert granted(shelf.plugins) == (False, ("storage:write",))
+
+
+@pytest.mark.req("G-50")
+def test_a_decision_about_a_plugin_that_changed_meanwhile_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.install(version="1.0.0")
+    package = native(tmp_path / "n", version="1.2.0")
+    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+        shelf.install(version="1.1.0")
+        with pytest.raises(Conflict) as refused:
+            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    assert refused.value.error_code == "plugin.changed_meanwhile"
+    assert [one.plugin.default_version for one in list_plugins(shelf.plugins)] == ["1.1.0"]
+
+
+def test_a_name_taken_while_a_person_was_deciding_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    package = native(tmp_path / "n", name="my-notes")
+    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+        shelf.install("my_notes")
+        with pytest.raises(Conflict) as refused:
+            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    assert refused.value.error_code == "plugin.name_confusable"
+    assert [one.plugin.name for one in list_plugins(shelf.plugins)] == ["my_notes"]
+
+
+def test_the_kernels_second_name_is_taken_by_the_first(shelf: Shelf) -> None:
+    shelf.install("Apply.EmailDraft")
+    with pytest.raises(Conflict) as refused:
+        shelf.install("Email.ApplyDraft")
+    assert refused.value.error_code == "plugin.name_taken"
+
+
+def test_an_osqr_plugin_may_be_upgraded_under_its_own_title_only(shelf: Shelf) -> None:
+    shelf.install("Fourth Formula", "1.0.0", osqr)
+    shelf.install("Fourth Formula", "1.1.0", osqr)
+    with pytest.raises(Conflict, match="same id"):
+        shelf.install("FOURTH formula", "1.2.0", osqr)
+
+
+def test_a_version_that_is_there_already_is_offered_by_going_back(shelf: Shelf) -> None:
+    shelf.install(version="1.0.0")
+    shelf.install(version="1.1.0")
+    with pytest.raises(Conflict) as refused:
+        shelf.take(shelf.folder / "packages" / "notes-1.0.0", downgrade=True)
+    assert refused.value.error_code == "plugin.version_exists"
+    assert "paddock plugin rollback notes --to 1.0.0" in refused.value.hint
+
+
+def test_what_stands_in_the_place_of_a_new_version_is_cleared_away(shelf: Shelf, tmp_path: Path) -> None:
+    root = shelf.plugins.root_of("notes", "1.0.0")
+    write_file(root / "left" / "over.py", "")
+    shelf.install()
+    assert sorted(path.name for path in root.iterdir()) == ["paddock.yaml", "run.sh"]
+
+    # Even a link: it goes, and what it points at stays.
+    mine = write_file(tmp_path / "mine" / "file", "x")
+    link = shelf.plugins.root_of("notes", "1.1.0")
+    link.symlink_to(mine.parent)
+    shelf.install(version="1.1.0")
+    assert not link.is_symlink()
+    assert mine.read_text() == "x"
+
+
+def test_sweeping_takes_what_no_row_names_and_leaves_the_rest(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.install()
+    trees = shelf.plugins.trees
+    write_file(trees / "ghost" / "1.0.0" / "run.sh", "")
+    write_file(trees / "notes" / "9.9.9" / "run.sh", "")
+    (trees / "notes" / "8.8.8").symlink_to(tmp_path)
+    shelf.plugins.sweep()
+
+    assert [path.name for path in trees.iterdir()] == ["notes"]
+    assert [path.name for path in (trees / "notes").iterdir()] == ["1.0.0"]
+    assert tmp_path.exists()
+    assert [one.state for one in list_plugins(shelf.plugins)] == ["disabled"]
+
+
+@pytest.mark.req("B-02")
+def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: Shelf, tmp_path: Path) -> None:
+    file = write_json(tmp_path / "mcp.json", {"mcpServers": {"weather": {"command": "node", "env": {"KEY": "one"}}}})
+    (server,) = read_file(file).all()
+    with prepare_manifest(shelf.plugins, server.manifest, server.values, file) as prepared:
+        # Somebody else takes the name meanwhile: the import is refused, and its key is not left behind.
+        shelf.install("weather", "7.0.0")
+        with pytest.raises(Conflict):
+            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].written
+
+
+@pytest.mark.req("B-02")
+def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: Path) -> None:
+    def server(value: str) -> Path:
+        servers = {"mcpServers": {"weather": {"command": "node", "env": {"KEY": value}}}}
+        return write_json(tmp_path / "mcp.json", servers)
+
+    file = server("one")
+    (first,) = read_file(file).all()
+    with prepare_manifest(shelf.plugins, first.manifest, first.values, file) as prepared:
+        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    (second,) = read_file(server("two")).all()
+    with prepare_manifest(shelf.plugins, second.manifest, second.values, file) as prepared:
+        assert prepared.unchanged
+        assert changed_values(shelf.plugins, prepared) == ["KEY"]
+        take_values(shelf.plugins, prepared)
+        assert changed_values(shelf.plugins, prepared) == []
+    assert read_entries(shelf.plugins.local_file)["weather"].written == {"KEY": "two"}
+
+
+def test_a_field_that_paddock_writes_itself_is_refused_before_anything_changes(shelf: Shelf, tmp_path: Path) -> None:
+    servers = {"mcpServers": {"weather": {"command": "node", "env": {"installed": "x"}}}}
+    file = write_json(tmp_path / "mcp.json", servers)
+    (server,) = read_file(file).all()
+    with (
+        prepare_manifest(shelf.plugins, server.manifest, server.values, file) as prepared,
+        pytest.raises(OperatorError) as refused,
+    ):
+        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    assert refused.value.error_code == "config.reserved"
+    assert list_plugins(shelf.plugins) == []
+
+
+def test_an_upgrade_in_the_middle_of_enabling_is_noticed(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enabling reads files between two units of work; whoever upgrades in that moment must not lose their grant."""
+    shelf.install(version="1.0.0", capabilities=[])
+    from paddock.plugins import enabling
+
+    plain = enabling.require_intact
+
+    def slow(store: PluginStore, row: object) -> None:
+        plain(store, row)  # type: ignore[arg-type]
+        if not shelf.plugins.database.read(lambda tx: find_version(tx, "notes", "1.1.0")):
+            shelf.install(version="1.1.0", capabilities=["storage:read"])
+
+    monkeypatch.setattr(enabling, "require_intact", slow)
+    with pytest.raises(Conflict) as refused:
+        enable(shelf.plugins, "notes")
+    assert refused.value.error_code == "plugin.changed_meanwhile"
+    assert granted(shelf.plugins) == (False, ("storage:read",))
+    enable(shelf.plugins, "notes")
+    assert granted(shelf.plugins) == (True, ("storage:read",))
