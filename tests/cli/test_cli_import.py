@@ -1,0 +1,168 @@
+"""Taking over MCP servers: keys move to local.toml and nowhere else, and each server is consented to."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import Paddock, Said
+from fixtures.packages import bundle, write_json, zipped
+
+FIRST, SECOND = "canary-7b1f0e2d-first", "canary-7b1f0e2d-second"
+
+
+def servers(**more: Any) -> dict[str, Any]:
+    return {
+        "mcpServers": {
+            "weather": {"command": "npx", "args": ["-y", "@example/weather"], "env": {"WEATHER_KEY": FIRST}},
+            "GitHub": {"command": "node", "args": ["gh.js"], "env": {"TOKEN": SECOND, "MODE": "fast"}} | more,
+        }
+    }
+
+
+def places_of(paddock: Paddock, *canaries: str) -> list[str]:
+    """Where below the home a secret can be found."""
+    return sorted(
+        str(path.relative_to(paddock.home))
+        for path in paddock.home.rglob("*")
+        if path.is_file() and any(canary.encode() in path.read_bytes() for canary in canaries)
+    )
+
+
+def assert_silent(said: Said) -> None:
+    assert "canary" not in said.out
+    assert "canary" not in said.err
+
+
+@pytest.mark.req("B-02")
+def test_keys_of_imported_servers_land_in_local_toml_and_nowhere_else(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    said = paddock("import", file, "--yes", "--json")
+
+    assert [one["name"] for one in said.json["imported"]] == ["weather", "github"]
+    assert [one["action"] for one in said.json["imported"]] == ["installed", "installed"]
+    assert_silent(said)
+    assert places_of(paddock, FIRST, SECOND) == ["local.toml"]
+    assert paddock.local.stat().st_mode & 0o777 == 0o600
+    entries = tomllib.loads(paddock.local.read_text())["plugins"]
+    assert entries["weather"]["WEATHER_KEY"] == FIRST
+    assert entries["github"]["TOKEN"] == SECOND
+
+    for command in (["list", "--verbose"], ["list", "--json"], ["info", "weather"], ["info", "github", "--json"]):
+        assert_silent(paddock.quickly("plugin", *command))
+    paddock.quickly("plugin", "enable", "weather")
+    paddock("plugin", "uninstall", "weather", "--yes")
+    assert places_of(paddock, FIRST) == []
+    assert places_of(paddock, SECOND) == ["local.toml"]
+
+
+@pytest.mark.req("B-02")
+def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    waits = paddock("import", file, code=4)
+    assert f"paddock import {file} --yes" in waits.err
+    assert paddock.listed() == {}
+    assert places_of(paddock, FIRST, SECOND) == []
+
+    screen = paddock.on_terminal("import", file, answers=["y", "y"])
+    assert "[1/2]" in screen
+    assert "[2/2]" in screen
+    # An unknown server reaches nothing: no network, no files.
+    assert "Nothing: no files, no network, no programs" in screen
+    assert "canary" not in screen
+    assert sorted(paddock.listed()) == ["github", "weather"]
+
+
+@pytest.mark.req("B-02")
+def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    paddock.quickly("import", file, "--only", "weather", "--yes")
+    assert list(paddock.listed()) == ["weather"]
+    assert places_of(paddock, SECOND) == []
+
+    said = paddock.quickly("import", file, "--only", "absent", "--yes", "--json", code=3)
+    assert said.error["code"] == "import.no_such_server"
+    assert "weather, github" in said.error["hint"]
+
+
+@pytest.mark.req("B-02")
+def test_an_editors_settings_and_a_registry_description_are_imported(paddock: Paddock, source: Path) -> None:
+    editor = {
+        "inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": True}],
+        "servers": {"search": {"type": "stdio", "command": "node", "args": ["s.js"], "env": {"KEY": "${input:key}"}}},
+    }
+    paddock("import", write_json(source / ".vscode" / "mcp.json", editor), "--yes")
+    assert paddock.quickly("plugin", "enable", "search", "--json", code=6).error["errors"][0]["path"] == (
+        "system_config.key"
+    )
+
+    description = {
+        "name": "io.github.example/files",
+        "description": "Files",
+        "version": "1.2.0",
+        "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "1.2.0"}],
+    }
+    description["packages"][0]["transport"] = {"type": "stdio"}
+    done = paddock.quickly("import", write_json(source / "server.json", description), "--yes", "--json").json
+    assert done["imported"][0]["version"] == "1.2.0"
+    assert sorted(paddock.listed()) == ["io-github-example-files", "search"]
+
+
+@pytest.mark.req("B-02")
+def test_a_bundle_is_imported_as_the_package_it_is(paddock: Paddock, source: Path) -> None:
+    archive = zipped(bundle(source / "b"), source / "weather.mcpb")
+    assert paddock.quickly("import", archive, "--yes", "--json").json["action"] == "installed"
+    assert paddock.listed()["weather"]["dialect"] == "mcp"
+
+
+@pytest.mark.req("B-02")
+def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Path) -> None:
+    remote = {"mcpServers": {"tickets": {"url": "https://mcp.example.com/v1", "headers": {"Authorization": FIRST}}}}
+    said = paddock("import", write_json(source / "mcp.json", remote), "--yes")
+
+    assert "NOT caged" in said.err
+    assert "https://mcp.example.com/v1" in said.err
+    assert_silent(said)
+    assert places_of(paddock, FIRST) == ["local.toml"]
+    assert "NOT caged" in paddock.quickly("plugin", "info", "tickets").out
+
+
+@pytest.mark.req("B-02")
+def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    paddock.quickly("import", file, "--yes")
+    assert [one["action"] for one in paddock.quickly("import", file, "--yes", "--json").json["imported"]] == [
+        *("unchanged", "unchanged"),
+    ]
+
+    write_json(file, servers(args=["gh.js", "--verbose"]))
+    done = paddock("import", file, "--yes", "--json").json["imported"]
+    assert [one["action"] for one in done] == ["unchanged", "upgraded"]
+    assert paddock.listed()["github"]["versions"] == 2
+
+    write_json(file, servers(args=["gh.js", "--verbose"], env={"TOKEN": "canary-rotated", "MODE": "fast"}))
+    waits = paddock.quickly("import", file, code=4)
+    assert "Replace its stored configuration (TOKEN)?" in waits.err
+    said = paddock("import", file, "--yes", "--json")
+    assert said.json["imported"][1] | {"digest": ""} == {
+        "name": "github",
+        "version": done[1]["version"],
+        "digest": "",
+        "action": "reconfigured",
+        "fields": ["TOKEN"],
+    }
+    assert_silent(said)
+    assert places_of(paddock, "canary-rotated") == ["local.toml"]
+    assert places_of(paddock, SECOND) == []
+
+    told = paddock.quickly("plugin", "upgrade", "github", "--yes", code=6)
+    assert f"paddock import {file}" in told.err
+
+
+def test_a_file_that_is_no_configuration_is_told(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("import", source / "absent.json", code=2)
+    (source / "broken.json").write_text("{")
+    assert "error" in paddock.quickly("import", source / "broken.json", "--yes", "--json", code=6).json

@@ -1,0 +1,97 @@
+"""Keys and signatures from the command line: who signed, whose word counts, and what a claim is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.packages import native, osqr, write_file, zipped
+
+
+@pytest.mark.req("B-04")
+@pytest.mark.req("O-11")
+def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_key(
+    paddock: Paddock, source: Path
+) -> None:
+    key = source / "signing.pem"
+    made = paddock("key", "new", key, "--json").json
+    assert key.stat().st_mode & 0o777 == 0o600
+    package = native(source / "n", trust_claim="verified")
+    signed = paddock("plugin", "sign", package, "--key", key, "--json").json
+    assert signed["key_id"] == made["key_id"]
+
+    # Nobody trusts it yet: a signature alone says who, not whether to believe them.
+    waits = paddock("plugin", "install", package, code=4)
+    assert "community-signed" in waits.err
+    assert "community (it claims to be verified)" in waits.err
+
+    assert paddock.quickly("key", "list").out == ""
+    paddock("key", "trust", made["public_key"], "--label", "Example Labs")
+    assert [one["label"] for one in paddock("key", "list", "--json").json["keys"]] == ["Example Labs"]
+    said = paddock("plugin", "install", package, "--yes")
+    assert "verified — " in said.err
+    assert "Example Labs" in said.err
+    assert paddock.listed()["notes"]["tier"] == "verified"
+    assert "signed by Example Labs" in paddock.quickly("plugin", "list", "--verbose").out
+
+    paddock("key", "remove", "Example Labs", code=4)
+    paddock("key", "remove", "Example Labs", "--yes")
+    row = paddock.listed()["notes"]
+    assert (row["tier"], row["signature"].partition(":")[0]) == ("community", "community-signed")
+    paddock.quickly("key", "remove", "Example Labs", code=3)
+
+
+@pytest.mark.req("B-04")
+def test_a_package_tampered_with_after_signing_is_refused(paddock: Paddock, source: Path) -> None:
+    key = source / "signing.pem"
+    paddock.quickly("key", "new", key)
+    package = native(source / "n")
+    paddock.quickly("plugin", "sign", package, "--key", key)
+    write_file(package / "more.py", "")
+    said = paddock("plugin", "install", zipped(package, source / "n.zip"), "--yes", "--json", code=7)
+
+    assert said.error["code"] == "signature.mismatch"
+    assert "get the package again" in said.err
+    assert paddock.listed() == {}
+
+
+@pytest.mark.req("B-04")
+def test_the_signature_travels_in_the_archive(paddock: Paddock, source: Path) -> None:
+    key = source / "signing.pem"
+    public = paddock.quickly("key", "new", key, "--json").json["public_key"]
+    write_file(source / "labs.pub", public + "\n")
+    paddock.quickly("key", "trust", source / "labs.pub")
+    package = native(source / "n")
+    paddock.quickly("plugin", "sign", package, "--key", key)
+    paddock.quickly("plugin", "install", zipped(package, source / "n.zip"), "--yes")
+
+    assert paddock.listed()["notes"]["signature"] == "verified: signed by labs"
+    # Repairing brings the signature back as well, and the standing with it.
+    for path in (paddock.trees / "notes" / "1.0.0").iterdir():
+        path.unlink()
+    assert paddock.listed()["notes"]["signature"].startswith("modified")
+    paddock.quickly("plugin", "repair", "notes")
+    assert paddock.listed()["notes"]["signature"] == "verified: signed by labs"
+
+
+@pytest.mark.req("O-11")
+def test_a_manifest_that_claims_to_be_verified_is_personal_until_somebody_signed_it(
+    paddock: Paddock, source: Path
+) -> None:
+    said = paddock("plugin", "install", osqr(source, tier="verified"), "--yes")
+
+    assert "personal (it claims to be verified)" in said.err
+    assert paddock.listed()["fourth-formula"]["tier"] == "personal"
+
+
+def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Paddock, source: Path) -> None:
+    key = source / "signing.pem"
+    paddock.quickly("key", "new", key)
+    before = key.read_bytes()
+    paddock.quickly("key", "new", key, code=6)
+    assert key.read_bytes() == before
+    paddock.quickly("key", "trust", "ed25519:nonsense", code=6)
+    paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "absent.pem", code=6)
+    assert not (source / "n" / "paddock.sig").exists()
