@@ -160,6 +160,7 @@ def _mapping(name: str, node: ast.Dict, path: Path, lines: dict[Path, int] | Non
 
 
 def _bounded(name: str, number: float, path: Path, line: int) -> float:
-    if not math.isfinite(number) or (isinstance(number, int) and abs(number) >= 10**MAX_DIGITS):
+    too_large = abs(number) >= 10**MAX_DIGITS if isinstance(number, int) else not math.isfinite(number)
+    if too_large:
         raise refused(name, "has a number that is too large", line=line, path=join_path(path), code="number")
     return number

@@ -23,7 +23,8 @@ def read(fields: Fields, report: Report) -> Manifest:
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    kind = Kind(fields.text("type")) if fields.text("type") in ("agent", "operator", "tool", "adapter") else Kind.TOOL
+    # Under an unknown kind, which the schema reports, effects are judged as those of the kind that may have them.
+    kind = Kind(fields.text("type")) if fields.text("type") in ("agent", "tool", "adapter") else Kind.OPERATOR
     schemas = fields.within("schemas")
     requires = fields.within("requires")
     observability = fields.within("observability")

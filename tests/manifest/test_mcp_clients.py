@@ -1,0 +1,270 @@
+"""MCP servers as clients list them are imported, and what may be a key stays out of the manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.core.errors import Invalid
+from paddock.manifest.capability import Network, NoNetwork
+from paddock.manifest.dialects.mcp_settings import Imported
+from paddock.manifest.model import CommandRuntime, RemoteRuntime
+from paddock.manifest.native_writer import to_yaml
+from paddock.manifest.read import read_bytes
+from tests.manifest.documents import read_json, the_only_error
+
+SECRET = "sk-live-0123456789"
+
+
+def imported(server: dict[str, Any], **more: Any) -> Imported:
+    reading = read_json("mcp.json", {"mcpServers": {"it": server}} | more)
+    assert reading.errors == (), [str(error) for error in reading.errors]
+    (plugin,) = reading.plugins
+    return plugin
+
+
+def assert_hidden(plugin: Imported, secret: str = SECRET) -> None:
+    assert secret not in repr(plugin)
+    assert secret not in repr(plugin.manifest)
+    assert secret not in to_yaml(plugin.manifest)
+    assert any(secret in str(value) for value in plugin.values.values())
+
+
+@pytest.mark.req("B-02")
+def test_a_key_in_the_environment_moves_into_the_configuration() -> None:
+    plugin = imported({"command": "npx", "args": ["-y", "@acme/server"], "env": {"ACME_KEY": SECRET, "PORT": 8080}})
+
+    assert_hidden(plugin)
+    assert plugin.values == {"ACME_KEY": SECRET, "PORT": "8080"}
+    assert plugin.manifest.runtime == CommandRuntime(
+        ("npx", "-y", "@acme/server"),
+        "mcp",
+        {"ACME_KEY": "${user_config.ACME_KEY}", "PORT": "${user_config.PORT}"},
+    )
+    assert plugin.manifest.system_config_schema == {
+        "type": "object",
+        "properties": {
+            "ACME_KEY": {"type": "string", "x-secret": True},
+            "PORT": {"type": "string", "x-secret": True},
+        },
+        "additionalProperties": False,
+        "required": ["ACME_KEY", "PORT"],
+    }
+
+
+@pytest.mark.req("B-02")
+def test_an_imported_server_is_caged_without_network_and_starts_when_asked_for() -> None:
+    manifest = imported({"command": "npx"}).manifest
+
+    assert manifest.caged
+    assert (manifest.capabilities, manifest.start) == ((NoNetwork(),), "lazy")
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize("text", ["${ACME_KEY}", "${env:ACME_KEY}"])
+def test_a_variable_stays_a_variable_that_our_own_file_will_fill(text: str) -> None:
+    plugin = imported({"command": "x", "args": ["--url", text], "env": {"KEY": text}})
+
+    assert plugin.values == {"ACME_KEY": "${ACME_KEY}"}
+    assert plugin.manifest.runtime == CommandRuntime(
+        ("x", "--url", "${user_config.ACME_KEY}"), "mcp", {"KEY": "${user_config.ACME_KEY}"}
+    )
+
+
+def test_a_fallback_of_a_variable_is_taken_as_its_value() -> None:
+    plugin = imported({"command": "x", "env": {"KEY": "${ACME_KEY:-" + SECRET + "}"}})
+
+    assert_hidden(plugin)
+
+
+@pytest.mark.parametrize("text", [f"{SECRET}${{X}}", f"${{X}}{SECRET}", f"{SECRET}${{", f"a ${{X}} {SECRET} ${{Y}}"])
+def test_a_key_beside_a_variable_is_moved_too(text: str) -> None:
+    assert_hidden(imported({"command": "x", "env": {"KEY": text}}))
+
+
+def test_a_literal_that_looks_like_a_variable_of_ours_means_itself() -> None:
+    assert imported({"command": "x", "env": {"KEY": "a${b"}}).values == {"KEY": "a$${b"}
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--api-key", SECRET],
+        [f"--api-key={SECRET}"],
+        ["--header", f"Authorization: Bearer {SECRET}"],
+        ["-t", "x", "--ACME_TOKEN", SECRET],
+    ],
+)
+def test_a_key_given_as_an_option_is_moved_too(args: list[str]) -> None:
+    assert_hidden(imported({"command": "npx", "args": args}))
+
+
+def test_options_that_name_no_key_stay_as_they_are() -> None:
+    args = ["-y", "server", "--port", "80", "--token", "--verbose", "/path"]
+
+    assert imported({"command": "npx", "args": args}).manifest.runtime == CommandRuntime(("npx", *args), "mcp")
+
+
+@pytest.mark.req("B-02")
+def test_a_remote_server_is_a_connection_to_one_host_and_its_headers_are_kept_apart() -> None:
+    headers = {"Authorization": f"Bearer {SECRET}", "X-Region": "${REGION}"}
+    plugin = imported({"type": "http", "url": "https://mcp.example:8443/v1", "headers": headers})
+
+    assert_hidden(plugin)
+    assert not plugin.manifest.caged
+    assert plugin.manifest.capabilities == (Network("mcp.example", 8443),)
+    assert plugin.manifest.runtime == RemoteRuntime(
+        "https://mcp.example:8443/v1",
+        "streamable-http",
+        {"Authorization": "${user_config.Authorization}", "X-Region": "${user_config.REGION}"},
+    )
+
+
+def test_a_header_that_only_refers_to_a_variable_says_so_in_the_manifest() -> None:
+    plugin = imported({"url": "https://mcp.example/", "headers": {"Authorization": "Bearer ${TOKEN}"}})
+
+    assert plugin.manifest.runtime == RemoteRuntime(
+        "https://mcp.example/", "streamable-http", {"Authorization": "Bearer ${user_config.TOKEN}"}
+    )
+
+
+def test_a_key_in_the_address_is_moved_and_the_transport_is_kept() -> None:
+    plugin = imported({"type": "sse", "url": f"https://mcp.example/sse?apiKey={SECRET}&v=${{V}}"})
+
+    assert_hidden(plugin)
+    assert plugin.manifest.runtime == RemoteRuntime(
+        "https://mcp.example/sse?apiKey=${user_config.apiKey}&v=${user_config.V}", "sse"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "${URL}",
+            "https://${HOST}/x",
+            "ftp://a.example",
+            "mcp.example",
+            "https://",
+            "https:///x",
+            "file:///etc/passwd",
+        ),
+        *("https://user:pass@a.example/", "https://a.example@b.example/", "https://a.example:80@b.example/"),
+        *("https://a b/", "https://a.example:99999/", "https://[::g]/", "https://ex\u0430mple.com/", "https://a_b/"),
+    ],
+)
+def test_a_remote_address_names_its_host_and_nobody(url: str) -> None:
+    error = the_only_error(read_json("mcp.json", {"mcpServers": {"it": {"url": url}}}))
+
+    assert (error.path, error.code) == ("mcpServers.it.url", "url")
+
+
+@pytest.mark.req("B-02")
+def test_several_servers_become_several_plugins() -> None:
+    reading = read_json("mcp.json", {"mcpServers": {"Git Hub": {"command": "a"}, "files": {"command": "b"}}})
+
+    assert [(one.manifest.name, one.manifest.title) for one in reading.all()] == [("git-hub", "Git Hub"), ("files", "")]
+    with pytest.raises(Invalid, match="holds 2 plugins"):
+        reading.single()
+
+
+def test_two_names_that_become_one_are_refused() -> None:
+    error = the_only_error(
+        read_json("mcp.json", {"mcpServers": {"Git Hub": {"command": "a"}, "git-hub": {"command": "b"}}})
+    )
+
+    assert (error.path, error.code) == ("mcpServers.git-hub", "duplicate_name")
+
+
+def test_values_whose_names_collide_stay_two_values() -> None:
+    plugin = imported(
+        {"command": "x", "args": ["--A_B", "${input:KEY}"], "env": {"KEY": "one", "K": "${input:KEY}", "K2": "${KEY}"}},
+        inputs=[{"id": "KEY", "type": "promptString"}],
+    )
+
+    assert sorted(str(value) for value in plugin.values.values()) == ["${KEY}", "one"]
+    assert plugin.manifest.system_config_schema is not None
+    assert len(plugin.manifest.system_config_schema["properties"]) == 3
+
+
+def test_a_changed_entry_is_a_new_version_and_a_changed_key_is_not() -> None:
+    def version(**server: Any) -> str:
+        return imported({"command": "x"} | server).manifest.version
+
+    assert version(env={"K": "one"}) == version(env={"K": "two"})
+    assert version(args=["a"]) != version(args=["b"])
+
+
+VSCODE = b"""{
+  // servers of this workspace
+  "inputs": [
+    {"id": "token", "type": "promptString", "description": "API token", "password": true},
+    {"id": "region", "type": "pickString", "default": "eu", "options": ["eu", "us"],},
+  ],
+  "servers": {
+    /* over
+       two lines */
+    "Acme Docs": {
+      "type": "stdio",
+      "command": "npx", // not a "comment" in text: "http://x"
+      "args": ["-y", "https://example.com//pkg", "${workspaceFolder}/docs"],
+      "env": {"TOKEN": "${input:token}", "REGION": "${input:region}", "NOTE": "/* kept */ // kept",},
+    },
+  },
+}
+"""
+
+
+@pytest.mark.req("B-02")
+def test_an_editors_file_loads_with_its_comments_commas_and_questions() -> None:
+    (plugin,) = read_bytes(".vscode/mcp.json", VSCODE).all()
+    manifest = plugin.manifest
+
+    assert manifest.name == "acme-docs"
+    assert manifest.runtime == CommandRuntime(
+        ("npx", "-y", "https://example.com//pkg", "${user_config.workspaceFolder}/docs"),
+        "mcp",
+        {
+            "TOKEN": "${user_config.token}",
+            "REGION": "${user_config.region}",
+            "NOTE": "${user_config.NOTE}",
+        },
+    )
+    schema = manifest.system_config_schema
+    assert schema is not None
+    assert schema["properties"]["token"] == {"type": "string", "description": "API token", "x-secret": True}
+    assert schema["properties"]["region"] == {"type": "string", "default": "eu"}
+    assert schema["required"] == ["token", "NOTE", "workspaceFolder"]
+    assert plugin.values == {"NOTE": "/* kept */ // kept"}
+
+
+def test_mistakes_below_comments_keep_their_lines() -> None:
+    broken = VSCODE.replace(b'"command": "npx",', b'"command": 5,')
+    error = the_only_error(read_bytes(".vscode/mcp.json", broken))
+
+    assert (error.path, error.line) == ('servers["Acme Docs"].command', 12)
+
+
+@pytest.mark.parametrize(
+    ("server", "path"),
+    [
+        ({}, "mcpServers.it"),
+        ({"args": ["x"]}, "mcpServers.it"),
+        ({"command": ["npx"]}, "mcpServers.it.command"),
+        ({"command": "x", "args": "y"}, "mcpServers.it.args"),
+        ({"command": "x", "args": [5]}, "mcpServers.it.args[0]"),
+        ({"command": "x", "env": ["A=1"]}, "mcpServers.it.env"),
+        ({"command": "x", "env": {"A": {}}}, "mcpServers.it.env.A"),
+        ({"command": "x", "env": {"A=B": "x"}}, 'mcpServers.it.env["A=B"]'),
+        ({"url": "https://a.example", "headers": {"A": 1}}, "mcpServers.it.headers.A"),
+        ("npx", "mcpServers.it"),
+    ],
+)
+def test_a_server_that_cannot_be_started_is_refused_where_it_is_wrong(server: Any, path: str) -> None:
+    assert the_only_error(read_json("mcp.json", {"mcpServers": {"it": server}})).path == path
+
+
+@pytest.mark.parametrize("name", ["", "日本", "x" * 201])
+def test_a_server_needs_a_name_to_go_by(name: str) -> None:
+    assert not read_json("mcp.json", {"mcpServers": {name: {"command": "x"}}}).valid
