@@ -126,9 +126,19 @@ def _print(reading: Reading, *, show: bool) -> None:
         if show:
             if index:
                 result("---")
-            sys.stdout.write(to_yaml(one.manifest))
+            sys.stdout.write(_harmless(to_yaml(one.manifest)))
         else:
             result(f"{one.manifest.name} {one.manifest.version}: sound ({reading.form} manifest, {reading.file})")
+
+
+def _harmless(text: str) -> str:
+    """YAML in which nothing drives a terminal. Odd texts stand in double quotes, where these are escapes."""
+    lines = text.split("\n")
+    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in lines)
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
 @reporting
