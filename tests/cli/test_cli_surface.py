@@ -1,0 +1,221 @@
+"""What holds for every command: help with an example, --json, exit codes, colours, and a terminal left unharmed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import INTERRUPT, Paddock
+from fixtures.packages import TEXT, kernel, native, osqr, shu, write_file, write_json, zipped
+from paddock.cli.main import COMMANDS, loaded
+
+
+def leaves() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that reach it."""
+    pending: list[tuple[tuple[str, ...], Any]] = [((name,), loaded(name)) for name in COMMANDS]
+    while pending:
+        words, command = pending.pop()
+        below = getattr(command, "commands", None)
+        if below:
+            pending += [((*words, name), one) for name, one in below.items()]
+        else:
+            yield words, command
+
+
+LEAVES = dict(leaves())
+
+
+def test_the_commands_of_a_plugins_life_are_all_there() -> None:
+    plugin = {words[1] for words in LEAVES if words[0] == "plugin"}
+
+    assert plugin >= {
+        *("check", "install", "list", "info", "enable", "disable", "upgrade", "rollback", "pin", "uninstall"),
+        *("repair", "sign", "validate", "alias"),
+    }
+    assert {words for words in LEAVES if words[0] != "plugin"} >= {
+        *(("doctor",), ("demo",), ("import",), ("config", "show"), ("key", "trust"), ("key", "list"), ("key", "new")),
+    }
+
+
+@pytest.mark.parametrize("words", sorted(LEAVES), ids=" ".join)
+def test_every_command_has_help_with_an_example_and_json(paddock: Paddock, words: tuple[str, ...]) -> None:
+    command = LEAVES[words]
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    assert "--json" in flags
+    assert command.help
+    assert (command.epilog or "").startswith("Example")
+    assert " ".join(["paddock", *words]) in command.epilog
+
+    shown = paddock.quickly(*words, "--help").out
+    assert "--json" in shown
+    assert "Example" in shown
+    assert all(parameter.help for parameter in command.params if parameter.opts[0].startswith("--")), words
+
+
+def test_the_first_screen_names_every_command_with_the_words_its_own_help_begins_with(paddock: Paddock) -> None:
+    shown = paddock("--help").out
+    for name in COMMANDS:
+        assert name in shown
+    assert paddock.quickly("--version").out.startswith("paddock ")
+
+
+def test_what_no_command_understands_ends_with_2(paddock: Paddock) -> None:
+    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "info"], ["key", "trust"]):
+        said = paddock.quickly(*words, code=2)
+        assert said.out == ""
+    assert "fly" in paddock("fly", code=2).err
+    assert not paddock.home.exists()
+
+
+def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) -> None:
+    native(source / "n")
+    paddock.quickly("plugin", "install", source / "n", "--yes", code=0)
+    write_file(source / "n" / "more", "")
+    codes = {
+        1: ["plugin", "install", source / "n", "--yes"],
+        2: ["plugin", "enable"],
+        3: ["plugin", "enable", "absent"],
+        4: ["plugin", "uninstall", "notes"],
+        6: ["plugin", "validate", "notes#add/input", "{}"],
+    }
+    for code, words in codes.items():
+        paddock.quickly(*words, code=code)
+    write_file(paddock.trees / "notes" / "1.0.0" / "more", "")
+    paddock.quickly("plugin", "enable", "notes", code=7)
+
+
+def test_an_interrupted_question_ends_with_130_and_changes_nothing(paddock: Paddock, source: Path) -> None:
+    paddock.on_terminal("plugin", "install", native(source), answers=[INTERRUPT], code=130)
+
+    assert paddock.listed() == {}
+    assert list(paddock.staging.iterdir()) == []
+
+
+def test_colours_appear_on_a_terminal_and_not_where_they_are_unwanted(paddock: Paddock, source: Path) -> None:
+    native(source)
+    coloured = paddock.on_terminal("plugin", "install", source, "--yes")
+    assert "\x1b[1m" in coloured
+    plain = replace(paddock, more={"NO_COLOR": "1"})
+    assert "\x1b[1m" not in plain.on_terminal("plugin", "list")
+    # No terminal, no colours.
+    assert "\x1b" not in (said := paddock("plugin", "list")).out + said.err
+
+
+HOSTILE = "one\x1b[31mtwo\x1b]0;title\x07three\x9b2Jfour\u202efive\x7fsix\u2028seven"
+
+
+def assert_harmless(screen: str) -> None:
+    # Our own progress line clears itself with this; nothing else may come.
+    rest = screen.replace("\x1b[K", "").replace("\r", "").replace("\n", "")
+    odd = sorted({hex(ord(character)) for character in rest if not character.isprintable()})
+    assert odd == [], odd
+
+
+def test_what_a_plugin_says_of_itself_never_drives_the_terminal(paddock: Paddock, source: Path) -> None:
+    paddock = replace(paddock, more={"NO_COLOR": "1"})
+    native(source, description=HOSTILE, homepage=f"https://example.org/{HOSTILE}")
+    for words in (["check", source], ["check", source, "--show"], ["check", source, "--json"]):
+        assert_harmless(paddock.on_terminal("plugin", *words))
+    assert_harmless(paddock.on_terminal("plugin", "install", source, answers=["y"]))
+    for words in (["list"], ["list", "--verbose"], ["list", "--json"], ["info", "notes"], ["info", "notes", "--json"]):
+        assert_harmless(paddock.on_terminal("plugin", *words))
+
+
+def test_what_check_shows_of_such_texts_reads_back_as_they_were(paddock: Paddock, source: Path) -> None:
+    native(source / "a", description=HOSTILE)
+    shown = paddock.quickly("plugin", "check", source / "a", "--show").out
+    write_file(source / "b" / "paddock.yaml", shown)
+    read_back = paddock.quickly("plugin", "check", source / "b", "--show", "--json").json
+
+    assert read_back["manifests"][0]["description"] == HOSTILE
+
+
+def test_names_of_files_and_mistakes_never_drive_the_terminal(paddock: Paddock, source: Path) -> None:
+    paddock = replace(paddock, more={"NO_COLOR": "1"})
+    native(source, **{f"bad{HOSTILE}": 1, "capabilities": [HOSTILE], "version": HOSTILE})
+    for words in (["check", source], ["check", source, "--json"], ["install", source, "--yes"]):
+        assert_harmless(paddock.on_terminal("plugin", *words, code=6))
+
+    write_file(native(source / "b") / "evil\x1b[31m.py", "")
+    archive = zipped(source / "b", source / "b.zip")
+    for package in (source / "b", archive):
+        assert_harmless(paddock.on_terminal("plugin", "install", package, "--yes", code=6))
+
+
+@pytest.mark.parametrize("make", [native, kernel, osqr, shu])
+def test_what_check_shows_is_a_manifest_that_means_the_same(paddock: Paddock, source: Path, make: Any) -> None:
+    shown = paddock.quickly("plugin", "check", make(source / "a"), "--show").out
+    for path in (source / "a").rglob("*"):
+        target = source / "b" / path.relative_to(source / "a")
+        if path.is_file() and path.parent != source / "a":
+            write_file(target, path.read_text())
+    write_file(source / "b" / "paddock.yaml", shown)
+    again = paddock.quickly("plugin", "check", source / "b", "--show").out
+
+    assert again == shown
+
+
+def test_check_tells_every_mistake_of_a_directory_an_archive_and_a_file(paddock: Paddock, source: Path) -> None:
+    native(source / "n", version="one", name="A B")
+    archive = zipped(source / "n", source / "n.zip")
+    for what in (source / "n", archive, source / "n" / "paddock.yaml"):
+        said = paddock.quickly("plugin", "check", what, "--json", code=6)
+        assert said.json["valid"] is False
+        assert {problem["path"] for problem in said.json["errors"]} == {"name", "version"}
+    told = paddock("plugin", "check", source / "n", code=6)
+    assert told.out == ""
+    assert "paddock.yaml has 2 mistakes" in told.err
+    paddock.quickly("plugin", "check", source / "absent.yaml", code=3)
+    assert not paddock.home.exists()
+
+    sound = paddock("plugin", "check", native(source / "s"))
+    assert sound.out == "notes 1.0.0: sound (paddock manifest, paddock.yaml)\n"
+    servers = write_json(source / "mcp.json", {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}})
+    assert [one["name"] for one in paddock.quickly("plugin", "check", servers, "--json").json["plugins"]] == ["a", "b"]
+
+
+@pytest.mark.req("K-03")
+def test_a_value_is_validated_from_the_command_line(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", kernel(source, input_schema=TEXT), "--yes")
+    assert "it fits" in paddock("plugin", "validate", "Email.GenerateDraft@1.x#input", '{"text": "hi"}').err
+    said = paddock("plugin", "validate", "Email.GenerateDraft#input", '{"text": 7}', "--json", code=6)
+
+    assert said.error["code"] == "value.invalid"
+    assert [problem["path"] for problem in said.error["errors"]] == ["text"]
+    assert paddock.quickly("plugin", "validate", "Email.GenerateDraft#input", "{", "--json", code=6).error["code"] == (
+        "json.malformed"
+    )
+
+
+def test_settings_are_shown_with_where_they_come_from_and_without_secrets(paddock: Paddock) -> None:
+    told = replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "7"})
+    said = told("config", "show", "--json").json["settings"]
+    assert said["versions.retention_days"]["value"] in (7, "7")
+    assert "PADDOCK_VERSIONS_RETENTION_DAYS" in said["versions.retention_days"]["origin"]
+
+    secret = replace(paddock, more={"PADDOCK_STORE_URL": "postgresql://me:canary-1d2f@db.invalid/paddock"})
+    shown = secret("config", "show", "--origin")
+    assert "canary-1d2f" not in shown.out + shown.err
+    assert "ORIGIN" in shown.out
+
+
+def test_a_mistake_in_the_settings_is_told_and_ends_with_6(paddock: Paddock) -> None:
+    wrong = replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "many"})
+
+    error = wrong("plugin", "list", "--json", code=6).error
+    assert [problem["path"] for problem in error["errors"]] == ["PADDOCK_VERSIONS_RETENTION_DAYS"]
+
+
+def test_the_doctor_answers_with_one_document_and_the_lines_to_type(paddock: Paddock) -> None:
+    with paddock.start("doctor", "--json") as process:
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode in (0, 1)
+    assert json.loads(out)
+    with paddock.start("doctor") as process:
+        out, _ = process.communicate(timeout=60)
+    assert "Python" in out or "python" in out
