@@ -9,6 +9,7 @@ from paddock.core.errors import Problem
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import State, manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import Grant, PluginRow, VersionRow, all_aliases, find_grant, find_version, versions_of
@@ -51,7 +52,7 @@ def details_of(store: PluginStore, name: str) -> Details:
     """
     rows = store.database.read(lambda tx: _rows(tx, store, name))
     row = rows.current
-    root = store.root_of(row.plugin, row.version)
+    root = local_root(store, row)
     intact = verify_tree(root, row.digest).intact
     manifest = manifest_of(row)
     signature, words, tier = standing_of(row, {key.key_id: key.label for key in rows.keys}, intact=intact)

@@ -12,6 +12,7 @@ from paddock.manifest.capability import parse, uncovered
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import find_by_any_name, manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import (
@@ -39,7 +40,7 @@ def enable(store: PluginStore, name: str) -> VersionRow:
     row, grant = store.database.read(lambda tx: _current(tx, store, name))
     require_intact(store, row)
     manifest = manifest_of(row)
-    problems = [*obstacles(manifest, DirectoryFiles(store.root_of(row.plugin, row.version))), *_unmet(store, manifest)]
+    problems = [*obstacles(manifest, DirectoryFiles(local_root(store, row))), *_unmet(store, manifest)]
     missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
     problems += [
         Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
@@ -91,7 +92,7 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
         Modified: they differ; names the files and the line that repairs them.
     """
     tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
-    verdict = verify_tree(store.root_of(row.plugin, row.version), row.digest, expected=tree)
+    verdict = verify_tree(local_root(store, row), row.digest, expected=tree)
     if verdict.intact:
         return
     found = verdict.difference

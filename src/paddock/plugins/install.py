@@ -23,6 +23,7 @@ from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_document, to_yaml
 from paddock.manifest.read import read_package
 from paddock.plugins.entries import Report
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.package import packed_stream
 from paddock.plugins.plugin_store import PluginStore, remove_tree
 from paddock.plugins.registry import BUILT_IN_ALIASES, manifest_of, schema_value
@@ -50,7 +51,6 @@ from paddock.plugins.signature import (
 )
 from paddock.plugins.sources import Source, SourceKind
 from paddock.plugins.staging import Staged, stage
-from paddock.plugins.tree import fingerprint
 from paddock.plugins.trust import signature_to_value, trusted_by_id
 from paddock.plugins.versions import drop_expired
 from paddock.store.database import Transaction
@@ -127,7 +127,7 @@ def _prepared(
         )
     upgrade = None
     if plugin is not None and row is not None:
-        root = store.root_of(row.plugin, row.version)
+        root = local_root(store, row)
         upgrade = upgrade_between(
             manifest_of(row),
             manifest,
@@ -219,7 +219,8 @@ def commit(
         remove_tree(root)  # no row names it: if it is there, a killed command left it
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         prepared.staged.root.rename(root)
-        row = _row(store, prepared, blob, fingerprint(root))
+        store.remember_stats(manifest.name, manifest.version)
+        row = _row(store, prepared, blob)
         store.database.write(lambda tx: _insert(tx, store, prepared, row))
         record_installed(store.local_file, manifest.name, manifest.version, values=prepared.values)
         drop_expired(store)
@@ -289,7 +290,7 @@ def _refuse_stale(tx: Transaction, prepared: Prepared, allow_downgrade: bool) ->
         )
 
 
-def _row(store: PluginStore, prepared: Prepared, blob: str, stats: str) -> VersionRow:
+def _row(store: PluginStore, prepared: Prepared, blob: str) -> VersionRow:
     manifest = prepared.manifest
     signature = signature_to_value(prepared.verdict)
     return VersionRow(
@@ -301,7 +302,6 @@ def _row(store: PluginStore, prepared: Prepared, blob: str, stats: str) -> Versi
         manifest_text=json.dumps(to_document(manifest)),
         source_text=json.dumps(prepared.staged.source.to_value()),
         signature_text=json.dumps(signature) if signature else None,
-        fingerprint=stats,
         installed_at=store.now(),
         superseded_at=None,
     )

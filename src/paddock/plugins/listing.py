@@ -64,6 +64,16 @@ def state_of(store: PluginStore, row: VersionRow | None, grant: Grant | None) ->
     """The state a listing shows; files are judged by their stats and read only when those changed."""
     if row is None:
         return State.MISSING
-    if not verify_tree(store.root_of(row.plugin, row.version), row.digest, row.fingerprint).intact:
+    if not _intact(store, row):
         return State.MODIFIED
     return State.ENABLED if grant and grant.enabled else State.DISABLED
+
+
+def _intact(store: PluginStore, row: VersionRow) -> bool:
+    root = store.root_of(row.plugin, row.version)
+    if store.shared and not root.exists():
+        return True  # another node installed it; the files come with the first use
+    verdict = verify_tree(root, row.digest, store.known_stats(row.plugin, row.version))
+    if verdict.intact and not verdict.quick:
+        store.remember_stats(row.plugin, row.version)  # read once, so that the next listing need not
+    return verdict.intact

@@ -6,6 +6,7 @@ tree is gone or changed is *modified* and can be restored from its package blob.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -18,6 +19,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, to_record
 from paddock.core.ids import PluginName, Tenant, new_id
 from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, versions_of
+from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
 from paddock.store.event_log import record
@@ -47,6 +49,28 @@ class PluginStore:
     def root_of(self, name: str, version: str) -> Path:
         """Where a version's files stand. Both parts passed the name and version rules, so neither can climb."""
         return self.trees / name / version
+
+    @property
+    def shared(self) -> bool:
+        """Whether other nodes use the same rows, so that a plugin may be installed without being here."""
+        return self.database.engine == "postgresql"
+
+    def known_stats(self, name: str, version: str) -> str | None:
+        """The fingerprint of a version's files when they were last known to be the consented ones."""
+        try:
+            return self._stats_file(name, version).read_text(encoding="ascii")
+        except (OSError, UnicodeError):
+            return None
+
+    def remember_stats(self, name: str, version: str) -> None:
+        """Note what a version's files look like now. Only listings rely on it, so a failure costs nothing but time."""
+        file = self._stats_file(name, version)
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file.write_text(fingerprint(self.root_of(name, version)), encoding="ascii")
+
+    def _stats_file(self, name: str, version: str) -> Path:
+        return self.data / "fingerprints" / name / version
 
     def now(self) -> str:
         return self.clock.now().isoformat()
@@ -100,10 +124,10 @@ class PluginStore:
 
     def forget_tree(self, name: str, version: str) -> None:
         """Remove a version's files after its row is gone; a crash in between is swept later."""
-        remove_tree(self.root_of(name, version))
-        parent = self.trees / name
-        if parent.is_dir() and not any(parent.iterdir()):
-            parent.rmdir()
+        for file in (self.root_of(name, version), self._stats_file(name, version)):
+            remove_tree(file)
+            if file.parent.is_dir() and not any(file.parent.iterdir()):
+                file.parent.rmdir()
 
 
 def remove_tree(root: Path) -> None:

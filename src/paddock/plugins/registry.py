@@ -19,6 +19,7 @@ from paddock.manifest.read import DirectoryFiles, read_values
 from paddock.plugins.listing import Listed as Listed
 from paddock.plugins.listing import State as State
 from paddock.plugins.listing import list_plugins as list_plugins
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import (
     PluginRow,
@@ -57,7 +58,7 @@ def resolve_plugin(store: PluginStore, name: str, constraint: str = "") -> Handl
         OperatorError: the constraint is malformed.
     """
     row = store.database.read(lambda tx: _resolve(tx, name, constraint))
-    return Handle(manifest_of(row), row.digest, store.root_of(row.plugin, row.version))
+    return Handle(manifest_of(row), row.digest, local_root(store, row))
 
 
 def _resolve(tx: Any, asked: str, constraint: str) -> VersionRow:

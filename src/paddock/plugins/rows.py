@@ -45,7 +45,6 @@ class VersionRow:
     manifest_text: str
     source_text: str
     signature_text: str | None
-    fingerprint: str
     installed_at: str
     superseded_at: str | None
 
@@ -77,7 +76,7 @@ class Grant:
 
 _VERSION_COLUMNS = (
     "plugin, version, digest, blob, dialect, manifest AS manifest_text, source AS source_text, "
-    "signature AS signature_text, fingerprint, installed_at, superseded_at"
+    "signature AS signature_text, installed_at, superseded_at"
 )
 
 
@@ -144,10 +143,10 @@ def insert_plugin(tx: Transaction, row: PluginRow) -> None:
 def insert_version(tx: Transaction, row: VersionRow, tree: Tree) -> None:
     tx.execute(
         "INSERT INTO plugin_versions (plugin, version, digest, blob, dialect, manifest, source, signature, "
-        "fingerprint, tree, installed_at, superseded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "tree, installed_at, superseded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(row.plugin, row.version, row.digest, row.blob, row.dialect, row.manifest_text, row.source_text),
-            *(row.signature_text, row.fingerprint, json.dumps(tree.to_value()), row.installed_at, row.superseded_at),
+            *(row.signature_text, json.dumps(tree.to_value()), row.installed_at, row.superseded_at),
         ),
     )
 
@@ -173,12 +172,6 @@ def restart_grace(tx: Transaction, name: str, version: str, at: str) -> None:
     tx.execute(
         "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND version = ? AND superseded_at IS NOT NULL",
         (at, name, version),
-    )
-
-
-def set_fingerprint(tx: Transaction, name: str, version: str, fingerprint: str) -> None:
-    tx.execute(
-        "UPDATE plugin_versions SET fingerprint = ? WHERE plugin = ? AND version = ?", (fingerprint, name, version)
     )
 
 

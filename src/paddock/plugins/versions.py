@@ -10,6 +10,7 @@ from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events_lifecycle import PluginPinned, PluginRolledBack
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of, require_plugin, schema_value
 from paddock.plugins.rows import (
@@ -123,7 +124,7 @@ def rollback_target(
         return now, target, grant.capabilities if grant else ()
 
     now, target, granted = store.database.read(unit)
-    old_root, new_root = store.root_of(now.plugin, now.version), store.root_of(target.plugin, target.version)
+    old_root, new_root = local_root(store, now), local_root(store, target)
     upgrade = upgrade_between(
         manifest_of(now),
         manifest_of(target),

@@ -18,7 +18,6 @@ CREATE TABLE plugin_versions (
     manifest      {text} NOT NULL,
     source        {text} NOT NULL,
     signature     {text},
-    fingerprint   {text} NOT NULL,
     tree          {text} NOT NULL,
     installed_at  {text} NOT NULL,
     superseded_at {text},
