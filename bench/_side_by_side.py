@@ -114,7 +114,7 @@ def machine() -> str:
 
 def _command(name: str, given: Options) -> str:
     flags = [flag for flag, on in (("--quick", given.quick), ("--save", given.save)) if on]
-    return " ".join(["python", f"bench/{name}.py", *flags])
+    return " ".join(["./run", "bench", name, *flags])
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
