@@ -55,8 +55,15 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value is not None}
 
 
+class WithoutAliases(yaml.SafeDumper):
+    """Writes a value that stands in two places twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def read_yaml(name: str, document: Any) -> Reading:
-    return read_bytes(name, yaml.safe_dump(document, sort_keys=False).encode())
+    return read_bytes(name, yaml.dump(document, Dumper=WithoutAliases, sort_keys=False).encode())
 
 
 def read_json(name: str, document: Any) -> Reading:

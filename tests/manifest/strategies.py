@@ -215,7 +215,9 @@ def _runtimes() -> st.SearchStrategy[Any]:
     url = st.sampled_from(["https://a.example/mcp", "http://localhost:8080", "https://a.example/?k=${user_config.k}"])
     return st.one_of(
         st.none(),
-        st.builds(CommandRuntime, command, st.sampled_from(["paddock", "mcp"]), env, st.none() | odd_text()),
+        st.builds(
+            CommandRuntime, command, st.sampled_from(["paddock", "mcp"]), env, st.none() | odd_text().filter(bool)
+        ),
         st.builds(PythonRuntime, st.dictionaries(odd_text(30), st.just("a.b:C"), min_size=1, max_size=3), env),
         st.builds(
             RemoteRuntime,
@@ -234,7 +236,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
         identifiers,
         odd_text(),
         st.lists(st.builds(PromptArgument, identifiers, odd_text(), st.booleans()), max_size=2).map(tuple),
-        st.none() | odd_text(),
+        st.none() | odd_text().filter(bool),
     )
     auth = st.builds(
         OperationAuth,

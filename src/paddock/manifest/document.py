@@ -7,11 +7,12 @@ The values hold only dict, list, str, int, float, bool and None, are at most 64 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
+from paddock.core.schema import join_path
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -47,6 +48,22 @@ class Document:
                 return lines[path]
             path = path[:-1]
         return lines.get(())
+
+    def placed(self, problems: list[Problem]) -> list[Problem]:
+        """The same problems, with the lines they stand on where they do not say."""
+        if all(problem.line is not None for problem in problems):
+            return problems
+        by_text = {join_path(path): line for path, line in self.lines.items()}
+        return [
+            problem if problem.line is not None else replace(problem, line=_nearest(by_text, problem.path))
+            for problem in problems
+        ]
+
+
+def _nearest(lines: Mapping[str, int], path: str) -> int | None:
+    while path and path not in lines:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return lines.get(path)
 
 
 def refused(name: str, message: str, *, hint: str = "", line: int | None = None, path: str = "", code: str) -> Invalid:

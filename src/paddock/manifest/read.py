@@ -8,16 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import cast
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
-from paddock.core.schema import CompiledSchema, compile_trusted, join_path
+from paddock.core.schema import CompiledSchema, compile_trusted
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
 from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.document import MAX_BYTES, Document, refused
 from paddock.manifest.forms import form_of
-from paddock.manifest.model import JsonObject, Manifest
+from paddock.manifest.model import Manifest
 from paddock.manifest.package_files import NoFiles, PackageFiles
 from paddock.manifest.parse import parse_document
 from paddock.manifest.readiness import obstacles
@@ -271,18 +270,6 @@ def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
     )
 
 
-def _with_lines(document: Document, problems: list[Problem]) -> list[Problem]:
-    """The schema's findings with the lines they stand on."""
-    by_text = {join_path(path): line for path, line in document.lines.items()} if problems else {}
-    return [replace(problem, line=_nearest(by_text, problem.path)) for problem in problems]
-
-
-def _nearest(lines: JsonObject, path: str) -> int | None:
-    while path and path not in lines:
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return cast("int | None", lines.get(path))
-
-
 def _unique(problems: list[Problem]) -> list[Problem]:
     """Each mistake once, the first one said."""
     return list({(problem.path, problem.message): problem for problem in reversed(problems)}.values())[::-1]
@@ -293,4 +280,4 @@ def _structural(document: Document, form: str) -> list[Problem]:
     found: dict[str, Problem] = {}
     for problem in compiled(form).errors(document.value):
         found.setdefault(problem.path, problem)
-    return _with_lines(document, list(found.values()))
+    return document.placed(list(found.values()))

@@ -30,7 +30,7 @@ class Report:
 
     def add(self, problems: Iterable[Problem]) -> None:
         """Take over mistakes that another check has already put into words."""
-        self.errors.extend(list(problems)[: MAX_PROBLEMS - len(self.errors)])
+        self.errors.extend(self._document.placed(list(problems)[: MAX_PROBLEMS - len(self.errors)]))
 
     def _problem(self, path: Path, message: str, hint: str, code: str) -> Problem:
         return Problem(join_path(path), message, hint, code, self._document.line_of(path))

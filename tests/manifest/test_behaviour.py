@@ -1,0 +1,105 @@
+"""A consent screen names everything a person agrees to."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from paddock.core.printable import printable
+from paddock.manifest.behaviour import consent_sections, summary_of
+from paddock.manifest.capability import NoNetwork, describe
+from paddock.manifest.effects import IN_WORDS
+from paddock.manifest.effects_of import effects_of
+from paddock.manifest.model import Behaviour, Manifest
+from paddock.manifest.read import read_bytes
+from tests.manifest.documents import SEEDS, kaged, native, sound
+from tests.manifest.strategies import manifests
+
+
+def lines_of(manifest: Manifest) -> list[str]:
+    return [line for section in consent_sections(manifest) for line in section.lines]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(manifests())
+def test_every_capability_and_every_effect_is_on_the_screen(manifest: Manifest) -> None:
+    lines = lines_of(manifest)
+
+    for capability in manifest.capabilities:
+        if not isinstance(capability, NoNetwork):
+            assert f"{capability} — {describe(capability)}" in lines
+    for spec in manifest.callables:
+        for effect in effects_of(manifest, spec):
+            assert any(line.startswith(IN_WORDS[effect]) for line in lines)
+    assert all(line.isprintable() and line for line in lines)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(manifests())
+def test_what_alarms_is_one_of_the_lines(manifest: Manifest) -> None:
+    for section in consent_sections(manifest):
+        assert set(section.alarming) <= set(section.lines)
+
+
+def test_a_remote_server_is_said_to_be_uncaged_and_to_whom_it_leads() -> None:
+    manifest = sound(native(runtime={"url": "https://mcp.example/x"}, capabilities=["net:mcp.example:443"]))
+    (reach,) = [section for section in consent_sections(manifest) if section.title == "What it may reach"]
+
+    assert "NOT caged" in reach.alarming[0]
+    assert "https://mcp.example/x" in reach.alarming[0]
+    assert "connect to mcp.example on port 443" in reach.lines[1]
+
+
+def test_a_plugin_that_asks_for_nothing_is_said_to_reach_nothing() -> None:
+    assert "Nothing: no files, no network, no programs" in lines_of(sound(kaged()))
+
+
+def test_the_broadest_requests_are_alarming() -> None:
+    manifest = sound(kaged(capabilities=["net:*", "read:fs:/", "read:fs:/opt/one/folder"]))
+    (reach,) = [section for section in consent_sections(manifest) if section.title == "What it may reach"]
+
+    assert [line.partition(" ")[0] for line in reach.alarming] == ["net:*", "read:fs:/"]
+
+
+def test_the_printed_formula_is_summed_up_in_words() -> None:
+    manifest = sound(read_bytes("manifest.yaml", (SEEDS / "fourth-generation-formula.yaml").read_bytes()))
+    assert manifest.behaviour is not None
+    summary = summary_of(manifest.behaviour)
+
+    assert "Supportive coach focused on legacy and transfer" in summary
+    assert "legacy, transfer, family business" in summary
+    assert summary.endswith("You can still ask for direct feedback anytime.")
+    lines = lines_of(manifest)
+    assert "Reads your private knowledge vault" in lines
+    assert "Stores its own progress in your private vault" in lines
+
+
+def test_a_plugin_that_takes_blunt_feedback_away_says_so() -> None:
+    behaviour = Behaviour(honesty_override=True, honesty_mode="drill_sergeant", direct_feedback_kept=False)
+
+    assert "NOT available" in summary_of(behaviour)
+    assert "drill sergeant" in summary_of(behaviour)
+
+
+def test_a_summary_does_not_steer_the_screen() -> None:
+    assert summary_of(Behaviour(style="\x1b[31mred\nline")).isprintable()
+    assert printable("\x1b") == "\\x1b"
+
+
+def test_hooks_roles_secrets_and_accounts_are_named() -> None:
+    manifest = sound(
+        native(
+            hooks=["pre_compact", "on_session_idle"],
+            roles=["compactor"],
+            secrets=["api_key"],
+            identities=[{"provider": "google", "mode": "domain_delegate", "scopes": ["mail"], "optional": True}],
+            requires={"tools": ["Doc.Summarize@1.x"], "context_fields": ["student.profile"]},
+            allowed_actions=["Email.GenerateDraft"],
+            system_config_schema={"properties": {"token": {}}},
+        )
+    )
+    whole = "\n".join(lines_of(manifest))
+
+    for said in ("pre compact", "rewrite the conversation", "api_key", "google", "domain delegate", "(optional)"):
+        assert said in whole
+    for said in ("Doc.Summarize", "student.profile", "Email.GenerateDraft", "token"):
+        assert said in whole

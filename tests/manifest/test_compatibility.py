@@ -1,0 +1,139 @@
+"""Schemas of two versions, and the version step that their difference asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.core.semver import Version
+from paddock.manifest.compatibility import Change, compare_input, compare_output, step_between
+from tests.manifest.strategies import json_values, schemas
+
+NONE, ADDITIVE, BREAKING = Change.NONE, Change.ADDITIVE, Change.BREAKING
+
+
+def fields(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+
+# what changed, before, after, what it means for what is accepted, what it means for what is answered
+CHANGES: list[tuple[str, Any, Any, Change, Change]] = [
+    ("nothing", fields(a=TEXT), fields(a=TEXT), NONE, NONE),
+    ("words only", {"title": "a", "type": "string"}, {"title": "b", "type": "string", "default": "x"}, NONE, NONE),
+    ("an optional field more", fields(a=TEXT), fields(a=TEXT, b=TEXT), ADDITIVE, ADDITIVE),
+    ("a required field more", fields(a=TEXT), fields(("b",), a=TEXT, b=TEXT), BREAKING, ADDITIVE),
+    ("a field now required", fields(a=TEXT), fields(("a",), a=TEXT), BREAKING, ADDITIVE),
+    ("a field now optional", fields(("a",), a=TEXT), fields(a=TEXT), ADDITIVE, BREAKING),
+    ("a field gone", fields(a=TEXT, b=TEXT), fields(a=TEXT), ADDITIVE, BREAKING),
+    (
+        "a field gone from a closed object",
+        fields(a=TEXT, b=TEXT) | {"additionalProperties": False},
+        fields(a=TEXT) | {"additionalProperties": False},
+        BREAKING,
+        BREAKING,
+    ),
+    ("an object closed", fields(a=TEXT), fields(a=TEXT) | {"additionalProperties": False}, BREAKING, ADDITIVE),
+    ("an object opened", fields() | {"additionalProperties": False}, fields(), ADDITIVE, ADDITIVE),
+    ("another type", TEXT, WHOLE, BREAKING, BREAKING),
+    ("a wider type", WHOLE, {"type": "number"}, ADDITIVE, BREAKING),
+    ("a narrower type", {"type": "number"}, WHOLE, BREAKING, ADDITIVE),
+    ("null too", TEXT, {"type": ["string", "null"]}, ADDITIVE, BREAKING),
+    ("a type at last", {}, TEXT, BREAKING, ADDITIVE),
+    ("no type any more", TEXT, {}, ADDITIVE, BREAKING),
+    ("a value more", {"enum": ["a"]}, {"enum": ["a", "b"]}, ADDITIVE, BREAKING),
+    ("a value less", {"enum": ["a", "b"]}, {"enum": ["a"]}, BREAKING, ADDITIVE),
+    ("another constant", {"const": 1}, {"const": 2}, BREAKING, BREAKING),
+    ("a list of values", TEXT, {"type": "string", "enum": ["a"]}, BREAKING, ADDITIVE),
+    ("a higher minimum", {"minimum": 1}, {"minimum": 2}, BREAKING, ADDITIVE),
+    ("a lower minimum", {"minimum": 2}, {"minimum": 1}, ADDITIVE, BREAKING),
+    ("a lower maximum", {"maxLength": 9}, {"maxLength": 5}, BREAKING, ADDITIVE),
+    ("a limit gone", {"maxItems": 9}, {}, ADDITIVE, BREAKING),
+    ("a pattern", TEXT, TEXT | {"pattern": "^a"}, BREAKING, ADDITIVE),
+    ("another pattern", {"pattern": "^b"}, {"pattern": "^a"}, BREAKING, BREAKING),
+    ("a pattern gone", {"pattern": "^b"}, {}, ADDITIVE, BREAKING),
+    ("a format", TEXT, TEXT | {"format": "email"}, BREAKING, ADDITIVE),
+    ("a format gone", TEXT | {"format": "email"}, TEXT, ADDITIVE, BREAKING),
+    ("other items", {"items": TEXT}, {"items": WHOLE}, BREAKING, BREAKING),
+    ("items described", {"type": "array"}, {"type": "array", "items": TEXT}, BREAKING, ADDITIVE),
+    (
+        "deep inside",
+        fields(a=fields(b={"items": fields(c=TEXT)})),
+        fields(a=fields(b={"items": fields(c=WHOLE)})),
+        BREAKING,
+        BREAKING,
+    ),
+    ("other alternatives", {"anyOf": [TEXT]}, {"anyOf": [TEXT, WHOLE]}, BREAKING, BREAKING),
+    ("nothing is accepted", True, False, BREAKING, BREAKING),
+    ("a schema at last", None, fields(("a",), a=TEXT), BREAKING, ADDITIVE),
+    (
+        "behind a reference",
+        {"$ref": "#/$defs/x", "$defs": {"x": fields(a=TEXT)}},
+        {"$ref": "#/$defs/x", "$defs": {"x": fields(("a",), a=TEXT)}},
+        BREAKING,
+        ADDITIVE,
+    ),
+    ("a reference for what it says", {"$ref": "#/$defs/x", "$defs": {"x": TEXT}}, TEXT, NONE, NONE),
+]
+
+
+def largest(differences: list[Any]) -> Change:
+    order = list(Change)
+    return max((difference.change for difference in differences), key=order.index, default=NONE)
+
+
+@pytest.mark.req("K-16")
+@pytest.mark.parametrize(
+    ("before", "after", "accepted", "answered"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
+)
+def test_a_change_asks_for_the_step_that_callers_need(
+    before: Any, after: Any, accepted: Change, answered: Change
+) -> None:
+    assert largest(compare_input(before, after)) == accepted, compare_input(before, after)
+    assert largest(compare_output(before, after)) == answered, compare_output(before, after)
+
+
+@pytest.mark.req("K-16")
+@given(schemas())
+def test_a_schema_does_not_differ_from_itself(schema: dict[str, Any]) -> None:
+    assert compare_input(schema, schema) == []
+    assert compare_output(schema, schema) == []
+
+
+@pytest.mark.req("K-16")
+@given(schemas(), schemas())
+def test_what_is_breaking_one_way_is_noticed_the_other_way(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert bool(compare_input(old, new)) == bool(compare_input(new, old))
+
+
+@given(json_values(), st.sampled_from(["type", "enum", "required", "properties", "items", "minimum", "$ref", "anyOf"]))
+def test_a_schema_of_any_shape_can_be_compared(value: Any, key: str) -> None:
+    compare_input({key: value}, {key: 1})
+    compare_output({key: []}, {key: value})
+
+
+def test_a_schema_that_refers_to_itself_is_compared_once() -> None:
+    def tree(leaf: Any) -> dict[str, Any]:
+        names = {f"n{index}": {"$ref": "#"} for index in range(20)}
+        return {"type": "object", "properties": names | {"leaf": leaf}}
+
+    assert [difference.path for difference in compare_input(tree(TEXT), tree(WHOLE))]
+
+
+@pytest.mark.req("K-16")
+@pytest.mark.parametrize(
+    ("old", "new", "step"),
+    [
+        ("1.0.0", "1.0.1", NONE),
+        ("1.0.0", "1.1.0", ADDITIVE),
+        ("1.9.0", "2.0.0", BREAKING),
+        ("0.1.0", "0.2.0", BREAKING),
+        ("0.1.0", "0.1.1", NONE),
+    ],
+)
+def test_a_version_number_says_what_a_new_version_may_change(old: str, new: str, step: Change) -> None:
+    assert step_between(Version.parse(old), Version.parse(new)) == step
