@@ -58,7 +58,7 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
 class WithoutAliases(yaml.SafeDumper):
     """Writes a value that stands in two places twice."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the dumper's own shape
         return True
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
+from tests.manifest.documents import SEEDS, kaged, native, sound
+from tests.manifest.strategies import manifests
 
 from paddock.core.printable import printable
 from paddock.manifest.behaviour import consent_sections, summary_of
@@ -11,8 +13,6 @@ from paddock.manifest.effects import IN_WORDS
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import Behaviour, Manifest
 from paddock.manifest.read import read_bytes
-from tests.manifest.documents import SEEDS, kaged, native, sound
-from tests.manifest.strategies import manifests
 
 
 def lines_of(manifest: Manifest) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.manifest.documents import kaged, sound, the_only_error
+from tests.manifest.strategies import capabilities
 
 from paddock.manifest.capability import (
     HOST_FAMILIES,
@@ -23,8 +25,6 @@ from paddock.manifest.capability import (
     parse,
     uncovered,
 )
-from tests.manifest.documents import kaged, sound, the_only_error
-from tests.manifest.strategies import capabilities
 
 GOOD: list[tuple[str, Capability]] = [
     ("read:fs:/opt/oh-my-pi", FileAccess("read", "/opt/oh-my-pi")),

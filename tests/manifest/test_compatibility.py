@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.manifest.strategies import json_values, schemas
 
 from paddock.core.semver import Version
 from paddock.manifest.compatibility import Change, compare_input, compare_output, step_between
-from tests.manifest.strategies import json_values, schemas
 
 NONE, ADDITIVE, BREAKING = Change.NONE, Change.ADDITIVE, Change.BREAKING
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import native, sound
 
 from paddock.manifest.compatibility import Change
 from paddock.manifest.diff import Upgrade, upgrade_between
-from tests.manifest.documents import native, sound
 
 
 def upgrade(old: dict[str, Any], new: dict[str, Any]) -> Upgrade:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import kaged, native, osqr, read_json, sound
 
 from paddock.manifest.effects import IN_WORDS, Effect, accepted_words, parse_effect
 from paddock.manifest.effects_of import effects_of
-from tests.manifest.documents import kaged, native, osqr, read_json, sound
 
 
 def first(**changes: Any) -> tuple[Effect, ...]:

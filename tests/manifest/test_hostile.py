@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.manifest.documents import bundle, kaged, kernel, native, osqr, read_json, shu, sound, the_only_error
 
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.behaviour import consent_sections
 from paddock.manifest.document import MAX_BYTES
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import FILE_NAMES, read_bytes, read_file, read_package
-from tests.manifest.documents import bundle, kaged, kernel, native, osqr, read_json, shu, sound, the_only_error
 
 MEMORY = 400 * 1024 * 1024
 SECONDS = 20  # of processor time: far more than a reading takes, far less than an explosion

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import kernel, native, sound, the_only_error, warned
 
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import SchemaFile
-from tests.manifest.documents import kernel, native, sound, the_only_error, warned
 
 
 @pytest.mark.req("K-02")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import kaged, sound, the_only_error, warned
 
 from paddock.core.schema import compile_schema
 from paddock.manifest.knobs import value_schema
 from paddock.manifest.read import Reading
-from tests.manifest.documents import kaged, sound, the_only_error, warned
 
 FIELDS: dict[str, Any] = {
     "number": {"type": "number"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import BUNDLE, bundle, changed, read_json, sound, the_only_error, warned
 
 from paddock.manifest.model import CommandRuntime, Dialect
-from tests.manifest.documents import BUNDLE, bundle, changed, read_json, sound, the_only_error, warned
 
 OLDEST: dict[str, Any] = {
     "dxt_version": "0.1",

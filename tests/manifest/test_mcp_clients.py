@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import read_json, the_only_error
 
 from paddock.core.errors import Invalid
 from paddock.manifest.capability import Network, NoNetwork
@@ -12,7 +13,6 @@ from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_bytes
-from tests.manifest.documents import read_json, the_only_error
 
 SECRET = "sk-live-0123456789"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.manifest.documents import read_json, sound, the_only_error, warned
 
 from paddock.manifest.capability import Network
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
 from paddock.manifest.read import Reading
-from tests.manifest.documents import read_json, sound, the_only_error, warned
 
 
 def server(**changes: Any) -> Reading:

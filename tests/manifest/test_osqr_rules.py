@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 import pytest
+from tests.manifest.documents import OSQR, osqr, read_yaml, sound, the_only_error, warned
 
 from paddock.manifest.capability import Network
 from paddock.manifest.read import Reading
-from tests.manifest.documents import OSQR, osqr, read_yaml, sound, the_only_error, warned
 
 
 def plugin(**changes: Any) -> Reading:

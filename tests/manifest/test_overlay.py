@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.manifest.documents import SEEDS, sound, the_only_error
 
 from paddock.manifest.capability import NoNetwork
 from paddock.manifest.model import CommandRuntime, PythonRuntime, RemoteRuntime
 from paddock.manifest.read import read_bytes, read_package
-from tests.manifest.documents import SEEDS, sound, the_only_error
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU, changed, sound
+from tests.manifest.strategies import json_values, manifests, odd_text, schemas, shown_text
 
 from paddock.manifest.document import Document
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_document, to_yaml
 from paddock.manifest.read import Reading, read_bytes, read_values
-from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU, changed, sound
-from tests.manifest.strategies import json_values, manifests, odd_text, schemas, shown_text
-
 
 # Each example is a whole document; many small runs find more than few long ones.
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -352,7 +351,7 @@ def test_a_client_configuration_reads_back_and_its_values_stay_outside(servers: 
 class Quoting(yaml.SafeDumper):
     """Writes every text in quotes, as a careful program does: what is a word and what a number is then plain."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the dumper's own shape
         return True
 
 

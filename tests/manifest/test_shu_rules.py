@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.manifest.documents import shu, sound, the_only_error, warned
 
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.model import Identity, OperationAuth
 from paddock.manifest.read import read_bytes, read_package
 from paddock.manifest.rules import AUTH_FIELDS
-from tests.manifest.documents import shu, sound, the_only_error, warned
 
 PLUGIN = """
 import os

@@ -60,6 +60,8 @@ class DirectoryFiles:
 
     def exists(self, path: str) -> bool:
         try:
+            if "/" not in path:  # nothing on the way that could be a link
+                return stat.S_ISREG(os.lstat(self._root / path).st_mode)
             os.close(self._opened(path))
         except (OSError, ValueError, Invalid):
             return False
