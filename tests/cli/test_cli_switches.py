@@ -36,6 +36,17 @@ def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(padd
     assert paddock.listed()["notes"]["state"] == "disabled"
 
 
+@pytest.mark.req("K-03")
+def test_the_list_is_narrowed_by_kind_and_says_when_it_is_empty(paddock: Paddock, source: Path) -> None:
+    assert "no plugins are installed" in paddock("plugin", "list").err
+    paddock.quickly("plugin", "install", native(source / "n"), "--yes")
+    paddock.quickly("plugin", "install", kernel(source / "a", "Plan.Agent", kind="agent"), "--yes")
+    said = paddock("plugin", "list", "--kind", "agent", "--json").json
+
+    assert [(row["name"], row["kind"]) for row in said["plugins"]] == [("Plan.Agent", "agent")]
+    assert "notes" not in paddock.quickly("plugin", "list", "--kind", "agent").out
+
+
 @pytest.mark.req("G-52")
 def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", kernel(source, program=False), "--yes")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from threading import Thread
+
 import pytest
 
 from fixtures.shelves import Shelf
@@ -77,3 +80,24 @@ def test_entries_are_brought_in_step_with_the_rows(shelf: Shelf) -> None:
     remove_entry(path, "notes")
     mend_entries(shelf.plugins)
     assert read_entries(path)["notes"].installed == "1.0.0"
+
+
+def test_entries_are_not_mended_while_another_command_is_in_the_middle_of_a_change(
+    shelf: Shelf, tmp_path: Path, database_address: str
+) -> None:
+    """An install writes its rows and then its entry; tidying in between would take that entry, with its keys, away."""
+    shelf.install()
+    path = shelf.plugins.local_file
+
+    def tidy() -> None:
+        with Shelf.open(tmp_path, database_address) as other:
+            mend_entries(other.plugins)
+
+    tidying = Thread(target=tidy)
+    with shelf.plugins.changing():
+        record_installed(path, "ghost", "1.0.0")
+        tidying.start()
+        tidying.join(1)
+        assert "ghost" in read_entries(path)
+    tidying.join(60)
+    assert "ghost" not in read_entries(path)
