@@ -70,7 +70,11 @@ class PluginStore:
             file.write_text(fingerprint(self.root_of(name, version)), encoding="ascii")
 
     def _stats_file(self, name: str, version: str) -> Path:
-        return self.data / "fingerprints" / name / version
+        return self._stats / name / version
+
+    @property
+    def _stats(self) -> Path:
+        return self.data / "fingerprints"
 
     def now(self) -> str:
         return self.clock.now().isoformat()
@@ -100,7 +104,7 @@ class PluginStore:
             os.close(handle)
 
     def sweep(self) -> None:
-        """Remove what killed commands left behind: staging directories, and trees that no row names."""
+        """Remove what killed commands left behind: staging directories, and trees and stats that no row names."""
         # Imported here: with it come zip, git and all else that a package may arrive by, and most commands fetch none.
         from paddock.plugins.staging import sweep_staging
 
@@ -113,7 +117,7 @@ class PluginStore:
                     plugin.name: {row.version for row in versions_of(tx, plugin.name)} for plugin in all_plugins(tx)
                 }
             )
-            for plugin in _directories(self.trees):
+            for plugin in [*_directories(self.trees), *_directories(self._stats)]:
                 versions = known.get(PluginName(plugin.name))
                 if versions is None:
                     remove_tree(plugin)
@@ -139,4 +143,6 @@ def remove_tree(root: Path) -> None:
 
 
 def _directories(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
     return [entry for entry in parent.iterdir() if entry.is_dir() and not entry.is_symlink()]
