@@ -86,6 +86,10 @@ def assert_tidy(paddock: Paddock, name: str, found: Seen | None) -> None:
     on_disk = [path.name for path in tree.iterdir()] if tree.exists() else []
     assert len(on_disk) == (found.versions if found else 0)
     assert tree.exists() == (found is not None)
+    below = paddock.home / "data"
+    named = {path.parent for path in below.rglob(name)} - {below / "plugins", below / "fingerprints"}
+    assert named == set()
+    assert found is not None or list(below.rglob(name)) == []
     entries = tomllib.loads(paddock.local.read_text())["plugins"]
     assert entries.get(name, {}).get("installed") == (found.version if found else None)
 
