@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from paddock.cli.output import ask, interactive, say, styled
 from paddock.core.errors import NeedsConsent, OperatorError
@@ -25,7 +26,7 @@ def show_screen(screen: Screen) -> None:
     say()
 
 
-def confirm(question: str, *, yes: bool, retype: str) -> None:
+def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any] | None = None) -> None:
     """A person's yes to the whole.
 
     Raises:
@@ -34,7 +35,8 @@ def confirm(question: str, *, yes: bool, retype: str) -> None:
     if yes:
         return
     if not interactive():
-        raise NeedsConsent(question, hint=f"there is no terminal to ask on; if you agree: {retype} --yes")
+        hint = f"there is no terminal to ask on; if you agree: {retype} --yes"
+        raise NeedsConsent(question, hint=hint, details=details)
     if not ask(question):
         raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
 
 if TYPE_CHECKING:
-    from paddock.plugins.entries import Progress
     from paddock.plugins.install import Prepared
     from paddock.plugins.plugin_store import PluginStore
     from paddock.plugins.sources import Source
@@ -74,8 +72,8 @@ def upgrade(
 
     from paddock.cli.opening import changing
     from paddock.plugins.registry import require_plugin
-    from paddock.plugins.rows import find_version
     from paddock.plugins.sources import check_ref, parse_source
+    from paddock.plugins.versions import recorded_source
 
     with changing() as host:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
@@ -87,8 +85,7 @@ def upgrade(
         if source is not None:
             wanted = parse_source(source, ref)
         else:
-            row = host.plugins.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
-            recorded = row.source.source if row else parse_source(".")
+            recorded = recorded_source(host.plugins, plugin)
             wanted = replace(recorded, ref=check_ref(ref)) if ref else recorded
         take(
             host.plugins,
@@ -114,10 +111,12 @@ def take(
     expected: str | None = None,
 ) -> None:
     """Fetch, show, ask, install: the one way in for packages."""
+    from paddock.cli.progress import ProgressLine
     from paddock.core.errors import Conflict
     from paddock.plugins.install import prepare
 
-    with prepare(store, source, _progress if sys.stderr.isatty() else None) as prepared:
+    with ProgressLine() as line, prepare(store, source, line.report) as prepared:
+        line.wipe()
         if expected is not None and prepared.manifest.name != expected:
             raise Conflict(
                 f"the package is {prepared.manifest.name}, not {expected}",
@@ -154,7 +153,7 @@ def settle(
     named = parse_grants(grants)
     show_screen(screen)
     show_problems(prepared.warnings, "!", "yellow")
-    confirm(screen.question, yes=yes, retype=retype)
+    confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
     new = prepared.to_acknowledge
     row = commit(store, prepared, acknowledge(new, named, retype) if upgrading else new, allow_downgrade=downgrade)
     if upgrading:
@@ -163,18 +162,6 @@ def settle(
     say(f"{styled('✓', 'green')} installed {row.plugin} {row.version}; it is disabled")
     say(f"  {styled('→', 'dim')} enable it: paddock plugin enable {row.plugin}")
     return value | {"action": "installed", "state": "disabled", "screen": screen.to_value()}
-
-
-def _progress(progress: Progress) -> None:
-    from paddock.core.printable import printable
-
-    sys.stderr.write(
-        f"\r\x1b[K{printable(progress.step, 60)} {progress.files} files"
-        if progress.files
-        else f"\r\x1b[K{printable(progress.step, 60)}"
-    )
-    sys.stderr.write("\r\x1b[K")
-    sys.stderr.flush()
 
 
 @reporting

@@ -12,7 +12,7 @@ from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.registry import manifest_of, require_plugin, schema_value
+from paddock.plugins.registry import manifest_of, pinned_version_missing, require_plugin, schema_value
 from paddock.plugins.rows import (
     Grant,
     PluginRow,
@@ -28,6 +28,7 @@ from paddock.plugins.rows import (
     set_pin,
     versions_of,
 )
+from paddock.plugins.sources import Source
 from paddock.store.database import Transaction
 
 
@@ -162,6 +163,14 @@ def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
     with store.changing():
         store.database.write(unit)
         record_installed(store.local_file, now.plugin, target.version)
+
+
+def recorded_source(store: PluginStore, plugin: PluginRow) -> Source:
+    """Where the latest consented version came from, and where the next is looked for."""
+    row = store.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
+    if row is None:
+        raise pinned_version_missing(plugin)
+    return row.source.source
 
 
 def expired(rows: list[VersionRow], plugin: PluginRow, now: datetime, days: int) -> list[VersionRow]:
