@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -42,6 +43,7 @@ from paddock.manifest.model import (
     Timing,
     ToolRequirement,
 )
+from paddock.manifest.read import compiled
 
 _SPECIMENS = [
     *("no", "Yes", "null", "~", "", "1e3", "0o17", "0x1F", "017", "1_000", "-0", ".5", "1.", ".inf", "=", "<<", "!x"),
@@ -320,3 +322,45 @@ def _behaviours() -> st.SearchStrategy[Behaviour]:
         response_length=st.none() | st.sampled_from(["concise", "standard", "detailed"]),
         emoji_usage=st.none() | st.sampled_from(["none", "sparse", "moderate"]),
     )
+
+
+def _wrong_values() -> st.SearchStrategy[Any]:
+    leaf = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=8)
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+        max_leaves=6,
+    )
+
+
+@cache
+def misshapen_form(form: str) -> st.SearchStrategy[Any]:
+    """Documents of a dialect with anything at all in the place of some of their values."""
+    schema = compiled(form).source
+    assert isinstance(schema, dict)
+    return _misshapen(schema)
+
+
+def _misshapen(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that follow a schema here and there and are anything at all elsewhere."""
+    here: list[st.SearchStrategy[Any]] = [_wrong_values()]
+    if "enum" in schema:
+        here.append(st.sampled_from(schema["enum"]))
+    if "properties" in schema:
+        optional = {
+            name: st.deferred(lambda inner=inner: _misshapen(inner)) for name, inner in schema["properties"].items()
+        }
+        here += [st.fixed_dictionaries({}, optional=optional)] * 3
+    if isinstance(schema.get("additionalProperties"), dict):
+        inner = schema["additionalProperties"]
+        here += [st.dictionaries(st.text(max_size=6), st.deferred(lambda: _misshapen(inner)), max_size=2)] * 3
+    if isinstance(schema.get("items"), dict):
+        items = schema["items"]
+        here += [st.lists(st.deferred(lambda: _misshapen(items)), max_size=2)] * 3
+    return st.one_of(here)

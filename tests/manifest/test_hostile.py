@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.manifest.documents import bundle, kaged, kernel, native, osqr, read_json, shu, sound, the_only_error
+from tests.manifest.strategies import misshapen_form
 
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.behaviour import consent_sections
@@ -353,32 +354,13 @@ def test_no_bytes_at_all_raise_anything_but_a_refusal(name: str, data: bytes) ->
         assert reading.errors
 
 
-def wrong_values() -> st.SearchStrategy[Any]:
-    leaf = (
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(max_size=8)
-    )
-    return st.recursive(
-        leaf,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-        max_leaves=6,
-    )
-
-
 @pytest.mark.parametrize(
     "form", ["paddock", "kaged", "kernel", "shu", "osqr", "mcpb", "mcp-server", "mcp-servers", "vscode-mcp"]
 )
-@settings(max_examples=60)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_known_field_of_any_shape_is_reported_and_never_trips_the_reader(form: str, data: st.DataObject) -> None:
-    from paddock.manifest.read import compiled
-
-    schema = compiled(form).source
-    assert isinstance(schema, dict)
-    document = data.draw(misshapen(schema))
+    document = data.draw(misshapen_form(form))
     names = {
         "paddock": "paddock.json",
         "kaged": "kaged-plugin.json",
@@ -393,22 +375,3 @@ def test_a_known_field_of_any_shape_is_reported_and_never_trips_the_reader(form:
         assert [problem.code for problem in refused.problems] == ["number"]
     else:
         assert all(str(problem).isprintable() for problem in (*reading.errors, *reading.warnings))
-
-
-def misshapen(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that follow a schema here and there and are anything at all elsewhere."""
-    here: list[st.SearchStrategy[Any]] = [wrong_values()]
-    if "enum" in schema:
-        here.append(st.sampled_from(schema["enum"]))
-    if "properties" in schema:
-        optional = {
-            name: st.deferred(lambda inner=inner: misshapen(inner)) for name, inner in schema["properties"].items()
-        }
-        here += [st.fixed_dictionaries({}, optional=optional)] * 3
-    if isinstance(schema.get("additionalProperties"), dict):
-        inner = schema["additionalProperties"]
-        here += [st.dictionaries(st.text(max_size=6), st.deferred(lambda: misshapen(inner)), max_size=2)] * 3
-    if isinstance(schema.get("items"), dict):
-        items = schema["items"]
-        here += [st.lists(st.deferred(lambda: misshapen(items)), max_size=2)] * 3
-    return st.one_of(here)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU
-from tests.manifest.test_hostile import misshapen
+from tests.manifest.strategies import misshapen_form
 
 from paddock.core.schema import check_schema, compile_trusted
 from paddock.manifest.read import SCHEMAS, compiled, read_bytes
@@ -74,7 +74,7 @@ def test_the_page_has_an_example_of_every_dialect() -> None:
 
 @pytest.mark.req("O-31")
 @pytest.mark.parametrize("form", SOUND)
-@settings(max_examples=80)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_document_breaks_the_published_schema_exactly_when_the_reader_reports_its_structure(
     form: str, data: st.DataObject
@@ -82,7 +82,7 @@ def test_a_document_breaks_the_published_schema_exactly_when_the_reader_reports_
     name, document = SOUND[form]
     schema = json.loads((PUBLISHED / f"{form}.schema.json").read_text(encoding="utf-8"))
     broken = copy.deepcopy(document)
-    changes = data.draw(misshapen(schema))
+    changes = data.draw(misshapen_form(form))
     if isinstance(changes, dict):
         broken |= {key: value for key, value in changes.items() if key in schema["properties"]}
     if data.draw(st.booleans()):

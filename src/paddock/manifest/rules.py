@@ -52,7 +52,7 @@ def check_plugin_name(report: Report, path: Path, name: str, *, strict: bool = F
 
 def check_slug(report: Report, path: Path, title: str, name: str) -> None:
     """A display name must leave something to call the plugin by."""
-    if not name:
+    if title and not name:
         report.error(path, f"{title[:80]!r} gives no usable id", "use at least one ASCII letter or digit", "name")
 
 

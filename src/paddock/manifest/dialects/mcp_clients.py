@@ -34,7 +34,7 @@ def read_servers(fields: Fields, report: Report, key: Literal["mcpServers", "ser
     names: dict[str, str] = {}
     for title, server in fields.named(key):
         name = slug(title)
-        check_slug(report, server.path, title, name)
+        check_slug(report, server.path, title or " ", name)
         check_plugin_name(report, server.path, name)
         check_shown(report, server.path, title)
         if len(title) > 200:
