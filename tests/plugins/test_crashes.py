@@ -116,12 +116,8 @@ def die_everywhere(run: Warm, template: Path, command: list[object], name: str) 
         assert now in (before, after), f"killed at step {fatal}: {now}"
         happened.add(now == after)
         # It can be enabled or is not there, and the command that does so clears away what was left.
-        if now is None:
-            paddock.quickly("plugin", "enable", name, code=3)
-        elif now.state == "enabled":
-            paddock.quickly("plugin", "enable", name)
-        else:
-            paddock.quickly("plugin", "enable", name)
+        paddock.quickly("plugin", "enable", name, code=3 if now is None else 0)
+        if now is not None and now.state == "disabled":
             paddock.quickly("plugin", "disable", name)
         assert_tidy(paddock, name, now)
         # And what was interrupted can simply be typed again; where it had happened, it says so.
@@ -184,6 +180,7 @@ def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     there.quickly("plugin", "install", package, "--yes")
     native(package, version="1.1.0")
     there.quickly("plugin", "upgrade", "notes", "--yes")
+    there.quickly("plugin", "enable", "notes")
 
     die_everywhere(run, template, ["plugin", "rollback", "notes", "--to", "1.0.0", "--yes"], "notes")
 
@@ -195,6 +192,7 @@ def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template
     there.quickly("plugin", "install", package, "--yes")
     native(package, version="1.1.0")
     there.quickly("plugin", "upgrade", "notes", "--yes")
+    there.quickly("plugin", "enable", "notes")
 
     die_everywhere(run, template, ["plugin", "uninstall", "notes", "--yes"], "notes")
 
@@ -217,7 +215,6 @@ def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin(
         # Typed again, the key is there, whichever side of the moment it died on.
         paddock.quickly("import", file, "--yes")
         assert "canary-55aa" in paddock.local.read_text(), f"killed at step {fatal}"
-        paddock.quickly("plugin", "enable", "weather")
         if not done["killed"]:
             assert installed
             return
