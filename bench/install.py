@@ -92,7 +92,8 @@ def _copy(place: Path, directory: Path, numbers: Iterator[int], *, sync: bool = 
 @contextmanager
 def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) -> Iterator[Callable[[], float]]:
     from paddock.host import open_for_command
-    from paddock.plugins.install import commit, prepare
+    from paddock.plugins.install import commit
+    from paddock.plugins.preparing import prepare
     from paddock.plugins.removal import uninstall
     from paddock.plugins.sources import parse_source
 

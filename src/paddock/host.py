@@ -44,7 +44,7 @@ def open_for_command(
     with open_direct(where) as database:
         store = PluginStore(
             database=database,
-            blobs=blobs_of(database, directories.data / "blobs"),
+            blobs=blobs_of(database, directories.data / "packages"),
             data=directories.data,
             local_file=directories.local_file,
             clock=clock or SystemClock(),

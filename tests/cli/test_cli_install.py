@@ -27,7 +27,7 @@ def assert_nothing_changed(paddock: Paddock) -> None:
     assert paddock.listed() == {}
     assert files_below(paddock.trees) == []
     assert files_below(paddock.staging) == []
-    assert files_below(paddock.home / "data" / "blobs") == []
+    assert files_below(paddock.home / "data" / "packages") == []
     assert entries(paddock) == {}
 
 

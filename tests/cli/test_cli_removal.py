@@ -24,7 +24,7 @@ def holding(root: Path, text: str) -> list[str]:
 
 
 def blobs(paddock: Paddock) -> list[Path]:
-    return [path for path in (paddock.home / "data" / "blobs").rglob("*") if path.is_file()]
+    return [path for path in (paddock.home / "data" / "packages").rglob("*") if path.is_file()]
 
 
 @pytest.mark.req("G-51")

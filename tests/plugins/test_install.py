@@ -13,8 +13,9 @@ from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, NeedsConsent, OperatorError
 from paddock.manifest.read import read_file
 from paddock.plugins.enabling import disable, enable
-from paddock.plugins.install import changed_values, commit, prepare, prepare_manifest, take_values
+from paddock.plugins.install import changed_values, commit, take_values
 from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.preparing import prepare, prepare_manifest
 from paddock.plugins.registry import list_plugins
 from paddock.plugins.rows import find_grant, find_version
 from paddock.plugins.sources import parse_source

@@ -32,7 +32,8 @@ def demo(*, as_json: AsJson = False) -> None:
     from paddock.core.errors import NotFound
     from paddock.host import open_for_command
     from paddock.plugins.consent import install_screen
-    from paddock.plugins.install import commit, prepare
+    from paddock.plugins.install import commit
+    from paddock.plugins.preparing import prepare
     from paddock.plugins.sources import parse_source
 
     directories = (

@@ -34,7 +34,7 @@ def import_(
     from paddock.cli.plugin_changes import settle, take
     from paddock.core.errors import NotFound
     from paddock.manifest.read import read_file
-    from paddock.plugins.install import prepare_manifest
+    from paddock.plugins.preparing import prepare_manifest
     from paddock.plugins.sources import ARCHIVE_SUFFIXES, parse_source
 
     retype = f"paddock import {shlex.quote(str(file))}" + "".join(f" --only {name}" for name in only or [])

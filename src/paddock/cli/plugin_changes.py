@@ -10,8 +10,8 @@ import typer
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
 
 if TYPE_CHECKING:
-    from paddock.plugins.install import Prepared
     from paddock.plugins.plugin_store import PluginStore
+    from paddock.plugins.preparing import Prepared
     from paddock.plugins.sources import Source
 
 Grants = Annotated[
@@ -113,7 +113,7 @@ def take(
     """Fetch, show, ask, install: the one way in for packages."""
     from paddock.cli.progress import ProgressLine
     from paddock.core.errors import Conflict
-    from paddock.plugins.install import prepare
+    from paddock.plugins.preparing import prepare
 
     with ProgressLine() as line, prepare(store, source, line.report) as prepared:
         line.wipe()
@@ -134,12 +134,16 @@ def settle(
     """Show what was prepared, ask for what it needs, and make it part of the store."""
     from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
     from paddock.plugins.consent import install_screen, upgrade_screen
-    from paddock.plugins.install import changed_values, commit, refuse, take_values
+    from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
 
     manifest = prepared.manifest
     value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
     if prepared.unchanged:
         say(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
+        if prepared.newly_signed:
+            take_signature(store, prepared)
+            say(f"{styled('✓', 'green')} kept its new signature: {prepared.verdict.reason}")
+            return value | {"action": "signed", "signature": prepared.verdict.state.value}
         fields = changed_values(store, prepared)
         if not fields:
             return value | {"action": "unchanged"}

@@ -9,7 +9,7 @@ from typing import Any
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
-from paddock.plugins.install import Prepared
+from paddock.plugins.preparing import Prepared
 from paddock.plugins.signature import SignatureState
 
 

@@ -1,4 +1,4 @@
-"""Installing: a package is staged and read, a person consents, and then it becomes part of the store in one step.
+"""Installing what was prepared and consented to: it becomes part of the store in one step.
 
 Killed at any point, the store is as it was before or as it is after; what a killed command leaves on disk is swept.
 """
@@ -6,33 +6,26 @@ Killed at any point, the store is as it was before or as it is after; what a kil
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import shutil
+from collections.abc import Iterable
 from typing import Any
 
 from paddock.config.local import read_entries, record_installed, refuse_entry, set_system_value
-from paddock.core.errors import Conflict, NeedsConsent, PluginError, Problem
+from paddock.core.errors import Conflict, NeedsConsent
 from paddock.core.events_lifecycle import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
-from paddock.manifest.capability import Capability, parse, uncovered
-from paddock.manifest.diff import Upgrade, upgrade_between
-from paddock.manifest.model import Manifest
-from paddock.manifest.native_writer import to_document, to_yaml
-from paddock.manifest.read import read_package
-from paddock.plugins.entries import Report
+from paddock.manifest.capability import Capability, uncovered
+from paddock.manifest.native_writer import to_document
 from paddock.plugins.local_copy import local_root
+from paddock.plugins.name_clash import refuse_name_clash
+from paddock.plugins.names import SIGNATURE_FILE
 from paddock.plugins.package import packed_stream
 from paddock.plugins.plugin_store import PluginStore, remove_tree
-from paddock.plugins.registry import BUILT_IN_ALIASES, manifest_of, schema_value
+from paddock.plugins.preparing import Prepared
 from paddock.plugins.rows import (
     Grant,
     PluginRow,
     VersionRow,
-    all_aliases,
-    all_plugins,
     find_grant,
     find_plugin,
     find_version,
@@ -40,159 +33,11 @@ from paddock.plugins.rows import (
     insert_version,
     move_default,
     save_grant,
+    set_signature,
 )
-from paddock.plugins.signature import (
-    SignatureState,
-    SignatureVerdict,
-    Tier,
-    effective_tier,
-    read_signature,
-    signature_state,
-)
-from paddock.plugins.sources import Source, SourceKind
-from paddock.plugins.staging import Staged, stage
-from paddock.plugins.trust import signature_to_value, trusted_by_id
+from paddock.plugins.trust import signature_to_value
 from paddock.plugins.versions import drop_expired
 from paddock.store.database import Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A package that is ready to be installed, and everything a person should know before saying yes."""
-
-    staged: Staged
-    manifest: Manifest
-    warnings: tuple[Problem, ...]
-    verdict: SignatureVerdict
-    tier: Tier
-    installed: VersionRow | None  # the version in use now, if any
-    granted: tuple[Capability, ...]  # what was consented to before
-    upgrade: Upgrade | None
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether exactly this is what is installed already."""
-        return (
-            self.installed is not None
-            and self.installed.digest == self.staged.tree.digest
-            and self.installed.version == self.manifest.version
-        )
-
-    @property
-    def to_acknowledge(self) -> list[Capability]:
-        """Capabilities that nobody has said yes to yet."""
-        return uncovered(self.granted, self.manifest.capabilities)
-
-
-@contextmanager
-def prepare(store: PluginStore, source: Source, progress: Report | None = None) -> Generator[Prepared, None, None]:
-    """Fetch, check and read a package, without changing anything yet.
-
-    Raises:
-        Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
-        Conflict: its name or version clashes with what is installed.
-        PluginError: its signature does not match its files.
-    """
-    with stage(source, store.staging, progress) as staged:
-        reading = read_package(staged.root)
-        yield _prepared(store, staged, reading.single(), reading.warnings, {})
-
-
-@contextmanager
-def prepare_manifest(
-    store: PluginStore, manifest: Manifest, values: Mapping[str, Any], origin: Path
-) -> Generator[Prepared, None, None]:
-    """The same for a server that is known only from a configuration file: its package is its manifest."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="paddock-import-") as folder:
-        (Path(folder) / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
-        with stage(Source(SourceKind.DIRECTORY, folder), store.staging) as staged:
-            reading = read_package(staged.root)
-            record = replace(staged.source, source=Source(SourceKind.CONFIGURATION, str(origin)))
-            yield _prepared(store, replace(staged, source=record), reading.single(), reading.warnings, values)
-
-
-def _prepared(
-    store: PluginStore, staged: Staged, manifest: Manifest, warnings: tuple[Problem, ...], values: Mapping[str, Any]
-) -> Prepared:
-    plugin, row, grant, keys = store.database.read(lambda tx: _known(tx, store, manifest))
-    verdict = signature_state(staged.tree.digest, read_signature(staged.root), keys)
-    if verdict.state is SignatureState.MODIFIED:
-        raise PluginError(
-            f"the signature of {manifest.name} does not match: {verdict.reason}",
-            code="signature.mismatch",
-            hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
-        )
-    upgrade = None
-    if plugin is not None and row is not None:
-        root = local_root(store, row)
-        upgrade = upgrade_between(
-            manifest_of(row),
-            manifest,
-            lambda schema: schema_value(schema, root),
-            lambda schema: schema_value(schema, staged.root),
-        )
-    return Prepared(
-        staged,
-        manifest,
-        warnings,
-        verdict,
-        effective_tier(verdict.state, manifest.trust_claim),
-        row,
-        tuple(parse(text) for text in grant.capabilities) if grant else (),
-        upgrade,
-        values,
-    )
-
-
-def _known(
-    tx: Transaction, store: PluginStore, manifest: Manifest
-) -> tuple[PluginRow | None, VersionRow | None, Grant | None, Any]:
-    refuse_name_clash(tx, manifest)
-    plugin = find_plugin(tx, manifest.name)
-    row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
-    return plugin, row, find_grant(tx, store.tenant, manifest.name), trusted_by_id(tx)
-
-
-def refuse_name_clash(tx: Transaction, manifest: Manifest) -> None:
-    """Two plugins must never be taken for each other.
-
-    Raises:
-        Conflict: the name is an alias of another, looks like another's, or another title has the same id.
-    """
-    name = manifest.name
-    if name in all_aliases(tx):
-        raise Conflict(
-            f"{name!r} is an alias of {all_aliases(tx)[name]}",
-            code="plugin.name_taken",
-            hint=f"remove it first: paddock plugin alias {name} --remove",
-        )
-    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
-        raise Conflict(
-            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
-            code="plugin.name_taken",
-            hint="uninstall one of them",
-        )
-    for other in all_plugins(tx):
-        if other.name == name:
-            if other.title and manifest.title and other.title != manifest.title and manifest.dialect.value == "osqr":
-                raise Conflict(
-                    f"{manifest.title!r} has the same id as the installed {other.title!r}",
-                    code="plugin.name_taken",
-                    hint="ask its author for another name, or uninstall the other one first",
-                )
-        elif _skeleton(other.name) == _skeleton(name):
-            raise Conflict(
-                f"{name!r} could be taken for {other.name!r}, which is installed",
-                code="plugin.name_confusable",
-                hint="uninstall the other one first, or ask the author for another name",
-            )
-
-
-def _skeleton(name: str) -> str:
-    return re.sub(r"[-_.]", "", name.lower())
 
 
 def commit(
@@ -252,18 +97,29 @@ def take_values(store: PluginStore, prepared: Prepared) -> None:
             set_system_value(store.local_file, prepared.manifest.name, key, prepared.values[key])
 
 
+def take_signature(store: PluginStore, prepared: Prepared) -> None:
+    """Keep the signature that came with files which are installed already.
+
+    Raises:
+        Conflict: another command changed the plugin meanwhile.
+    """
+    signature = json.dumps(signature_to_value(prepared.verdict))
+    with store.changing():
+        store.database.read(lambda tx: _refuse_changed(tx, prepared))
+        row = prepared.installed
+        if row is None:
+            return
+        root = local_root(store, row)
+        blob = store.blobs.put(packed_stream(prepared.staged.root, prepared.staged.tree))
+        store.database.write(lambda tx: set_signature(tx, row.plugin, row.version, signature, blob))
+        shutil.copyfile(prepared.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
+        store.remember_stats(row.plugin, row.version)
+
+
 def _refuse_stale(tx: Transaction, prepared: Prepared, allow_downgrade: bool) -> None:
     manifest = prepared.manifest
     refuse_name_clash(tx, manifest)
-    plugin = find_plugin(tx, manifest.name)
-    current = find_version(tx, plugin.name, plugin.current_version) if plugin else None
-    compared = prepared.installed
-    if (current.digest if current else None) != (compared.digest if compared else None):
-        raise Conflict(
-            f"{manifest.name} changed while you were deciding",
-            code="plugin.changed_meanwhile",
-            hint="run the command again",
-        )
+    plugin = _refuse_changed(tx, prepared)
     existing = find_version(tx, manifest.name, manifest.version)
     if existing is not None:
         same = existing.digest == prepared.staged.tree.digest
@@ -288,6 +144,19 @@ def _refuse_stale(tx: Transaction, prepared: Prepared, allow_downgrade: bool) ->
             code="plugin.downgrade",
             hint=f"go back to an earlier version: paddock plugin rollback {plugin.name}   or insist: --downgrade",
         )
+
+
+def _refuse_changed(tx: Transaction, prepared: Prepared) -> PluginRow | None:
+    """The plugin as it is, if it still is what the person was shown."""
+    plugin = find_plugin(tx, prepared.manifest.name)
+    current = find_version(tx, plugin.name, plugin.current_version) if plugin else None
+    if (current.digest if current else None) != (prepared.installed.digest if prepared.installed else None):
+        raise Conflict(
+            f"{prepared.manifest.name} changed while you were deciding",
+            code="plugin.changed_meanwhile",
+            hint="run the command again",
+        )
+    return plugin
 
 
 def _row(store: PluginStore, prepared: Prepared, blob: str) -> VersionRow:

@@ -18,7 +18,7 @@ from pathlib import Path
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, to_record
 from paddock.core.ids import PluginName, Tenant, new_id
-from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, versions_of
+from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, packages, versions_of
 from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
@@ -104,7 +104,7 @@ class PluginStore:
             os.close(handle)
 
     def sweep(self) -> None:
-        """Remove what killed commands left behind: staging directories, and trees and stats that no row names."""
+        """Remove what killed commands left behind: staging directories, and trees, stats and packages no row names."""
         # Imported here: with it come zip, git and all else that a package may arrive by, and most commands fetch none.
         from paddock.plugins.staging import sweep_staging
 
@@ -125,6 +125,7 @@ class PluginStore:
                 for version in plugin.iterdir():
                     if version.name not in versions:
                         remove_tree(version)
+            self.blobs.sweep(self.database.read(packages))
 
     def forget_tree(self, name: str, version: str) -> None:
         """Remove a version's files after its row is gone; a crash in between is swept later."""

@@ -175,6 +175,18 @@ def restart_grace(tx: Transaction, name: str, version: str, at: str) -> None:
     )
 
 
+def set_signature(tx: Transaction, name: str, version: str, signature: str, blob: str) -> None:
+    tx.execute(
+        "UPDATE plugin_versions SET signature = ?, blob = ? WHERE plugin = ? AND version = ?",
+        (signature, blob, name, version),
+    )
+
+
+def packages(tx: Transaction) -> set[str]:
+    """The blobs of every installed version."""
+    return {row["blob"] for row in tx.all("SELECT DISTINCT blob FROM plugin_versions")}
+
+
 def delete_version(tx: Transaction, name: str, version: str) -> None:
     tx.execute("DELETE FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Container, Generator, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
@@ -54,6 +54,10 @@ class Blobs(Protocol):
 
     def delete(self, digest: str) -> None:
         """Forget it. Deleting what is not there is harmless."""
+        ...
+
+    def sweep(self, keep: Container[str]) -> None:
+        """Forget everything else, and what killed writers left. Only while nobody else puts anything."""
         ...
 
 
@@ -118,6 +122,15 @@ class FileBlobs:
     def delete(self, digest: str) -> None:
         self._path(digest).unlink(missing_ok=True)
 
+    def sweep(self, keep: Container[str]) -> None:
+        if not self._directory.is_dir():
+            return
+        for draft in self._directory.glob("draft-*"):
+            draft.unlink(missing_ok=True)
+        for file in self._directory.glob("??/*"):
+            if f"sha256:{file.name}" not in keep:
+                file.unlink(missing_ok=True)
+
     def _path(self, digest: str) -> Path:
         hexadecimal = _hexadecimal(digest)
         return self._directory / hexadecimal[:2] / hexadecimal
@@ -157,6 +170,9 @@ class RowBlobs:
     def delete(self, digest: str) -> None:
         _hexadecimal(digest)
         self._database.write(lambda tx: tx.execute("DELETE FROM blobs WHERE digest = ?", (digest,)))
+
+    def sweep(self, keep: Container[str]) -> None:
+        """Nothing: another node may be between putting a blob and the row that names it."""
 
 
 def blobs_of(database: DirectDatabase, directory: Path) -> Blobs:

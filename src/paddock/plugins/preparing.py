@@ -1,0 +1,140 @@
+"""Preparing an install: a package is fetched, checked and compared with what is installed. Nothing changes yet."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import PluginError, Problem
+from paddock.manifest.capability import Capability, parse, uncovered
+from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.manifest.model import Manifest
+from paddock.manifest.native_writer import to_yaml
+from paddock.manifest.read import read_package
+from paddock.plugins.entries import Report
+from paddock.plugins.local_copy import local_root
+from paddock.plugins.name_clash import refuse_name_clash
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import manifest_of, schema_value
+from paddock.plugins.rows import Grant, PluginRow, VersionRow, find_grant, find_plugin, find_version
+from paddock.plugins.signature import (
+    SignatureState,
+    SignatureVerdict,
+    Tier,
+    effective_tier,
+    read_signature,
+    signature_state,
+)
+from paddock.plugins.sources import Source, SourceKind
+from paddock.plugins.staging import Staged, stage
+from paddock.plugins.trust import signature_to_value, trusted_by_id
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A package that is ready to be installed, and everything a person should know before saying yes."""
+
+    staged: Staged
+    manifest: Manifest
+    warnings: tuple[Problem, ...]
+    verdict: SignatureVerdict
+    tier: Tier
+    installed: VersionRow | None  # the version in use now, if any
+    granted: tuple[Capability, ...]  # what was consented to before
+    upgrade: Upgrade | None
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether exactly this is what is installed already."""
+        return (
+            self.installed is not None
+            and self.installed.digest == self.staged.tree.digest
+            and self.installed.version == self.manifest.version
+        )
+
+    @property
+    def newly_signed(self) -> bool:
+        """Whether these files are installed, and come with another signature now. The digest does not cover it."""
+        now = signature_to_value(self.verdict)
+        return self.unchanged and self.installed is not None and now not in (None, self.installed.signature)
+
+    @property
+    def to_acknowledge(self) -> list[Capability]:
+        """Capabilities that nobody has said yes to yet."""
+        return uncovered(self.granted, self.manifest.capabilities)
+
+
+@contextmanager
+def prepare(store: PluginStore, source: Source, progress: Report | None = None) -> Generator[Prepared, None, None]:
+    """Fetch, check and read a package, without changing anything yet.
+
+    Raises:
+        Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
+        Conflict: its name or version clashes with what is installed.
+        PluginError: its signature does not match its files.
+    """
+    with stage(source, store.staging, progress) as staged:
+        reading = read_package(staged.root)
+        yield _prepared(store, staged, reading.single(), reading.warnings, {})
+
+
+@contextmanager
+def prepare_manifest(
+    store: PluginStore, manifest: Manifest, values: Mapping[str, Any], origin: Path
+) -> Generator[Prepared, None, None]:
+    """The same for a server that is known only from a configuration file: its package is its manifest."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="paddock-import-") as folder:
+        (Path(folder) / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+        with stage(Source(SourceKind.DIRECTORY, folder), store.staging) as staged:
+            reading = read_package(staged.root)
+            record = replace(staged.source, source=Source(SourceKind.CONFIGURATION, str(origin)))
+            yield _prepared(store, replace(staged, source=record), reading.single(), reading.warnings, values)
+
+
+def _prepared(
+    store: PluginStore, staged: Staged, manifest: Manifest, warnings: tuple[Problem, ...], values: Mapping[str, Any]
+) -> Prepared:
+    plugin, row, grant, keys = store.database.read(lambda tx: _known(tx, store, manifest))
+    verdict = signature_state(staged.tree.digest, read_signature(staged.root), keys)
+    if verdict.state is SignatureState.MODIFIED:
+        raise PluginError(
+            f"the signature of {manifest.name} does not match: {verdict.reason}",
+            code="signature.mismatch",
+            hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
+        )
+    upgrade = None
+    if plugin is not None and row is not None:
+        root = local_root(store, row)
+        upgrade = upgrade_between(
+            manifest_of(row),
+            manifest,
+            lambda schema: schema_value(schema, root),
+            lambda schema: schema_value(schema, staged.root),
+        )
+    return Prepared(
+        staged,
+        manifest,
+        warnings,
+        verdict,
+        effective_tier(verdict.state, manifest.trust_claim),
+        row,
+        tuple(parse(text) for text in grant.capabilities) if grant else (),
+        upgrade,
+        values,
+    )
+
+
+def _known(
+    tx: Transaction, store: PluginStore, manifest: Manifest
+) -> tuple[PluginRow | None, VersionRow | None, Grant | None, Any]:
+    refuse_name_clash(tx, manifest)
+    plugin = find_plugin(tx, manifest.name)
+    row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
+    return plugin, row, find_grant(tx, store.tenant, manifest.name), trusted_by_id(tx)
