@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,25 +28,21 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 # Where a package's manifest may stand, most specific name first.
 FILE_NAMES = (
-    *(
-        "paddock.yaml",
-        "paddock.yml",
-        "kaged-plugin.yaml",
-        "kaged-plugin.yml",
-        "manifest.py",
-        "manifest.yaml",
-        "manifest.yml",
-    ),
-    *(
-        "manifest.json",
-        "plugin.yaml",
-        "plugin.yml",
-        "plugin.json",
-        "server.json",
-        ".vscode/mcp.json",
-        ".mcp.json",
-        "mcp.json",
-    ),
+    "paddock.yaml",
+    "paddock.yml",
+    "kaged-plugin.yaml",
+    "kaged-plugin.yml",
+    "manifest.py",
+    "manifest.yaml",
+    "manifest.yml",
+    "manifest.json",
+    "plugin.yaml",
+    "plugin.yml",
+    "plugin.json",
+    "server.json",
+    ".vscode/mcp.json",
+    ".mcp.json",
+    "mcp.json",
 )
 
 _USUAL = ("paddock.yaml", "kaged-plugin.yaml", "manifest.py", "manifest.yaml")
@@ -66,6 +62,14 @@ class DirectoryFiles:
         except (OSError, ValueError, Invalid):
             return False
         return True
+
+    def existing(self, paths: Sequence[str]) -> list[str]:
+        """Those of these files that are there. The folder is listed once: most names are not in it."""
+        try:
+            entries = {entry.name for entry in os.scandir(self._root)}
+        except OSError:
+            return []
+        return [path for path in paths if path.partition("/")[0] in entries and self.exists(path)]
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -136,7 +140,7 @@ def read_package(root: Path) -> Reading:
         Invalid: there is no manifest, or it cannot be parsed at all.
     """
     files = DirectoryFiles(root)
-    found = [name for name in FILE_NAMES if files.exists(name)] or _sole_json(root)
+    found = files.existing(FILE_NAMES) or _sole_json(root)
     if not found:
         raise _missing(root)
     first = files.document(found[0])
@@ -251,7 +255,8 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
     wrong = {problem.path for problem in structural}
     broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
     errors = _unique([*report.errors[: len(structural)], *broken])
-    return Reading(document.name, form, tuple(plugins), tuple(errors), tuple(_unique(report.warnings)))
+    warnings = _unique([problem for problem in report.warnings if problem.path not in wrong])
+    return Reading(document.name, form, tuple(plugins), tuple(errors), tuple(warnings))
 
 
 def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:

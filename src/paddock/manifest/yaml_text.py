@@ -50,11 +50,7 @@ def parse_yaml(name: str, text: str) -> Document:
     try:
         for event in cast("Iterator[Any]", yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):  # pyright: ignore[reportUnknownMemberType]
             line = event.start_mark.line + 1
-            match event:
-                case yaml.AliasEvent():
-                    raise refused(
-                        name, "uses an alias", hint="write the value out; aliases are not read", line=line, code="alias"
-                    )
+            match event:  # the frequent ones first
                 case yaml.ScalarEvent():
                     builder.scalar(event, line)
                 case yaml.SequenceStartEvent():
@@ -65,6 +61,10 @@ def parse_yaml(name: str, text: str) -> Document:
                     builder.open({}, line)
                 case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                     builder.close()
+                case yaml.AliasEvent():
+                    raise refused(
+                        name, "uses an alias", hint="write the value out; aliases are not read", line=line, code="alias"
+                    )
                 case yaml.DocumentStartEvent():
                     documents += 1
                     if documents > 1:
