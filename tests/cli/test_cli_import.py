@@ -37,7 +37,7 @@ def assert_silent(said: Said) -> None:
     assert "canary" not in said.err
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_keys_of_imported_servers_land_in_local_toml_and_nowhere_else(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     said = paddock("import", file, "--yes", "--json")
@@ -59,7 +59,7 @@ def test_keys_of_imported_servers_land_in_local_toml_and_nowhere_else(paddock: P
     assert places_of(paddock, SECOND) == ["local.toml"]
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     waits = paddock("import", file, code=4)
@@ -76,7 +76,7 @@ def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) ->
     assert sorted(paddock.listed()) == ["github", "weather"]
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     paddock.quickly("import", file, "--only", "weather", "--yes")
@@ -88,7 +88,7 @@ def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> No
     assert "weather, github" in said.error["hint"]
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_an_editors_settings_and_a_registry_description_are_imported(paddock: Paddock, source: Path) -> None:
     editor = {
         "inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": True}],
@@ -111,14 +111,14 @@ def test_an_editors_settings_and_a_registry_description_are_imported(paddock: Pa
     assert sorted(paddock.listed()) == ["io-github-example-files", "search"]
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_a_bundle_is_imported_as_the_package_it_is(paddock: Paddock, source: Path) -> None:
     archive = zipped(bundle(source / "b"), source / "weather.mcpb")
     assert paddock.quickly("import", archive, "--yes", "--json").json["action"] == "installed"
     assert paddock.listed()["weather"]["dialect"] == "mcp"
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Path) -> None:
     remote = {"mcpServers": {"tickets": {"url": "https://mcp.example.com/v1", "headers": {"Authorization": FIRST}}}}
     said = paddock("import", write_json(source / "mcp.json", remote), "--yes")
@@ -130,7 +130,7 @@ def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Pat
     assert "NOT caged" in paddock.quickly("plugin", "info", "tickets").out
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     paddock.quickly("import", file, "--yes")

@@ -27,7 +27,7 @@ def blobs(paddock: Paddock) -> list[Path]:
     return [path for path in (paddock.home / "data" / "packages").rglob("*") if path.is_file()]
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_its_secrets(
     paddock: Paddock, source: Path
 ) -> None:
@@ -60,7 +60,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
     assert paddock.listed()["notes"]["state"] == "disabled"
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_uninstalling_needs_a_yes(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     said = paddock("plugin", "uninstall", "notes", code=4)
@@ -76,7 +76,7 @@ def test_nobody_is_asked_about_a_plugin_that_is_not_there(paddock: Paddock) -> N
     assert paddock("plugin", "uninstall", "absent", "--json", code=3).error["code"] == "plugin.not_found"
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     native(source, version="1.1.0")
@@ -90,7 +90,7 @@ def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Pat
     assert paddock.listed()["notes"]["versions"] == 1
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_a_package_that_two_plugins_share_is_kept_for_the_other(paddock: Paddock, source: Path) -> None:
     """Two versions may hold equal bytes only under one name, so the blob is shared by hand here."""
     import apsw

@@ -19,7 +19,7 @@ def codes(paddock: Paddock, name: str) -> dict[str, str]:
 
 
 @pytest.mark.req("G-25")
-@pytest.mark.req("G-52")
+@pytest.mark.req("G-52", "list tells more")
 def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(paddock: Paddock, source: Path) -> None:
     native(source, homepage="https://example.org/notes")
     paddock.quickly("plugin", "install", source, "--yes")
@@ -47,7 +47,6 @@ def test_the_list_is_narrowed_by_kind_and_says_when_it_is_empty(paddock: Paddock
     assert "notes" not in paddock.quickly("plugin", "list", "--kind", "agent").out
 
 
-@pytest.mark.req("G-52")
 def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", kernel(source, program=False), "--yes")
     said = paddock("plugin", "enable", "Email.GenerateDraft", code=6)
@@ -135,7 +134,6 @@ def replaced_by_a_file(root: Path) -> None:
     root.write_text("")
 
 
-@pytest.mark.req("G-52")
 @pytest.mark.parametrize(
     "tamper",
     [changed, removed, added, made_executable, linked, all_gone, replaced_by_a_link, replaced_by_a_file],

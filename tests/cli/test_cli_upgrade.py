@@ -79,7 +79,7 @@ def test_at_a_terminal_each_new_capability_is_asked_for_by_itself(installed: Pad
     assert version(installed) == "1.1.0"
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 def test_schemas_that_break_what_the_version_promises_are_reported(installed: Paddock, source: Path) -> None:
     stricter = TEXT | {"required": ["text", "mood"]}
     native(source, version="1.0.1", tools=[{"name": "add", "effects": ["db_write"], "input_schema": stricter}])
@@ -96,7 +96,7 @@ def test_schemas_that_break_what_the_version_promises_are_reported(installed: Pa
     assert "Breaks what" not in installed.quickly("plugin", "upgrade", "notes", "--yes").err
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 def test_a_patch_that_drops_a_callable_is_reported_as_breaking(installed: Paddock, source: Path) -> None:
     native(source, version="1.0.1", tools=[{"name": "append", "effects": ["db_write"]}])
     said = installed.quickly("plugin", "upgrade", "notes", "--yes")

@@ -96,7 +96,7 @@ def test_the_first_entry_makes_a_private_file(local: Path) -> None:
     assert local.read_text() == '[plugins."@scope/p"]\ninstalled = "1.0.0"\nlocal = true\n'
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_removing_an_entry_takes_everything_below_it_and_nothing_else(local: Path) -> None:
     write(local, WRITTEN_BY_HAND)
     assert remove_entry(local, "@kaged/memory-hindsight")

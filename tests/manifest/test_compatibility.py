@@ -86,7 +86,7 @@ def largest(differences: list[Any]) -> Change:
     return max((difference.change for difference in differences), key=order.index, default=NONE)
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 @pytest.mark.parametrize(
     ("before", "after", "accepted", "answered"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
 )
@@ -97,14 +97,14 @@ def test_a_change_asks_for_the_step_that_callers_need(
     assert largest(compare_output(before, after)) == answered, compare_output(before, after)
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 @given(schemas())
 def test_a_schema_does_not_differ_from_itself(schema: dict[str, Any]) -> None:
     assert compare_input(schema, schema) == []
     assert compare_output(schema, schema) == []
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 @given(schemas(), schemas())
 def test_what_is_breaking_one_way_is_noticed_the_other_way(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert bool(compare_input(old, new)) == bool(compare_input(new, old))
@@ -124,7 +124,7 @@ def test_a_schema_that_refers_to_itself_is_compared_once() -> None:
     assert [difference.path for difference in compare_input(tree(TEXT), tree(WHOLE))]
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 @pytest.mark.parametrize(
     ("old", "new", "step"),
     [

@@ -63,7 +63,7 @@ def test_two_equal_versions_change_nothing() -> None:
     assert (found.added, found.removed, found.changes, found.compatibility) == ((), (), (), ())
 
 
-@pytest.mark.req("K-16")
+@pytest.mark.req("K-16", "report at install")
 @pytest.mark.parametrize(
     ("version", "reported"), [("1.0.1", {"a", "b", "c"}), ("1.1.0", {"a", "b"}), ("2.0.0", set[str]())]
 )

@@ -60,7 +60,7 @@ FOURTH = changed(
 )
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("document", [OLDEST, SECOND, THIRD, FOURTH], ids=["0.1", "0.2", "0.3", "0.4"])
 def test_a_bundle_of_each_version_loads_without_a_word(document: dict[str, Any]) -> None:
     reading = read_json("manifest.json", document)
@@ -74,7 +74,7 @@ def test_a_bundle_of_each_version_loads_without_a_word(document: dict[str, Any])
     assert all(spec.effects is None for spec in manifest.callables)
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_what_a_person_fills_in_becomes_the_system_side_configuration() -> None:
     manifest = sound(read_json("manifest.json", OLDEST))
 
@@ -100,7 +100,7 @@ def test_what_a_person_fills_in_becomes_the_system_side_configuration() -> None:
     )
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_what_the_bundle_says_for_linux_is_what_counts() -> None:
     config = {
         "command": "server.exe",

@@ -31,7 +31,7 @@ def assert_hidden(plugin: Imported, secret: str = SECRET) -> None:
     assert any(secret in str(value) for value in plugin.values.values())
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_a_key_in_the_environment_moves_into_the_configuration() -> None:
     plugin = imported({"command": "npx", "args": ["-y", "@acme/server"], "env": {"ACME_KEY": SECRET, "PORT": 8080}})
 
@@ -53,7 +53,7 @@ def test_a_key_in_the_environment_moves_into_the_configuration() -> None:
     }
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_an_imported_server_is_caged_without_network_and_starts_when_asked_for() -> None:
     manifest = imported({"command": "npx"}).manifest
 
@@ -61,7 +61,7 @@ def test_an_imported_server_is_caged_without_network_and_starts_when_asked_for()
     assert (manifest.capabilities, manifest.start) == ((NoNetwork(),), "lazy")
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("text", ["${ACME_KEY}", "${env:ACME_KEY}"])
 def test_a_variable_stays_a_variable_that_our_own_file_will_fill(text: str) -> None:
     plugin = imported({"command": "x", "args": ["--url", text], "env": {"KEY": text}})
@@ -106,7 +106,7 @@ def test_options_that_name_no_key_stay_as_they_are() -> None:
     assert imported({"command": "npx", "args": args}).manifest.runtime == CommandRuntime(("npx", *args), "mcp")
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_a_remote_server_is_a_connection_to_one_host_and_its_headers_are_kept_apart() -> None:
     headers = {"Authorization": f"Bearer {SECRET}", "X-Region": "${REGION}"}
     plugin = imported({"type": "http", "url": "https://mcp.example:8443/v1", "headers": headers})
@@ -160,7 +160,7 @@ def test_a_remote_address_names_its_host_and_nobody(url: str) -> None:
     assert (error.path, error.code) == ("mcpServers.it.url", "url")
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_several_servers_become_several_plugins() -> None:
     reading = read_json("mcp.json", {"mcpServers": {"Git Hub": {"command": "a"}, "files": {"command": "b"}}})
 
@@ -216,7 +216,7 @@ VSCODE = b"""{
 """
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_an_editors_file_loads_with_its_comments_commas_and_questions() -> None:
     (plugin,) = read_bytes(".vscode/mcp.json", VSCODE).all()
     manifest = plugin.manifest

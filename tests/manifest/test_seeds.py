@@ -62,7 +62,7 @@ def test_the_full_kaged_manifest_loads_as_printed() -> None:
     assert manifest.timing == Timing(shutdown=5, health_interval=30, hook=10)
 
 
-@pytest.mark.req("G-14")
+@pytest.mark.req("G-14", "manifest schema")
 def test_the_printed_knobs_load_beside_the_config_they_bind_to() -> None:
     fields = {
         "recall_budget": {"type": "string", "enum": ["low", "mid", "high"]},

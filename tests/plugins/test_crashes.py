@@ -185,7 +185,7 @@ def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     die_everywhere(run, template, ["plugin", "rollback", "notes", "--to", "1.0.0", "--yes"], "notes")
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     there = Paddock(template)
     package = native(tmp_path / "notes")
@@ -197,7 +197,7 @@ def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template
     die_everywhere(run, template, ["plugin", "uninstall", "notes", "--yes"], "notes")
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin(
     run: Warm, template: Path, tmp_path: Path
 ) -> None:

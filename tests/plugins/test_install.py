@@ -142,7 +142,7 @@ def test_sweeping_takes_what_no_row_names_and_leaves_the_rest(shelf: Shelf, tmp_
     assert [one.state for one in list_plugins(shelf.plugins)] == ["disabled"]
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: Shelf, tmp_path: Path) -> None:
     file = write_json(tmp_path / "mcp.json", {"mcpServers": {"weather": {"command": "node", "env": {"KEY": "one"}}}})
     (server,) = read_file(file).all()
@@ -154,7 +154,7 @@ def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: 
     assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].written
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "import")
 def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: Path) -> None:
     def server(value: str) -> Path:
         servers = {"mcpServers": {"weather": {"command": "node", "env": {"KEY": value}}}}

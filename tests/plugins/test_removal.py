@@ -18,7 +18,7 @@ from paddock.plugins.removal import mend_entries, uninstall, uninstall_version
 TABLES = ("plugins", "plugin_versions", "grants", "aliases")
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
     first = shelf.install(version="1.0.0")
     second = shelf.install(version="1.1.0")
@@ -37,7 +37,7 @@ def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
         uninstall(shelf.plugins, "notes")
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_the_others_stay_as_they_were(shelf: Shelf) -> None:
     shelf.install("other", capabilities=["net:other.example.com:443"])
     enable(shelf.plugins, "other")
@@ -50,7 +50,7 @@ def test_the_others_stay_as_they_were(shelf: Shelf) -> None:
     assert read_entries(shelf.plugins.local_file)["other"].written == {"token": "kept"}
 
 
-@pytest.mark.req("G-51")
+@pytest.mark.req("G-51", "leaves nothing behind")
 def test_the_version_in_use_is_not_removed_by_itself(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")

@@ -16,7 +16,6 @@ from paddock.plugins.rows import find_version
 from paddock.plugins.tree import fingerprint, verify_tree
 
 
-@pytest.mark.req("G-52")
 def test_every_version_whose_files_changed_is_put_back(shelf: Shelf) -> None:
     rows = [shelf.install(version=version) for version in ("1.0.0", "1.1.0", "1.2.0")]
     roots = [shelf.plugins.root_of("notes", row.version) for row in rows]
