@@ -9,6 +9,7 @@ from tests.manifest.strategies import manifests
 from paddock.core.printable import printable
 from paddock.manifest.behaviour import consent_sections, summary_of
 from paddock.manifest.capability import NoNetwork, describe
+from paddock.manifest.diff import upgrade_between
 from paddock.manifest.effects import IN_WORDS
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import Behaviour, Manifest
@@ -103,3 +104,51 @@ def test_hooks_roles_secrets_and_accounts_are_named() -> None:
         assert said in whole
     for said in ("Doc.Summarize", "student.profile", "Email.GenerateDraft", "token"):
         assert said in whole
+
+
+def runs(manifest: Manifest) -> tuple[str, ...]:
+    (section,) = [section for section in consent_sections(manifest) if section.title == "What it runs"]
+    assert section.alarming == section.lines
+    return section.lines
+
+
+def test_the_command_that_will_run_is_shown_word_for_word_and_first() -> None:
+    command = ["docker", "run", "-v", "/:/host", "my image", "$(id)"]
+    runtime = {"command": command, "cwd": "/srv", "env": {"LD_PRELOAD": "/tmp/x y.so"}}
+    manifest = sound(native(runtime=runtime))
+
+    assert consent_sections(manifest)[0].title == "What it runs"
+    assert runs(manifest) == (
+        "Runs the command: docker run -v /:/host 'my image' '$(id)'",
+        "In the directory: /srv",
+        "With the variables: LD_PRELOAD='/tmp/x y.so'",
+    )
+
+
+def test_python_code_and_a_remote_address_are_what_runs_too() -> None:
+    assert runs(sound(native(runtime={"python": {"hello": "pkg.mod:Main"}}))) == (
+        "Runs the Python code: pkg.mod:Main (as hello)",
+    )
+    assert runs(sound(native(runtime={"url": "https://mcp.example/x"}))) == ("Connects to: https://mcp.example/x",)
+
+
+def test_the_end_of_a_long_command_and_its_escape_sequences_are_seen() -> None:
+    lines = runs(sound(native(runtime={"command": ["sh", "-c", "\x1b[2J" + "x" * 3000 + "; evil"]})))
+
+    assert all(line.isprintable() and len(line) <= 400 for line in lines)
+    assert "\\x1b[2J" in lines[0]
+    assert lines[-1].endswith("; evil'")
+
+    endless = runs(sound(native(runtime={"command": ["sh", *["x" * 4000] * 9]})))
+    assert len(endless) < 30
+    assert "characters more" in endless[-1]
+
+
+def test_a_changed_command_is_a_change_that_an_upgrade_shows() -> None:
+    def version(number: str, *command: str) -> Manifest:
+        return sound(native(version=number, runtime={"command": list(command)}))
+
+    upgrade = upgrade_between(
+        version("1.0.0", "node", "a.js"), version("1.0.1", "node", "b.js"), lambda one: one, lambda one: one
+    )
+    assert upgrade.changes == ("no longer: Runs the command: node a.js", "new: Runs the command: node b.js")

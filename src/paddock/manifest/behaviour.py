@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import NoNetwork, dangerous, describe
 from paddock.manifest.effects import IN_WORDS, Effect
 from paddock.manifest.effects_of import effects_of
-from paddock.manifest.model import Behaviour, DataAccess, Manifest, RemoteRuntime
+from paddock.manifest.model import Behaviour, CommandRuntime, DataAccess, Manifest, PythonRuntime, RemoteRuntime
 
 _LONGEST = 2000  # longer than any capability
+_ROW = 360  # what a screen shows of one line for certain
+_ROWS = 25  # of one command; nobody reads more
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ def consent_sections(manifest: Manifest) -> list[Section]:
     """Everything a person should know before saying yes, in the order they should read it."""
     sections = [
         Section("How it behaves", tuple(_behaviour_lines(manifest.behaviour))) if manifest.behaviour else None,
+        _program_section(manifest),
         Section("What of yours it uses", tuple(_data_lines(manifest))),
         Section("What its calls may do", tuple(_effect_lines(manifest)), tuple(_alarming_effects(manifest))),
         _capability_section(manifest),
@@ -68,6 +72,46 @@ def _behaviour_lines(behaviour: Behaviour) -> Iterator[str]:
             if behaviour.direct_feedback_kept
             else "Direct feedback mode is NOT available while it is active"
         )
+
+
+def _program_section(manifest: Manifest) -> Section:
+    """What is started, word for word: all else on the screen is only as true as this program."""
+    lines = tuple(dict.fromkeys(_program_lines(manifest)))
+    return Section("What it runs", lines, lines)
+
+
+def _program_lines(manifest: Manifest) -> Iterator[str]:
+    match manifest.runtime:
+        case CommandRuntime(command=command, env=env, cwd=cwd):
+            yield from _rows("Runs the command: ", shlex.join(command))
+            if cwd is not None:
+                yield from _rows("In the directory: ", cwd)
+            yield from _environment_lines(env)
+        case PythonRuntime(entrypoints=entrypoints, env=env):
+            for name, target in entrypoints.items():
+                yield from _rows("Runs the Python code: ", f"{target} (as {name})")
+            yield from _environment_lines(env)
+        case RemoteRuntime(url=url):
+            yield from _rows("Connects to: ", url)
+        case None:
+            pass
+
+
+def _environment_lines(env: Mapping[str, str]) -> Iterator[str]:
+    """Variables can change what a program does as much as its arguments."""
+    if env:
+        listed = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
+        yield from _rows("With the variables: ", listed)
+
+
+def _rows(label: str, text: str) -> Iterator[str]:
+    """A text of any length in lines that a screen shows whole, so that nothing hides behind its edge."""
+    whole = label + printable(text, len(text) * 10 + 1)  # ten times: an unprintable character becomes its escape
+    for row in range(min(_ROWS, -(-len(whole) // _ROW))):
+        piece = whole[row * _ROW : (row + 1) * _ROW]
+        yield f"(line {row + 1}) {piece}" if row else piece
+    if len(whole) > _ROWS * _ROW:
+        yield f"and {len(whole) - _ROWS * _ROW:,} characters more: read the manifest before you agree"
 
 
 def _data_lines(manifest: Manifest) -> Iterator[str]:
