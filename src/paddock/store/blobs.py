@@ -72,9 +72,9 @@ class FileBlobs:
             return self._put(data)
         except OSError as error:
             raise StoreUnavailable(
-                f"A blob cannot be kept in {self._directory}: {error.strerror}.",
+                f"a blob cannot be kept in {self._directory}: {error.strerror}",
                 code="store.full" if error.errno in OUT_OF_SPACE else None,
-                hint=f"Check the space and permissions there: df -h {self._directory}",
+                hint=f"check the space and permissions there: df -h {self._directory}",
             ) from error
 
     def _put(self, data: bytes | BinaryIO | Path) -> str:
@@ -187,7 +187,7 @@ def _chunks(data: bytes | BinaryIO | Path) -> Iterator[bytes]:
             total += len(chunk)
             if total > LARGEST_BLOB:
                 raise CallerError(
-                    f"That is more than the {LARGEST_BLOB // 1024**2} MiB a blob may have.", code="blob.too_large"
+                    f"that is more than the {LARGEST_BLOB // 1024**2} MiB a blob may have", code="blob.too_large"
                 )
             yield chunk
 
@@ -208,22 +208,22 @@ def _hexadecimal(digest: str) -> str:
     """The digits of a blob's name. Anything else is refused here, before it could become part of a path."""
     named = _DIGEST.fullmatch(digest)
     if named is None:
-        raise CallerError("That is not the name of a blob.", code="blob.name", hint="Names look like sha256:0a1b….")
+        raise CallerError("that is not the name of a blob", code="blob.name", hint="names look like sha256:0a1b…")
     return named[1]
 
 
 def _check(digest: str, actual: str) -> None:
     if digest != f"sha256:{actual}":
         raise HostError(
-            f"The blob {digest} is damaged.",
+            f"the blob {digest} is damaged",
             code="blob.corrupt",
-            hint="Install what it belongs to again.",
+            hint="install what it belongs to again",
             details={"digest": digest, "actual": f"sha256:{actual}"},
         )
 
 
 def _missing(digest: str) -> NotFound:
-    return NotFound(f"There is no blob {digest}.", code="blob.missing")
+    return NotFound(f"there is no blob {digest}", code="blob.missing")
 
 
 def _make_directory(directory: Path) -> None:

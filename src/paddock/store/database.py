@@ -147,7 +147,7 @@ def embedded_path(where: str | Path) -> Path | None:
             pass
     # The URL itself is not shown: it may hold a password.
     raise OperatorError(
-        f"There is no database engine for this {scheme[:20]!r} address.",
+        f"there is no database engine for this {scheme[:20]!r} address",
         code="store.url",
-        hint="Use a path, sqlite:///absolute/path.db or postgresql://user@host/name.",
+        hint="use a path, sqlite:///absolute/path.db or postgresql://user@host/name",
     )

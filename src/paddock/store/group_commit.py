@@ -186,10 +186,10 @@ def _group_failed(error: BaseException) -> StoreUnavailable:
     if isinstance(error, PaddockError):
         told = StoreUnavailable(error.message, code=error.error_code, hint=error.hint, details=error.details)
     else:
-        told = StoreUnavailable(f"The commit failed: {error}.")
+        told = StoreUnavailable(f"the commit failed: {error}")
     told.__cause__ = error
     return told
 
 
 def _closed(path: Path) -> StoreUnavailable:
-    return StoreUnavailable(f"The store {path} is closed.", code="store.closed")
+    return StoreUnavailable(f"the store {path} is closed", code="store.closed")

@@ -136,12 +136,12 @@ def _locked(path: Path, holder: Holder) -> StoreUnavailable:
     who = f"a Paddock {holder.role}" + (f" (pid {holder.pid})" if holder.pid else "")
     if holder.role == "daemon":
         what = f"stop it first: kill {holder.pid}" if holder.pid else "stop it first"
-        hint = f"Use the running daemon, or {what}"
+        hint = f"use the running daemon, or {what}"
     else:
-        hint = "Wait for that command to finish, then try again"
+        hint = "wait for that command to finish, then try again"
     return StoreUnavailable(
-        f"The store in {path.parent} is in use by {who}.",
+        f"the store in {path.parent} is in use by {who}",
         code="store.locked",
-        hint=hint + ".",
+        hint=hint,
         details={"pid": holder.pid, "role": holder.role, "lock": str(path)},
     )

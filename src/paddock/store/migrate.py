@@ -87,9 +87,9 @@ def load(folder: Path) -> tuple[Migration, ...]:
         named = _FILE_NAME.fullmatch(path.name)
         if named is None or int(named[1]) != len(found) + 1:
             raise HostError(
-                f"Migration {path.name} is out of place.",
+                f"migration {path.name} is out of place",
                 code="store.migrations",
-                hint=f"The next file is {len(found) + 1:04}_what_it_does.sql.",
+                hint=f"the next file is {len(found) + 1:04}_what_it_does.sql",
             )
         content = path.read_bytes()
         found.append(Migration(int(named[1]), named[2], content.decode(), sha256(content).hexdigest()))
@@ -105,18 +105,18 @@ def pending(applied: Sequence[Applied], known: Sequence[Migration]) -> tuple[Mig
     if len(applied) > len(known):
         last = applied[-1]
         raise HostError(
-            f"The store is at version {last.number}, made by Paddock {last.program}; "
-            f"this is Paddock {__version__}, which knows versions up to {len(known)}.",
+            f"the store is at version {last.number}, made by Paddock {last.program}; "
+            f"this is Paddock {__version__}, which knows versions up to {len(known)}",
             code="store.newer",
-            hint=f"Run Paddock {last.program} or newer.",
+            hint=f"run Paddock {last.program} or newer",
             details={"store": last.number, "known": len(known)},
         )
     for done, ours in zip(applied, known, strict=False):
         if (done.number, done.checksum) != (ours.number, ours.checksum):
             raise HostError(
-                f"Migration {ours.number:04}_{ours.name} is not the one that made this store.",
+                f"migration {ours.number:04}_{ours.name} is not the one that made this store",
                 code="store.migration_changed",
-                hint="Reinstall Paddock; a migration is never edited once it has run, a new one is added.",
+                hint="reinstall Paddock; a migration is never edited once it has run, a new one is added",
                 details={"number": ours.number, "program": done.program},
             )
     return tuple(known[len(applied) :])
@@ -158,7 +158,7 @@ def rendered(sql: str, words: Mapping[str, str]) -> str:
 
     def spelled(word: re.Match[str]) -> str:
         if word[1] not in words:
-            raise HostError(f"A migration uses {word[0]}, which means nothing.", code="store.migrations")
+            raise HostError(f"a migration uses {word[0]}, which means nothing", code="store.migrations")
         return words[word[1]]
 
     return _WORD.sub(spelled, sql)

@@ -71,27 +71,27 @@ def failure(error: psycopg.Error) -> PaddockError:
     told = (error.diag.message_primary or first_line).rstrip(".")
     match error:
         case errors.IntegrityError():
-            return Conflict("The rows clash with those already there.", code="store.constraint")
+            return Conflict("the rows clash with those already there", code="store.constraint")
         case errors.DiskFull():
             return StoreUnavailable(
-                "PostgreSQL has no room left.", code="store.full", hint="Free space on the database server."
+                "PostgreSQL has no room left", code="store.full", hint="free space on the database server"
             )
         case errors.SerializationFailure() | errors.DeadlockDetected():
             return StoreUnavailable(
-                "Too many writers wanted the same rows.", code="store.busy", hint="Try again in a moment."
+                "too many writers wanted the same rows", code="store.busy", hint="try again in a moment"
             )
         case errors.LockNotAvailable():
             return StoreUnavailable(
-                "Another node keeps the store busy.", code="store.busy", hint="Try again in a moment."
+                "another node keeps the store busy", code="store.busy", hint="try again in a moment"
             )
         case errors.ReadOnlySqlTransaction():
-            return HostError("A reading unit of work tried to write.", code="store.read_only")
+            return HostError("a reading unit of work tried to write", code="store.read_only")
         case psycopg.ProgrammingError() | psycopg.DataError() | psycopg.NotSupportedError():
-            return HostError(f"PostgreSQL refused a statement: {told}.", code="store.statement")
+            return HostError(f"PostgreSQL refused a statement: {told}", code="store.statement")
         case _:
             return StoreUnavailable(
-                f"PostgreSQL cannot be used: {told}.",
-                hint="Check that the server runs and that the address, user and password are right.",
+                f"PostgreSQL cannot be used: {told}",
+                hint="check that the server runs and that the address, user and password are right",
             )
 
 
@@ -214,9 +214,9 @@ def _commit(connection: Connection) -> None:
         if error.sqlstate is not None and not connection.broken:
             raise failure(error) from error  # the server answered: nothing was kept
         raise StoreUnavailable(
-            "The connection to PostgreSQL broke during a commit, so it is not known whether it was kept.",
+            "the connection to PostgreSQL broke during a commit, so it is not known whether it was kept",
             code="store.outcome_unknown",
-            hint="Look before doing it again.",
+            hint="look before doing it again",
         ) from error
     except psycopg.Error as error:
         raise failure(error) from error

@@ -52,7 +52,7 @@ def _open(url: str, migrations: Path) -> PostgresDirect:
             connection = pool.getconn()
         except (PoolTimeout, PoolClosed) as error:
             raise StoreUnavailable(
-                "PostgreSQL gave no connection within 10 seconds.", hint="Check that the server runs and has room."
+                "PostgreSQL gave no connection within 10 seconds", hint="check that the server runs and has room"
             ) from error
         try:
             yield connection
@@ -92,7 +92,7 @@ class PostgresPool:
     async def _work(self, run: Callable[[Callable[[Transaction], T]], T], fn: Callable[[Transaction], T]) -> T:
         async with self._room:
             if self._closing is not None:
-                raise StoreUnavailable("The store is closed.", code="store.closed")
+                raise StoreUnavailable("the store is closed", code="store.closed")
             return await self._loop.run_in_executor(self._workers, run, fn)
 
     async def aclose(self) -> None:

@@ -27,8 +27,13 @@ T = TypeVar("T")
 _BUSY_MS = 10_000
 
 
-def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
+def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> apsw.Connection:
     """A connection with our settings: write-ahead log, synced on every commit, foreign keys held.
+
+    Args:
+        path: The file; it exists.
+        read_only: For looking only.
+        unshared: Keep the log's index in memory instead of in a file. Nobody else can use the store meanwhile.
 
     Raises:
         StoreUnavailable: When the file cannot be opened.
@@ -38,15 +43,28 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     try:
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
+        if unshared:
+            connection.pragma("locking_mode", "exclusive")
         if not read_only:
             _use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
+        told = failure(error, connection, path)  # asks the connection, so before it is closed
         if connection is not None:
             connection.close()
-        raise failure(error, connection, path) from error
+        raise told from error
     return connection
+
+
+def _connect_on_any_disk(path: Path) -> apsw.Connection:
+    """A connection that can at least read, also where the disk has no room for the index that processes share."""
+    try:
+        return connect(path)
+    except StoreUnavailable as error:
+        if error.error_code != "store.full":
+            raise
+        return connect(path, unshared=True)
 
 
 def _use_write_ahead_log(connection: apsw.Connection) -> None:
@@ -73,8 +91,9 @@ def create_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StoreUnavailable(
-            f"The store {path} cannot be opened: {error.strerror}.",
-            hint=f"Check who owns {path.parent} and its permissions.",
+            f"the store {path} cannot be opened: {error.strerror}",
+            code="store.full" if error.errno in OUT_OF_SPACE else None,
+            hint=f"check who owns {path.parent} and its permissions",
         ) from error
 
 
@@ -83,32 +102,32 @@ def failure(error: apsw.Error, connection: apsw.Connection | None, path: Path) -
     system = connection.system_errno if connection is not None and isinstance(error, apsw.IOError) else 0
     if isinstance(error, apsw.FullError) or system in OUT_OF_SPACE:
         return StoreUnavailable(
-            f"There is no room left for the store {path}.",
+            f"there is no room left for the store {path}",
             code="store.full",
-            hint=f"Free some space: df -h {path.parent}",
+            hint=f"free some space: df -h {path.parent}",
         )
     match error:
         case apsw.ConstraintError():
-            return Conflict("The rows clash with those already there.", code="store.constraint")
+            return Conflict("the rows clash with those already there", code="store.constraint")
         case apsw.BusyError() | apsw.LockedError():
             return StoreUnavailable(
-                f"Another process keeps the store {path} busy.", code="store.busy", hint="Try again in a moment."
+                f"another process keeps the store {path} busy", code="store.busy", hint="try again in a moment"
             )
         case apsw.CorruptError() | apsw.NotADBError():
             return HostError(
-                f"The store {path} is damaged.",
+                f"the store {path} is damaged",
                 code="store.corrupt",
-                hint="Move it aside and restore a backup.",
+                hint="move it aside and restore a backup",
                 details={"sqlite": str(error)},
             )
         case apsw.ReadOnlyError() if os.access(path, os.W_OK):
-            return HostError("A reading unit of work tried to write.", code="store.read_only")
+            return HostError("a reading unit of work tried to write", code="store.read_only")
         case apsw.SQLError() | apsw.MismatchError() | apsw.BindingsError():
-            return HostError(f"SQLite refused a statement: {error}.", code="store.statement")
+            return HostError(f"SQLite refused a statement: {error}", code="store.statement")
         case _:
             return StoreUnavailable(
-                f"The store {path} cannot be used: {error}.",
-                hint=f"Check the disk and the permissions of {path.parent}.",
+                f"the store {path} cannot be used: {error}",
+                hint=f"check the disk and the permissions of {path.parent}",
             )
 
 
@@ -191,7 +210,8 @@ class SqliteDirect:
         create_file(path)
         lock = StoreLock.take(path.parent, role, wait=wait)
         try:
-            connection = connect(path)
+            # A daemon needs its readers beside the writer; it says that the disk is full instead of limping.
+            connection = _connect_on_any_disk(path) if role == "command" else connect(path)
         except BaseException:
             lock.release()
             raise

@@ -115,4 +115,4 @@ def _has_surrogate(text: str) -> bool:
 
 def _refused(sql: str, why: str) -> HostError:
     shown = " ".join(sql.split())[:200]
-    return HostError(f"The statement was refused: {why}.", code="store.statement", details={"statement": shown})
+    return HostError(f"the statement was refused: {why}", code="store.statement", details={"statement": shown})

@@ -67,7 +67,7 @@ class CheckedTransaction(ABC):
 
     def _attempt(self, run: Callable[[Statement, tuple[Value, ...]], T], sql: str, params: Sequence[Value]) -> T:
         if self._over:
-            raise HostError("The transaction is over; a unit of work must not keep it.", code="store.statement")
+            raise HostError("the transaction is over; a unit of work must not keep it", code="store.statement")
         if self.failure is not None:
             raise self.failure
         try:
