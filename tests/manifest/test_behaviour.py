@@ -140,8 +140,8 @@ def test_the_end_of_a_long_command_and_its_escape_sequences_are_seen() -> None:
     assert lines[-1].endswith("; evil'")
 
     endless = runs(sound(native(runtime={"command": ["sh", *["x" * 4000] * 9]})))
-    assert len(endless) < 30
-    assert "characters more" in endless[-1]
+    assert ["characters more" in line for line in endless].count(True) == 1
+    assert sum(map(len, endless)) < 12_000
 
 
 def test_a_changed_command_is_a_change_that_an_upgrade_shows() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from paddock.manifest.capability import Network, NoNetwork
 from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
 from paddock.manifest.native_writer import to_yaml
-from paddock.manifest.read import read_bytes
+from paddock.manifest.read import read_bytes, read_each
 
 SECRET = "sk-live-0123456789"
 
@@ -268,3 +270,59 @@ def test_a_server_that_cannot_be_started_is_refused_where_it_is_wrong(server: An
 @pytest.mark.parametrize("name", ["", "日本", "x" * 201])
 def test_a_server_needs_a_name_to_go_by(name: str) -> None:
     assert not read_json("mcp.json", {"mcpServers": {name: {"command": "x"}}}).valid
+
+
+@pytest.mark.req("B-02", "import")
+@pytest.mark.parametrize("name", ["settings.json", "v2.json", ".vscode/mcp.json"])
+def test_comments_and_spare_commas_are_read_whatever_the_settings_are_called(name: str) -> None:
+    assert [one.manifest.name for one in read_bytes(name, VSCODE).all()] == ["acme-docs"]
+
+    text = b'/* all */ {"mcpServers": {/* one */ "a": {"command": "x", "args": ["y",],}, // two\n}, /**/}'
+    assert [one.manifest.name for one in read_bytes(name, text).all()] == ["a"]
+
+
+def test_a_manifest_of_another_kind_may_hold_no_comments() -> None:
+    with pytest.raises(Invalid, match="cannot be read"):
+        read_bytes("manifest.json", b'{"name": "x", // no\n "type": "tool"}')
+
+
+@pytest.mark.req("B-02", "import")
+def test_servers_in_an_editors_own_settings_are_found() -> None:
+    settings = {"editor.tabSize": 2, "mcp": {"inputs": [], "servers": {"docs": {"command": "x"}, "bad": {}}}}
+    reading = read_json("settings.json", settings)
+
+    assert [one.manifest.name for one in reading.plugins] == ["docs", "bad"]
+    assert (the_only_error(reading).path, the_only_error(reading).line) == ("mcp.servers.bad", 9)
+
+
+@pytest.mark.req("B-02", "import")
+def test_servers_of_single_projects_are_found_where_there_are_none_for_all() -> None:
+    docs, files = {"command": "docs"}, {"command": "files"}
+    projects = {"/a": {"mcpServers": {"docs": docs}}, "/b": {"mcpServers": {"docs": docs, "files": files}}, "/c": {}}
+
+    for top in ({}, {"mcpServers": {}}):
+        reading = read_json(".claude.json", {"numStartups": 3, **top, "projects": projects})
+        assert [one.manifest.name for one in reading.all()] == ["docs", "files"]
+    for_all = read_json(".claude.json", {"mcpServers": {"mine": docs}, "projects": projects})
+    assert [one.manifest.name for one in for_all.all()] == ["mine"]
+
+    projects["/b"]["mcpServers"]["docs"] = {"command": "other"}
+    error = the_only_error(read_json(".claude.json", {"projects": projects}))
+    assert (error.path, error.code) == ('projects["/b"].mcpServers.docs', "duplicate_name")
+
+
+@pytest.mark.req("B-02", "import")
+def test_each_server_of_a_file_can_be_judged_by_itself(tmp_path: Path) -> None:
+    twins = {"Twin": {"command": "x"}, "twin": {"command": "y"}}
+    servers = {"Good One": {"command": "x"}, "bad": {"args": []}, "worse": 5, **twins}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+    read = dict(read_each(file))
+    assert list(read) == list(servers)
+    assert read["Good One"].valid
+    assert [{error.path for error in read[title].errors} for title in ("bad", "worse")] == [
+        {"mcpServers.bad"},
+        {"mcpServers.worse"},
+    ]
+    assert "duplicate_name" in {error.code for error in read["Twin"].errors}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
+from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_registry, native, osqr, shu
+from paddock.manifest.dialects.mcp_lists import server_lists
 from paddock.manifest.document import Document
 from paddock.manifest.model import Kind
 from paddock.manifest.report import Fields
@@ -23,8 +24,7 @@ def form_of(document: Document) -> str | None:
     signs: list[tuple[bool, str]] = [
         ("paddock" in fields, native.SCHEMA),
         ("kaged_api" in fields, kaged.SCHEMA),
-        ("mcpServers" in fields, mcp_clients.MCP_SERVERS),
-        ("servers" in fields and base.endswith("mcp.json"), mcp_clients.VSCODE),
+        *((True, servers.form) for servers in server_lists(fields, base)),
         (any(key in fields for key in ("manifest_version", "dxt_version", "server")), mcp_bundle.SCHEMA),
         ("plugin" in fields or "constitutional_compliance" in fields, osqr.SCHEMA),
         ("entrypoints" in fields, shu.SCHEMA),

@@ -23,17 +23,21 @@ _TOKEN = re.compile(
 )
 
 
+# Settings of programs that speak MCP. Editors let people comment in them, whatever the file is called.
+_LISTS_SERVERS = re.compile(r'"(?:mcpServers|servers)"')
+
+
 class _Duplicate(ValueError):
     pass
 
 
-def parse_json(name: str, text: str, *, commented: bool = False) -> Document:
+def parse_json(name: str, text: str) -> Document:
     """One JSON value without duplicate keys.
 
     Raises:
         Invalid: it is not that.
     """
-    if commented:
+    if name.endswith("mcp.json") or _LISTS_SERVERS.search(text):
         text = _without_comments(text)
 
     def refuse_constant(constant: str) -> Any:

@@ -19,7 +19,7 @@ def parse_document(name: str, data: bytes) -> Document:
         return parse_python(name, text)
     if name.endswith((".yaml", ".yml")):
         return parse_yaml(name, text)
-    return parse_json(name, text, commented=name.endswith("mcp.json"))
+    return parse_json(name, text)
 
 
 def _decode(name: str, data: bytes) -> str:

@@ -6,17 +6,21 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
-from paddock.core.schema import CompiledSchema, compile_trusted
+from paddock.core.schema import CompiledSchema, compile_trusted, join_path
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
+from paddock.manifest.dialects.mcp_lists import MCP_SERVERS, VSCODE, server_lists
 from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.document import MAX_BYTES, Document, refused
+from paddock.manifest.document import Path as Place
 from paddock.manifest.forms import form_of
 from paddock.manifest.model import Manifest
+from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
 from paddock.manifest.parse import parse_document
 from paddock.manifest.readiness import obstacles
@@ -166,9 +170,38 @@ def read_file(path: Path) -> Reading:
         Invalid: it cannot be parsed at all.
         OSError: it cannot be opened.
     """
+    return _read(_file_document(path), DirectoryFiles(path.parent), None)
+
+
+def read_each(path: Path) -> list[tuple[str, Reading]]:
+    """Every server of a settings file by the name it has there, judged by itself: a bad one does not spoil the others.
+
+    A file of any other kind is one reading, under its plugin's name.
+
+    Raises:
+        Invalid: it cannot be parsed at all.
+        OSError: it cannot be opened.
+    """
+    document = _file_document(path)
+    files = DirectoryFiles(path.parent)
+    titles: list[str] = []
+    if form_of(document) in (MCP_SERVERS, VSCODE):
+        lists = server_lists(Fields(document.value), document.name)
+        titles = list(dict.fromkeys(title for servers in lists for title in servers.titles))
+    if titles:
+        # Names that become one are judged together, to be refused together.
+        return [(title, _read(document, files, None, partial(_become_one, title))) for title in titles]
+    reading = _read(document, files, None)
+    return [(reading.plugins[0].manifest.name if reading.plugins else document.name, reading)]
+
+
+def _become_one(title: str, other: str) -> bool:
+    return title == other or slug(title) == slug(other)
+
+
+def _file_document(path: Path) -> Document:
     name = f".vscode/{path.name}" if path.parent.name == ".vscode" else path.name
-    data = _bounded(_regular(name, os.open(path, _READ)))
-    return _read(parse_document(name, data), DirectoryFiles(path.parent), None)
+    return parse_document(name, _bounded(_regular(name, os.open(path, _READ))))
 
 
 def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> Reading:
@@ -228,7 +261,12 @@ _SINGLE: dict[str, Callable[[Fields, Report, PackageFiles], Manifest]] = {
 }
 
 
-def _read(document: Document, files: PackageFiles, overlay: Document | None) -> Reading:
+def _read(
+    document: Document,
+    files: PackageFiles,
+    overlay: Document | None,
+    wanted: Callable[[str], bool] = lambda _: True,  # of the servers of a settings file
+) -> Reading:
     form = form_of(document)
     report = Report(document)
     if form is None or form == native.RUNTIME_SCHEMA:
@@ -237,13 +275,19 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
         )
         report.error((), what, "see the manifest reference for the seven dialects", "unknown_dialect")
         return Reading(document.name, form or "", (), tuple(report.errors), ())
-    structural = _structural(document, form)
-    report.add(structural)
     fields = Fields(document.value)
-    if form in (mcp_clients.MCP_SERVERS, mcp_clients.VSCODE):
-        key = "mcpServers" if form == mcp_clients.MCP_SERVERS else "servers"
-        plugins = mcp_clients.read_servers(fields, report, key)
+    if form in (MCP_SERVERS, VSCODE):
+        lists = [servers.only(wanted) for servers in server_lists(fields, document.name)]
+        structural = [
+            problem
+            for servers in [one for one in lists if one.titles] or lists
+            for problem in _structural(document, form, servers.holder.value, servers.holder.path)
+        ]
+        report.add(structural)
+        plugins = mcp_clients.read_servers(lists, report)
     else:
+        structural = _structural(document, form, document.value)
+        report.add(structural)
         warn_unknown(report, fields, known_fields(form))
         plugins = [Imported(_SINGLE[form](fields, report, files))]
     if overlay is not None:
@@ -261,9 +305,9 @@ def _read(document: Document, files: PackageFiles, overlay: Document | None) -> 
 
 def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
     """The plugin with the program that a sibling paddock.yaml supplies."""
-    report.add(_structural(overlay, native.RUNTIME_SCHEMA))
     extra = Report(overlay)
     fields = Fields(overlay.value)
+    report.add(_structural(overlay, native.RUNTIME_SCHEMA, overlay.value))
     manifest = plugin.manifest
     if manifest.runtime is not None:
         extra.error(("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime")
@@ -282,9 +326,15 @@ def _unique(problems: list[Problem]) -> list[Problem]:
     return list({(problem.path, problem.message): problem for problem in reversed(problems)}.values())[::-1]
 
 
-def _structural(document: Document, form: str) -> list[Problem]:
+def _structural(document: Document, form: str, value: Any, path: Place = ()) -> list[Problem]:
     """What the schema finds, one mistake a place: a value of the wrong type is not also too small."""
     found: dict[str, Problem] = {}
-    for problem in compiled(form).errors(document.value):
+    for problem in compiled(form).errors(value):
         found.setdefault(problem.path, problem)
+    if path:
+        found = {inner: replace(problem, path=_inside(join_path(path), inner)) for inner, problem in found.items()}
     return document.placed(list(found.values()))
+
+
+def _inside(path: str, inner: str) -> str:
+    return path + ("" if not inner or inner.startswith("[") else ".") + inner

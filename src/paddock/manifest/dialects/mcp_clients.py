@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, NoNetwork
+from paddock.manifest.dialects.mcp_lists import ServerList
 from paddock.manifest.dialects.mcp_settings import Imported, Settings, reach, with_literals_moved
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.manifest.names import slug
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import check_env, check_own_schema, check_plugin_name, check_shown, check_slug
-
-MCP_SERVERS = "mcp-servers"
-VSCODE = "vscode-mcp"
 
 _INPUT = re.compile(r"\$\{input:([^}]{1,200})\}")
 _ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -27,27 +25,31 @@ _KEY_OPTION = re.compile(r"(--?[\w-]*(?:key|token|secret|passw|credential|auth|h
 _QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]+)=([^&#]+)")
 
 
-def read_servers(fields: Fields, report: Report, key: Literal["mcpServers", "servers"]) -> list[Imported]:
+def read_servers(lists: Sequence[ServerList], report: Report) -> list[Imported]:
     """Every server of the file, each with the values that the file held for it."""
-    inputs = {item.text("id"): item for item in fields.entries("inputs")}
     found: list[Imported] = []
-    names: dict[str, str] = {}
-    for title, server in fields.named(key):
-        name = slug(title)
-        check_slug(report, server.path, title or " ", name)
-        check_plugin_name(report, server.path, name)
-        check_shown(report, server.path, title)
-        if len(title) > 200:
-            report.error(server.path, "the name is longer than 200 characters", "shorten it", "name")
-        if name and name in names:
-            report.error(
-                server.path,
-                f"{title!r} and {names[name]!r} both become the plugin {name!r}",
-                "rename one of them",
-                "duplicate_name",
-            )
-        names[name] = title
-        found.append(_Server(server, inputs, report).imported(name, title))
+    names: dict[str, tuple[str, Fields]] = {}
+    for servers in lists:
+        inputs = {item.text("id"): item for item in servers.holder.entries("inputs")}
+        for title, server in servers.holder.named(servers.key):
+            name = slug(title)
+            check_slug(report, server.path, title or " ", name)
+            check_plugin_name(report, server.path, name)
+            check_shown(report, server.path, title)
+            if len(title) > 200:
+                report.error(server.path, "the name is longer than 200 characters", "shorten it", "name")
+            other = names.get(name)
+            if other is not None and (title, server.value) == (other[0], other[1].value):
+                continue  # the same server, listed for another project too
+            if name and other is not None:
+                report.error(
+                    server.path,
+                    f"{title!r} and {other[0]!r} both become the plugin {name!r}",
+                    "rename one of them",
+                    "duplicate_name",
+                )
+            names[name] = title, server
+            found.append(_Server(server, inputs, report).imported(name, title))
     return found
 
 
