@@ -124,3 +124,18 @@ def test_a_link_in_the_place_of_a_version_is_removed_and_what_it_points_at_stays
     assert (mine / "run.sh").exists()
     assert not (paddock.trees / "notes").exists()
     paddock.quickly("plugin", "install", native(source), "--yes")
+
+
+def test_a_pinned_plugin_is_removed_only_by_force(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    paddock.quickly("plugin", "pin", "notes")
+    said = paddock.quickly("plugin", "uninstall", "notes", "--yes", code=1)
+    assert "--force" in said.err
+    paddock.quickly("plugin", "uninstall", "notes", "--yes", "--force")
+    assert paddock.listed() == {}
+
+
+def test_the_only_version_cannot_be_removed_alone(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    said = paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes", code=1)
+    assert "paddock plugin uninstall notes" in said.err

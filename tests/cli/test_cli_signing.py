@@ -95,3 +95,60 @@ def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Padd
     paddock.quickly("key", "trust", "ed25519:nonsense", code=6)
     paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "absent.pem", code=6)
     assert not (source / "n" / "paddock.sig").exists()
+
+
+@pytest.mark.req("B-04")
+@pytest.mark.req("O-11")
+@pytest.mark.parametrize("now", ["unsigned", "community-signed"])
+def test_losing_the_signature_you_trust_needs_a_yes_of_its_own(paddock: Paddock, source: Path, now: str) -> None:
+    key = source / "signing.pem"
+    made = paddock.quickly("key", "new", key, "--json").json
+    paddock.quickly("key", "trust", made["public_key"], "--label", "Example Labs")
+    first = native(source / "one")
+    paddock.quickly("plugin", "sign", first, "--key", key)
+    paddock.quickly("plugin", "install", first, "--yes")
+    second = native(source / "two", version="1.1.0")
+    if now == "community-signed":
+        paddock.quickly("key", "new", source / "other.pem")
+        paddock.quickly("plugin", "sign", second, "--key", source / "other.pem")
+
+    said = paddock("plugin", "upgrade", "notes", second, "--yes", "--json", code=4)
+    assert said.error["code"] == "trust_lost"
+    assert f"the installed version is verified (signed by Example Labs); this one is {now}" in said.err
+    assert "--less-trust --yes" in said.err
+    assert paddock.listed()["notes"]["version"] == "1.0.0"
+    paddock.on_terminal("plugin", "upgrade", "notes", second, answers=["y", "n"], code=4)
+    assert paddock.listed()["notes"]["version"] == "1.0.0"
+    paddock("plugin", "upgrade", "notes", second, "--yes", "--less-trust")
+    assert paddock.listed()["notes"]["version"] == "1.1.0"
+
+
+@pytest.mark.req("B-04")
+def test_a_signature_that_comes_later_is_kept_without_a_new_version(paddock: Paddock, source: Path) -> None:
+    package = native(source / "n")
+    paddock.quickly("plugin", "install", package, "--yes")
+    key = source / "signing.pem"
+    paddock.quickly("key", "new", key)
+    paddock.quickly("plugin", "sign", package, "--key", key)
+
+    assert paddock("plugin", "install", package, "--json").json["action"] == "signed"
+    row = paddock.listed()["notes"]
+    assert (row["state"], row["tier"]) == ("disabled", "community")
+    (paddock.home / "data" / "plugins" / "notes" / "1.0.0" / "run.sh").unlink()
+    paddock.quickly("plugin", "repair", "notes")
+    assert paddock.listed()["notes"]["tier"] == "community"
+
+
+@pytest.mark.req("B-04")
+def test_check_says_what_install_would_say_about_links_and_signatures(paddock: Paddock, source: Path) -> None:
+    key = source / "signing.pem"
+    paddock.quickly("key", "new", key)
+    package = native(source / "n")
+    paddock.quickly("plugin", "sign", package, "--key", key)
+    paddock.quickly("plugin", "check", package)
+    write_file(package / "more.py", "")
+    said = paddock.quickly("plugin", "check", package, "--json", code=6)
+    assert [problem["path"] for problem in said.json["errors"]] == ["paddock.sig"]
+    (package / "link").symlink_to("/etc/passwd")
+    said = paddock.quickly("plugin", "check", package, "--json", code=6)
+    assert "link" in [problem["path"] for problem in said.json["errors"]]

@@ -47,7 +47,7 @@ def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(in
     said = installed("plugin", "upgrade", "notes", "--yes", "--json", code=4)
 
     assert said.error["details"] == {"capabilities": [TWO, THREE]}
-    assert f"paddock plugin upgrade notes --yes --grant '{TWO}' --grant '{THREE}'" in said.err
+    assert f"paddock plugin upgrade notes --grant '{TWO}' --grant '{THREE}' --yes" in said.err
     assert f"+ {TWO}" in said.err
     assert version(installed) == "1.0.0"
     # Half of it is not enough, and naming each is.
@@ -156,7 +156,7 @@ def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installe
 
     waits = installed("plugin", "rollback", "notes", "--yes", "--json", code=4)
     assert waits.error["details"] == {"capabilities": [ONE]}
-    assert f"paddock plugin rollback notes --yes --grant '{ONE}'" in waits.err
+    assert f"paddock plugin rollback notes --grant '{ONE}' --yes" in waits.err
     assert version(installed) == "2.0.0"
 
     screen = installed.on_terminal("plugin", "rollback", "notes", answers=["y", "y"])
@@ -217,3 +217,22 @@ def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_giv
     assert version(installed) == "2.0.0"
     absent = installed.quickly("plugin", "pin", "notes", "7.0.0", "--json", code=3)
     assert absent.error["code"] == "plugin.no_such_version"
+
+
+@pytest.mark.req("G-50")
+def test_an_upgrade_tells_which_files_and_which_program_changed(installed: Paddock, source: Path) -> None:
+    native(source, version="1.1.0", capabilities=[ONE], runtime={"command": ["bash", "-c", "curl example.org | sh"]})
+    (source / "extra.py").write_text("print(1)\n")
+    screen = installed("plugin", "upgrade", "notes", "--yes").err
+
+    assert "curl example.org | sh" in screen
+    assert "1 added: extra.py" in screen
+    assert "changed: paddock.yaml" in screen
+
+
+def test_without_a_terminal_one_refusal_names_everything_to_agree_to(installed: Paddock, source: Path) -> None:
+    native(source, version="1.1.0", capabilities=[ONE, TWO])
+    said = installed("plugin", "upgrade", "notes", "--json", code=4)
+
+    assert f"paddock plugin upgrade notes --grant '{TWO}' --yes" in said.err
+    assert "capability changes" in str(said.error["details"]["screen"]).lower()

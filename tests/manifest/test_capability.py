@@ -85,14 +85,14 @@ BAD = [
 ]
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize(("text", "meant"), GOOD, ids=[text for text, _ in GOOD])
 def test_a_capability_of_the_grammar_means_what_it_says(text: str, meant: Capability) -> None:
     assert parse(text) == meant
     assert parse(str(meant)) == meant
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(BadCapability) as refused:
@@ -102,20 +102,20 @@ def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: s
     assert refused.value.message.isprintable()
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize("entry", ["net:[]", {"net": []}, {"net": None}])
 def test_no_network_may_be_written_as_text_or_as_the_map_that_yaml_makes_of_it(entry: object) -> None:
     assert sound(kaged(capabilities=[entry])).capabilities == (NoNetwork(),)
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 def test_a_map_of_network_targets_and_a_stray_space_mean_what_their_author_meant() -> None:
     manifest = sound(kaged(capabilities=[{"net": ["a.example:443", "b.example:80"]}, {"read:fs": "/opt/x"}]))
 
     assert manifest.capabilities == (Network("a.example", 443), Network("b.example", 80), FileAccess("read", "/opt/x"))
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize("entry", [{}, {"net": [1]}, {"net": {}}, {"a": "b", "c": "d"}, {"read": ["fs"]}])
 def test_any_other_map_is_no_capability(entry: object) -> None:
     error = the_only_error(kaged(capabilities=[entry]))
@@ -123,7 +123,7 @@ def test_any_other_map_is_no_capability(entry: object) -> None:
     assert (error.path, error.code) == ("capabilities[0]", "capability")
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize(
     ("granted", "asked", "included"),
     [

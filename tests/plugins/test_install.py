@@ -10,13 +10,13 @@ import pytest
 from fixtures.packages import native, osqr, write_file, write_json
 from fixtures.shelves import Shelf
 from paddock.config.local import read_entries
-from paddock.core.errors import Conflict, NeedsConsent, OperatorError
+from paddock.core.errors import Conflict, Invalid, NeedsConsent, OperatorError
 from paddock.manifest.read import read_file
 from paddock.plugins.enabling import disable, enable
 from paddock.plugins.install import changed_values, commit, take_values
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.preparing import prepare, prepare_manifest
-from paddock.plugins.registry import list_plugins
+from paddock.plugins.registry import list_plugins, resolve_plugin
 from paddock.plugins.rows import find_grant, find_version
 from paddock.plugins.sources import parse_source
 
@@ -104,13 +104,15 @@ def test_an_osqr_plugin_may_be_upgraded_under_its_own_title_only(shelf: Shelf) -
         shelf.install("FOURTH formula", "1.2.0", osqr)
 
 
-def test_a_version_that_is_there_already_is_offered_by_going_back(shelf: Shelf) -> None:
-    shelf.install(version="1.0.0")
+def test_a_version_that_is_there_already_is_used_again_with_its_own_files(shelf: Shelf) -> None:
+    first = shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    with pytest.raises(Conflict) as refused:
-        shelf.take(shelf.folder / "packages" / "notes-1.0.0", downgrade=True)
-    assert refused.value.error_code == "plugin.version_exists"
-    assert "paddock plugin rollback notes --to 1.0.0" in refused.value.hint
+    shelf.take(shelf.folder / "packages" / "notes-1.0.0", downgrade=True)
+
+    (listed,) = list_plugins(shelf.plugins)
+    assert (listed.plugin.default_version, listed.state, listed.versions) == ("1.0.0", "disabled", 2)
+    assert shelf.rows("plugin_versions") == 2
+    assert resolve_plugin(shelf.plugins, "notes").digest == first.digest
 
 
 def test_what_stands_in_the_place_of_a_new_version_is_cleared_away(shelf: Shelf, tmp_path: Path) -> None:
@@ -205,3 +207,23 @@ def test_an_upgrade_in_the_middle_of_enabling_is_noticed(shelf: Shelf, monkeypat
     assert granted(shelf.plugins) == (False, ("storage:read",))
     enable(shelf.plugins, "notes")
     assert granted(shelf.plugins) == (True, ("storage:read",))
+
+
+def test_a_program_that_this_machine_lacks_keeps_a_plugin_from_being_enabled(shelf: Shelf) -> None:
+    shelf.install(runtime={"command": ["/usr/bin/env", "no-such-program", "./run.sh"]})
+    with pytest.raises(Invalid) as refused:
+        enable(shelf.plugins, "notes")
+    assert [(problem.path, problem.code) for problem in refused.value.problems] == [
+        ("runtime.command[1]", "program_missing")
+    ]
+
+
+def test_local_secrets_and_environments_are_not_taken_into_the_store(shelf: Shelf) -> None:
+    package = native(shelf.folder / "package")
+    write_file(package / ".env", "KEY=secret")
+    write_file(package / ".venv" / "bin" / "python", "")
+    row = shelf.take(package)
+    assert sorted(path.name for path in shelf.plugins.root_of("notes", row.version).iterdir()) == [
+        "paddock.yaml",
+        "run.sh",
+    ]

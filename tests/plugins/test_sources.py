@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.core.errors import OperatorError
+from paddock.core.errors import NotFound, OperatorError, PaddockError
 from paddock.plugins.sources import Source, SourceKind, SourceRecord, parse_source
 
 
@@ -68,8 +68,34 @@ def test_paths_are_directories_archives_or_repositories(plugin: Path, tmp_path: 
 )
 def test_what_cannot_be_fetched_safely_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
-    with pytest.raises(OperatorError):
+    with pytest.raises(PaddockError):
         parse_source(text, base=tmp_path)
+
+
+def test_a_path_that_leads_nowhere_is_not_found_with_or_without_git(tmp_path: Path) -> None:
+    for text in ("nowhere", "git+nowhere", "nowhere.zip", "nowhere#v1"):
+        with pytest.raises(NotFound) as caught:
+            parse_source(text, base=tmp_path)
+        assert caught.value.error_code == "source.not_found"
+
+
+def test_an_archive_on_the_network_is_to_be_downloaded_first(tmp_path: Path) -> None:
+    for text in ("https://example.org/a.zip", "https://example.org/A.MCPB?raw=1"):
+        with pytest.raises(OperatorError) as caught:
+            parse_source(text, base=tmp_path)
+        assert caught.value.hint == "download it, then install the file"
+
+
+def test_a_removed_working_directory_matters_only_to_relative_paths(
+    plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert parse_source(str(plugin)) == Source(SourceKind.DIRECTORY, str(plugin))
+    with pytest.raises(NotFound, match="working directory is gone"):
+        parse_source("plugin")
 
 
 def test_two_different_refs_are_refused(tmp_path: Path) -> None:

@@ -61,10 +61,9 @@ def acknowledge(new: Sequence[Capability], named: Sequence[Capability], retype: 
     """
     missing = [capability for capability in new if capability not in named]
     if missing and not interactive():
-        flags = " ".join(f"--grant '{capability}'" for capability in missing)
         raise NeedsConsent(
             f"it asks for new capabilities: {', '.join(map(str, missing))}",
-            hint=f"if you agree to each of them: {retype} --yes {flags}",
+            hint=f"if you agree to each of them: {retype} --yes",
             details={"capabilities": [str(capability) for capability in missing]},
         )
     for capability in missing:
@@ -72,3 +71,17 @@ def acknowledge(new: Sequence[Capability], named: Sequence[Capability], retype: 
         if not ask(f"{warning}Also allow it to {describe(capability)} ({capability})?"):
             raise NeedsConsent(f"you did not grant {capability}, and nothing was changed", code="consent_refused")
     return list(new)
+
+
+def accept_trust(lost: str, *, accepted: bool, retype: str) -> None:
+    """A yes of its own where fewer or other people stand behind a new version than behind the installed one.
+
+    Raises:
+        NeedsConsent: it was refused, or there is nobody to ask.
+    """
+    if not lost or accepted:
+        return
+    if not interactive():
+        raise NeedsConsent(lost, code="trust_lost", hint=f"if you accept that: {retype} --yes")
+    if not ask(f"{styled('TRUST', 'red', 'bold')} {printable(lost, 400)}. Go on?"):
+        raise NeedsConsent("you kept the version you trust, and nothing was changed", code="consent_refused")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled
+from paddock.core.errors import Problem
 
 if TYPE_CHECKING:
     from paddock.manifest.read import Reading
+    from paddock.plugins.sources import SourceKind
 
 
 def register(app: typer.Typer) -> None:
@@ -74,22 +76,15 @@ def _title(reading: Reading) -> str:
 
 
 def _read(source: Path) -> Reading:
-    """A reading of whatever was named; archives are unpacked into a private place first, under every limit."""
+    """A reading of whatever was named. Packages are staged first, as an install would, so that both say the same."""
     from paddock.core.errors import NotFound
-    from paddock.manifest.read import read_file, read_package
-    from paddock.plugins.sources import ARCHIVE_SUFFIXES, Source, SourceKind
-    from paddock.plugins.staging import stage
+    from paddock.manifest.read import read_file
+    from paddock.plugins.sources import ARCHIVE_SUFFIXES, SourceKind
 
     if source.is_dir():
-        return read_package(source)
+        return _read_package(source, SourceKind.DIRECTORY)
     if source.suffix.lower() in ARCHIVE_SUFFIXES and source.exists():
-        import tempfile
-
-        with (
-            tempfile.TemporaryDirectory(prefix="paddock-check-") as folder,
-            stage(Source(SourceKind.ARCHIVE, str(source.resolve())), Path(folder)) as staged,
-        ):
-            return read_package(staged.root)
+        return _read_package(source, SourceKind.ARCHIVE)
     try:
         return read_file(source)
     except OSError as error:
@@ -98,6 +93,34 @@ def _read(source: Path) -> Reading:
             code="source.not_found",
             hint="name a directory or a manifest file",
         ) from None
+
+
+def _read_package(source: Path, kind: SourceKind) -> Reading:
+    import tempfile
+    from contextlib import ExitStack
+    from dataclasses import replace
+
+    from paddock.core.errors import Invalid
+    from paddock.manifest.read import read_package
+    from paddock.plugins.signature import SignatureState, read_signature, signature_state
+    from paddock.plugins.sources import Source, SourceKind
+    from paddock.plugins.staging import stage
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-check-")))
+        try:
+            staged = stack.enter_context(stage(Source(kind, str(source.resolve())), folder))
+        except Invalid as unsafe:
+            if kind is not SourceKind.DIRECTORY:
+                raise
+            reading = read_package(source)
+            return replace(reading, errors=(*unsafe.problems, *reading.errors))
+        reading = read_package(staged.root)
+        verdict = signature_state(staged.tree.digest, read_signature(staged.root), {})
+        if verdict.state is not SignatureState.MODIFIED:
+            return reading
+        hint = "sign it anew: paddock plugin sign DIR --key FILE"
+        return replace(reading, errors=(*reading.errors, Problem("paddock.sig", verdict.reason, hint, "signature")))
 
 
 def _reading_value(reading: Reading, *, show: bool) -> dict[str, Any]:

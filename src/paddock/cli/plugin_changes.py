@@ -19,6 +19,9 @@ Grants = Annotated[
     typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
 ]
 Ref = Annotated[str | None, typer.Option(help="A git tag, branch or commit.")]
+LessTrust = Annotated[
+    bool, typer.Option("--less-trust", help="Accept that fewer or other people stand behind the new version.")
+]
 Downgrade = Annotated[bool, typer.Option("--downgrade", help="Take an older version over a newer one.")]
 
 
@@ -41,6 +44,7 @@ def install(
     ref: Ref = None,
     grant: Grants = None,
     downgrade: Downgrade = False,
+    less_trust: LessTrust = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +55,16 @@ def install(
     wanted = parse_source(source, ref)
     retype = f"paddock plugin install {shlex.quote(source)}" + (f" --ref {shlex.quote(ref)}" if ref else "")
     with changing() as host:
-        take(host.plugins, wanted, grant or [], retype, yes=yes, as_json=as_json, downgrade=downgrade)
+        take(
+            host.plugins,
+            wanted,
+            grant or [],
+            retype,
+            yes=yes,
+            as_json=as_json,
+            downgrade=downgrade,
+            less_trust=less_trust,
+        )
 
 
 @reporting
@@ -64,6 +77,7 @@ def upgrade(
     ref: Ref = None,
     grant: Grants = None,
     downgrade: Downgrade = False,
+    less_trust: LessTrust = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -95,6 +109,7 @@ def upgrade(
             yes=yes,
             as_json=as_json,
             downgrade=downgrade,
+            less_trust=less_trust,
             expected=plugin.name,
         )
 
@@ -108,6 +123,7 @@ def take(
     yes: bool,
     as_json: bool,
     downgrade: bool = False,
+    less_trust: bool = False,
     expected: str | None = None,
 ) -> None:
     """Fetch, show, ask, install: the one way in for packages."""
@@ -123,16 +139,23 @@ def take(
                 code="plugin.other_name",
                 hint=f"install it as itself: paddock plugin install {shlex.quote(source.location)}",
             )
-        value = settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade)
+        value = settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade, less_trust=less_trust)
     if as_json:
         document(value)
 
 
 def settle(
-    store: PluginStore, prepared: Prepared, grants: list[str], retype: str, *, yes: bool, downgrade: bool = False
+    store: PluginStore,
+    prepared: Prepared,
+    grants: list[str],
+    retype: str,
+    *,
+    yes: bool,
+    downgrade: bool = False,
+    less_trust: bool = False,
 ) -> dict[str, Any]:
     """Show what was prepared, ask for what it needs, and make it part of the store."""
-    from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
+    from paddock.cli.consent import accept_trust, acknowledge, confirm, parse_grants, show_screen
     from paddock.plugins.consent import install_screen, upgrade_screen
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
 
@@ -157,9 +180,15 @@ def settle(
     named = parse_grants(grants)
     show_screen(screen)
     show_problems(prepared.warnings, "!", "yellow")
-    confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
     new = prepared.to_acknowledge
-    row = commit(store, prepared, acknowledge(new, named, retype) if upgrading else new, allow_downgrade=downgrade)
+    if upgrading:
+        flags = [*(f"--grant '{one}'" for one in new), *(["--less-trust"] if prepared.trust_lost else [])]
+        retype = " ".join([retype, *flags])
+    confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
+    if upgrading:
+        accept_trust(prepared.trust_lost, accepted=less_trust, retype=retype)
+        acknowledge(new, named, retype)
+    row = commit(store, prepared, new, allow_downgrade=downgrade)
     if upgrading:
         say(f"{styled('✓', 'green')} upgraded {row.plugin} {upgrading.old_version} → {row.version}")
         return value | {"action": "upgraded", "old_version": upgrading.old_version, "screen": screen.to_value()}
@@ -196,6 +225,7 @@ def rollback(
             )
         )
         named = parse_grants(grant or [])
+        retype = " ".join([retype, *(f"--grant '{one}'" for one in new)])
         confirm(question, yes=yes, retype=retype)
         acknowledge(new, named, retype)
         roll_back(host.plugins, now, target)
@@ -209,7 +239,7 @@ def uninstall(
     name: Annotated[str, typer.Argument(help="The installed plugin.")],
     *,
     version: Annotated[str | None, typer.Option("--version", help="Remove only this version.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also when it is in use or pinned.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also when it is pinned.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -217,18 +247,17 @@ def uninstall(
     from paddock.cli.consent import confirm
     from paddock.cli.opening import changing
     from paddock.plugins import removal
-    from paddock.plugins.registry import require_plugin
 
     retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
     what = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
     with changing() as host:
-        host.plugins.database.read(lambda tx: require_plugin(tx, name))
+        removal.refuse(host.plugins, name, force=force or version is not None)
         confirm(f"Remove {what}?", yes=yes, retype=retype)
         if version is not None:
             removal.uninstall_version(host.plugins, name, version, force=force)
             removed = name
         else:
-            removed = removal.uninstall(host.plugins, name).name
+            removed = removal.uninstall(host.plugins, name, force=force).name
     if as_json:
         document({"name": removed, "action": "uninstalled", "version": version})
     say(f"{styled('✓', 'green')} removed {what}")

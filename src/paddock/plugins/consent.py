@@ -3,6 +3,7 @@ console each draw it in their own way."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
 from paddock.plugins.preparing import Prepared
 from paddock.plugins.signature import SignatureState
+from paddock.plugins.tree import Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,16 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     """Only what is different from the version that was consented to."""
     name = prepared.manifest.display_name
     step = f"{upgrade.old_version} → {upgrade.new_version}"
-    return Screen(f"{name} {step}", _facts(prepared), tuple(difference_sections(upgrade)), f"Upgrade {name} {step}?")
+    lost = (prepared.trust_lost,) if prepared.trust_lost else ()
+    trust = Section("Who stands behind it", lost, lost)
+    files = Section("Files", tuple(_file_lines(prepared.files))) if prepared.files else None
+    sections = [trust, *difference_sections(upgrade), files]
+    return Screen(
+        f"{name} {step}",
+        _facts(prepared),
+        tuple(section for section in sections if section is not None and section.lines),
+        f"Upgrade {name} {step}?",
+    )
 
 
 def difference_sections(upgrade: Upgrade) -> list[Section]:
@@ -58,6 +69,13 @@ def difference_sections(upgrade: Upgrade) -> list[Section]:
         Section("Breaks what its version number promises", breaking, breaking),
     ]
     return [section for section in sections if section.lines]
+
+
+def _file_lines(files: Difference) -> Iterator[str]:
+    for word, paths in (("changed", files.changed), ("added", files.added), ("removed", files.missing)):
+        if paths:
+            named = ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+            yield f"{len(paths)} {word}: {named}"
 
 
 def _facts(prepared: Prepared) -> tuple[tuple[str, str], ...]:

@@ -55,7 +55,7 @@ def details_of(store: PluginStore, name: str) -> Details:
     root = local_root(store, row)
     intact = verify_tree(root, row.digest).intact
     manifest = manifest_of(row)
-    signature, words, tier = standing_of(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
+    signature, words, tier, _ = standing_of(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
     enabled = bool(rows.grant and rows.grant.enabled)
     state = State.MODIFIED if not intact else State.ENABLED if enabled else State.DISABLED
     facts: dict[str, Any] = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, Problem
 from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled
+from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import parse, uncovered
-from paddock.manifest.model import Manifest
+from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
 from paddock.plugins.local_copy import local_root
@@ -28,6 +30,9 @@ from paddock.plugins.rows import (
 from paddock.plugins.tree import verify_tree
 from paddock.store.database import Transaction
 
+# What a plugin's own PATH will be inside its cage.
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
 
 def enable(store: PluginStore, name: str) -> VersionRow:
     """Let a plugin run for this tenant. Its files are read and compared first, every time.
@@ -40,7 +45,8 @@ def enable(store: PluginStore, name: str) -> VersionRow:
     row, grant = store.database.read(lambda tx: _current(tx, store, name))
     require_intact(store, row)
     manifest = manifest_of(row)
-    problems = [*obstacles(manifest, DirectoryFiles(local_root(store, row))), *_unmet(store, manifest)]
+    files = DirectoryFiles(local_root(store, row))
+    problems = [*obstacles(manifest, files), *_missing_programs(manifest), *_unmet(store, manifest)]
     missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
     problems += [
         Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
@@ -117,6 +123,24 @@ def _current(tx: Transaction, store: PluginStore, name: str) -> tuple[VersionRow
     return row, find_grant(tx, store.tenant, plugin.name)
 
 
+def _missing_programs(manifest: Manifest) -> list[Problem]:
+    """Programs of this machine that the plugin's command names and the cage would not find."""
+    runtime = manifest.runtime
+    if not isinstance(runtime, CommandRuntime) or runtime.command[0].startswith("./"):
+        return []
+    named = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
+    return [
+        Problem(
+            f"runtime.command[{index}]",
+            f"this machine has no program {printable(program)} where plugins look for programs",
+            f"install it into one of {PROGRAM_PATH.replace(':', ', ')}",
+            "program_missing",
+        )
+        for index, program in enumerate(named)
+        if shutil.which(program, path=PROGRAM_PATH) is None
+    ]
+
+
 def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
     """Required tools that are not installed or not enabled, and configuration that is not there."""
 
@@ -167,7 +191,7 @@ def _missing_configuration(store: PluginStore, manifest: Manifest) -> list[Probl
         Problem(
             f"system_config.{name}",
             "is required and not set on this machine",
-            f'add to {store.local_file}: [plugins."{manifest.name}"] {name} = "…"',
+            f"paddock plugin configure {manifest.name} {name}",
             "config_missing",
         )
         for name in required

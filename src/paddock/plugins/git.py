@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from paddock.core.errors import HostError, Invalid, OperatorError, Problem
+from paddock.core.errors import HostError, Invalid, OperatorError, Problem, Unreachable
 from paddock.core.printable import printable
 from paddock.plugins.entries import Entry, Progress, Report
 from paddock.plugins.names import MEGABYTE, Listing, left_out
@@ -56,7 +56,7 @@ class Repository:
     def __init__(self, source: Source, workspace: Path, limits: GitLimits, progress: Report | None) -> None:
         program = shutil.which("git")
         if program is None:
-            raise OperatorError("git is not installed", code="git.missing", hint="apt install git")
+            raise Unreachable("git is not installed", code="git.missing", hint="apt install git")
         self._source = source
         self._url = source.location
         self._workspace = workspace
@@ -71,7 +71,8 @@ class Repository:
         """Fetch what the ref means and give its commit id.
 
         Raises:
-            OperatorError: the repository or the ref cannot be had.
+            Unreachable: the repository cannot be had.
+            OperatorError: it has no such ref.
         """
         ref = self._source.ref
         if ref is None:
@@ -153,7 +154,7 @@ class Repository:
     def _try_fetch(self, commit: str) -> bool:
         try:
             self._fetch(commit, depth=True)
-        except OperatorError as error:
+        except Unreachable as error:
             if error.error_code != "git.failed":
                 raise
             return False
@@ -165,7 +166,7 @@ class Repository:
     def _commit(self, name: str) -> str:
         try:
             found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").split()
-        except OperatorError as error:
+        except Unreachable as error:
             raise OperatorError(
                 f"{printable(self._url)} has no commit {printable(name)}", code="source.bad_ref"
             ) from error
@@ -221,7 +222,7 @@ class Repository:
             self._wait(process, arguments[0])
         if process.returncode != 0:
             said = _first_lines(errors)
-            raise OperatorError(
+            raise Unreachable(
                 f"git {arguments[0]} failed for {printable(self._url)}: {said or f'exit {process.returncode}'}",
                 code="git.failed",
             )
@@ -238,7 +239,7 @@ class Repository:
                     if self._progress is not None:
                         self._progress(Progress(f"git {command}"))
                     if time.monotonic() > deadline:
-                        raise OperatorError(
+                        raise Unreachable(
                             f"git {command} took longer than {self._limits.seconds:g} seconds",
                             code="git.timeout",
                             hint="clone it yourself and install the directory",

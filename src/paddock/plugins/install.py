@@ -61,7 +61,7 @@ def commit(
         refuse(store, prepared, allow_downgrade=allow_downgrade)
         blob = store.blobs.put(packed_stream(prepared.staged.root, prepared.staged.tree))
         root = store.root_of(manifest.name, manifest.version)
-        remove_tree(root)  # no row names it: if it is there, a killed command left it
+        remove_tree(root)  # left by a killed command, or a version that is used again, with the same files
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         prepared.staged.root.rename(root)
         store.remember_stats(manifest.name, manifest.version)
@@ -121,14 +121,11 @@ def _refuse_stale(tx: Transaction, prepared: Prepared, allow_downgrade: bool) ->
     refuse_name_clash(tx, manifest)
     plugin = _refuse_changed(tx, prepared)
     existing = find_version(tx, manifest.name, manifest.version)
-    if existing is not None:
-        same = existing.digest == prepared.staged.tree.digest
+    if existing is not None and existing.digest != prepared.staged.tree.digest:
         raise Conflict(
-            f"{manifest.name} {manifest.version} is installed already" + ("" if same else ", with other files"),
+            f"{manifest.name} {manifest.version} is installed already, with other files",
             code="plugin.version_exists",
-            hint=f"use it again: paddock plugin rollback {manifest.name} --to {manifest.version}"
-            if same
-            else "give the new package its own version, or uninstall the old one first",
+            hint="give the new package its own version, or uninstall the old one first",
         )
     if plugin is None:
         return
@@ -181,7 +178,8 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
     grant = find_grant(tx, store.tenant, row.plugin)
     if before is None:
         insert_plugin(tx, PluginRow(row.plugin, prepared.manifest.title, row.version, None, True, row.installed_at))
-    insert_version(tx, row, prepared.staged.tree)
+    if find_version(tx, row.plugin, row.version) is None:
+        insert_version(tx, row, prepared.staged.tree)
     move_default(tx, row.plugin, row.version, row.installed_at)
     capabilities = tuple(str(capability) for capability in prepared.manifest.capabilities)
     save_grant(

@@ -17,7 +17,7 @@ MEGABYTE = 1024 * 1024
 SIGNATURE_FILE = "paddock.sig"
 """The detached signature at the root of a package; the one file that the tree digest does not cover."""
 
-_LEFT_OUT = frozenset({".git", "__pycache__", "__MACOSX", ".DS_Store"})
+_LEFT_OUT = frozenset({".git", ".venv", ".env", "__pycache__", "__MACOSX", ".DS_Store"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ DEFAULT_LIMITS = Limits()
 def left_out(path: str) -> bool:
     """Whether packages never carry this file.
 
-    Repositories, byte code and what desktops drop in folders: not what the author wrote, and byte code could say
-    something else than the source that people read. Leaving them out of every kind of source gives one plugin one
-    digest, whichever way it came.
+    Repositories, virtual environments, local secrets, byte code and what desktops drop in folders: not what the author
+    wrote for others, and byte code could say something else than the source that people read. Leaving them out of
+    every kind of source gives one plugin one digest, whichever way it came.
     """
     return path.endswith(".pyc") or not _LEFT_OUT.isdisjoint(path.split("/"))
 

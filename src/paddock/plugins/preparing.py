@@ -19,18 +19,22 @@ from paddock.plugins.local_copy import local_root
 from paddock.plugins.name_clash import refuse_name_clash
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of, schema_value
-from paddock.plugins.rows import Grant, PluginRow, VersionRow, find_grant, find_plugin, find_version
+from paddock.plugins.rows import Grant, VersionRow, find_grant, find_plugin, find_version, tree_of
 from paddock.plugins.signature import (
+    TIERS,
+    KeyId,
     SignatureState,
     SignatureVerdict,
     Tier,
+    TrustedKey,
     effective_tier,
     read_signature,
     signature_state,
 )
 from paddock.plugins.sources import Source, SourceKind
 from paddock.plugins.staging import Staged, stage
-from paddock.plugins.trust import signature_to_value, trusted_by_id
+from paddock.plugins.tree import Difference, Tree, compare
+from paddock.plugins.trust import Standing, signature_to_value, standing_of, trusted_by_id
 from paddock.store.database import Transaction
 
 
@@ -46,6 +50,8 @@ class Prepared:
     installed: VersionRow | None  # the version in use now, if any
     granted: tuple[Capability, ...]  # what was consented to before
     upgrade: Upgrade | None
+    files: Difference | None = None  # what becomes of the files of the version in use
+    standing: Standing | None = None  # who stands behind the version in use
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
 
     @property
@@ -56,6 +62,17 @@ class Prepared:
             and self.installed.digest == self.staged.tree.digest
             and self.installed.version == self.manifest.version
         )
+
+    @property
+    def trust_lost(self) -> str:
+        """In words, what an upgrade gives up of who stands behind the plugin; empty when it gives up nothing."""
+        before = self.standing
+        if before is None or before.state not in (SignatureState.VERIFIED, SignatureState.COMMUNITY_SIGNED):
+            return ""
+        same_signer = before.key == self.verdict.key
+        if same_signer and TIERS.index(self.tier) >= TIERS.index(before.tier):
+            return ""
+        return f"the installed version is {before.state.value} ({before.words}); this one is {self.verdict.state.value}"
 
     @property
     def newly_signed(self) -> bool:
@@ -101,7 +118,8 @@ def prepare_manifest(
 def _prepared(
     store: PluginStore, staged: Staged, manifest: Manifest, warnings: tuple[Problem, ...], values: Mapping[str, Any]
 ) -> Prepared:
-    plugin, row, grant, keys = store.database.read(lambda tx: _known(tx, store, manifest))
+    known = store.database.read(lambda tx: _known(tx, store, manifest))
+    row, keys = known.row, known.keys
     verdict = signature_state(staged.tree.digest, read_signature(staged.root), keys)
     if verdict.state is SignatureState.MODIFIED:
         raise PluginError(
@@ -109,8 +127,9 @@ def _prepared(
             code="signature.mismatch",
             hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
         )
-    upgrade = None
-    if plugin is not None and row is not None:
+    upgrade, standing = None, None
+    if row is not None:
+        standing = standing_of(row, {key: trusted.name for key, trusted in keys.items()}, intact=True)
         root = local_root(store, row)
         upgrade = upgrade_between(
             manifest_of(row),
@@ -125,16 +144,27 @@ def _prepared(
         verdict,
         effective_tier(verdict.state, manifest.trust_claim),
         row,
-        tuple(parse(text) for text in grant.capabilities) if grant else (),
+        tuple(parse(text) for text in known.grant.capabilities) if known.grant else (),
         upgrade,
+        compare(known.tree, staged.tree) if known.tree else None,
+        standing,
         values,
     )
 
 
-def _known(
-    tx: Transaction, store: PluginStore, manifest: Manifest
-) -> tuple[PluginRow | None, VersionRow | None, Grant | None, Any]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the rows say about the plugin that a package would become."""
+
+    row: VersionRow | None
+    tree: Tree | None
+    grant: Grant | None
+    keys: Mapping[KeyId, TrustedKey]
+
+
+def _known(tx: Transaction, store: PluginStore, manifest: Manifest) -> _Known:
     refuse_name_clash(tx, manifest)
     plugin = find_plugin(tx, manifest.name)
     row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
-    return plugin, row, find_grant(tx, store.tenant, manifest.name), trusted_by_id(tx)
+    tree = tree_of(tx, row.plugin, row.version) if row else None
+    return _Known(row, tree, find_grant(tx, store.tenant, manifest.name), trusted_by_id(tx))

@@ -21,15 +21,37 @@ from paddock.plugins.versions import no_such_version
 from paddock.store.database import Transaction
 
 
-def uninstall(store: PluginStore, name: str) -> PluginRow:
+def refuse(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
+    """The plugin, unless something speaks against removing it.
+
+    Raises:
+        NotFound: it is not installed.
+        Conflict: it is pinned, and `force` is not given.
+    """
+    return store.database.read(lambda tx: _removable(tx, name, force))
+
+
+def _removable(tx: Transaction, name: str, force: bool) -> PluginRow:
+    plugin = require_plugin(tx, name)
+    if plugin.pinned_version is not None and not force:
+        raise Conflict(
+            f"{plugin.name} is pinned to {plugin.pinned_version}",
+            code="plugin.pinned",
+            hint="remove it all the same: --force",
+        )
+    return plugin
+
+
+def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
     """Remove a plugin with all its versions, files, grants, aliases and configuration.
 
     Raises:
         NotFound: it is not installed.
+        Conflict: it is pinned, and `force` is not given.
     """
 
     def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str]]:
-        plugin = require_plugin(tx, name)
+        plugin = _removable(tx, name, force)
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
@@ -63,7 +85,9 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
             raise Conflict(
                 f"{version} is the version in use",
                 code="plugin.in_use",
-                hint=f"go back first: paddock plugin rollback {plugin.name}",
+                hint=f"go back first: paddock plugin rollback {plugin.name}"
+                if len(versions_of(tx, plugin.name)) > 1
+                else f"it is the only one; remove the plugin: paddock plugin uninstall {plugin.name}",
             )
         delete_version(tx, plugin.name, version)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=version))

@@ -33,7 +33,7 @@ Tier = Literal["verified", "community", "personal"]
 _MESSAGE = b"paddock-signature-v1\n"
 _PREFIX = "ed25519:"
 _LONGEST_KEY_FILE = 16 * 1024
-_TIERS: tuple[Tier, ...] = ("personal", "community", "verified")
+TIERS: tuple[Tier, ...] = ("personal", "community", "verified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def effective_tier(state: SignatureState, claimed: str | None) -> Tier:
         earned = "verified"
     elif state is SignatureState.COMMUNITY_SIGNED:
         earned = "community"
-    lower = _TIERS[: _TIERS.index(earned)]
+    lower = TIERS[: TIERS.index(earned)]
     return lower[lower.index(claimed)] if claimed in lower else earned
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from paddock.core.errors import HostError, OperatorError
+from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
 
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
@@ -96,19 +96,22 @@ def parse_source(text: str, ref: str | None = None, base: Path | None = None) ->
     (`PATH#v1.0.0`, or `ref`).
 
     Raises:
+        NotFound: it is a path, and nothing is there.
         OperatorError: it names nothing we can fetch; the hint says what would be right.
     """
     if not text or len(text) > 4_096 or not text.isprintable():
         raise _refused("the source is empty, too long, or holds characters that do not print")
     if text.startswith("-"):
         raise _refused(f"{printable(text)} begins with '-'", f"write ./{printable(text)} if it is a path")
-    here = base or Path.cwd()
+    here = base or _working_directory(text.removeprefix("git+"))
     if text.startswith("git+"):
         return _git(*_split_ref(text.removeprefix("git+"), ref), here)
     if "://" in text or "::" in text:
         address, found = _split_ref(text, ref)
         if address.startswith("ssh://") or (address.startswith(("https://", "file://")) and address.endswith(".git")):
             return _git(address, found, here)
+        if address.partition("?")[0].lower().endswith(tuple(ARCHIVE_SUFFIXES)):
+            raise _refused(f"{printable(text)} is not fetched from the network", "download it, then install the file")
         raise _refused(
             f"{printable(text)} is not a source we know", f"for a git repository write git+{printable(text)}"
         )
@@ -153,7 +156,7 @@ def _local(text: str, ref: str | None, base: Path) -> Source:
     if path.is_dir():
         return Source(SourceKind.DIRECTORY, str(path))
     if not path.exists():
-        raise OperatorError(f"{printable(str(path))} does not exist", code="source.not_found", hint=_FORMS)
+        raise _absent(path)
     if path.is_file() and path.suffix.lower() in ARCHIVE_SUFFIXES:
         return Source(SourceKind.ARCHIVE, str(path))
     raise _refused(f"{printable(str(path))} is neither a directory nor a .zip, .mcpb or .dxt file")
@@ -191,7 +194,25 @@ def _git(address: str, ref: str | None, base: Path) -> Source:
 
 def _file_url(path: Path) -> str:
     path = path.resolve()
+    if not path.exists():
+        raise _absent(path)
     repository = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
     if not repository:
-        raise OperatorError(f"{printable(str(path))} is not a git repository", code="source.not_found")
+        raise OperatorError(f"{printable(str(path))} is not a git repository", code="source.not_a_repository")
     return "file://" + quote(str(path))
+
+
+def _absent(path: Path) -> NotFound:
+    return NotFound(f"{printable(str(path))} does not exist", code="source.not_found", hint=_FORMS)
+
+
+def _working_directory(text: str) -> Path:
+    """Where a relative path starts. A working directory that was removed matters only to those."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        if Path(text).is_absolute() or ":" in text:
+            return Path("/")
+        raise NotFound(
+            "the working directory is gone", code="source.not_found", hint="cd somewhere else, or give an absolute path"
+        ) from error

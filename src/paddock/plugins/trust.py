@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.core.errors import Conflict, NotFound
 from paddock.plugins.plugin_store import PluginStore
@@ -104,8 +104,17 @@ def signature_to_value(verdict: SignatureVerdict) -> dict[str, Any] | None:
     return {"key_id": verdict.key} if verdict.key else None
 
 
-def standing_of(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bool) -> tuple[SignatureState, str, Tier]:
-    """The signature state, in words, and the effective tier of an installed version.
+class Standing(NamedTuple):
+    """Who stands behind an installed version, as it counts here and now."""
+
+    state: SignatureState
+    words: str
+    tier: Tier
+    key: KeyId | None = None
+
+
+def standing_of(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bool) -> Standing:
+    """The standing of an installed version.
 
     Args:
         row: The version.
@@ -113,15 +122,13 @@ def standing_of(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bool) 
         intact: Whether its files are still the ones that were installed.
     """
     signature = row.signature
+    key = KeyId(signature["key_id"]) if signature else None
     if not intact:
         state, words = SignatureState.MODIFIED, "its files were changed after it was installed"
-    elif signature is None:
+    elif key is None:
         state, words = SignatureState.UNSIGNED, "nobody signed it"
-    elif (key := KeyId(signature["key_id"])) in trusted:
+    elif key in trusted:
         state, words = SignatureState.VERIFIED, f"signed by {trusted[key]}"
     else:
-        state, words = (
-            SignatureState.COMMUNITY_SIGNED,
-            f"signed by {key}, a key that is not trusted here",
-        )
-    return state, words, effective_tier(state, row.document.get("trust_claim"))
+        state, words = SignatureState.COMMUNITY_SIGNED, f"signed by {key}, a key that is not trusted here"
+    return Standing(state, words, effective_tier(state, row.document.get("trust_claim")), key)
