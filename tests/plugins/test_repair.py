@@ -24,6 +24,7 @@ def test_every_version_whose_files_changed_is_put_back(shelf: Shelf) -> None:
     with pytest.raises(Modified) as refused:
         enable(shelf.plugins, "notes")
     assert refused.value.details == {"changed": [], "missing": ["paddock.yaml"], "added": []}
+    assert shelf.events("notes")[-1].type == "plugin.modified_detected"
 
     assert [row.version for row in repair(shelf.plugins, "notes")] == ["1.2.0", "1.0.0"]
     assert all(verify_tree(root, row.digest).intact for root, row in zip(roots, rows, strict=True))

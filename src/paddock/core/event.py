@@ -21,7 +21,7 @@ class Publish(Protocol):
     """The one seam that events leave through."""
 
     def publish(self, event: Event) -> None:
-        """Hand the event on. Must not fail the work that it tells about."""
+        """Hand the event on: it is kept together with the work that it tells about, or neither is."""
         ...
 
 

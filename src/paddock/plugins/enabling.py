@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, Problem
-from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled
+from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginModifiedDetected
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import parse, uncovered
@@ -108,6 +109,9 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
         *(f"added {path}" for path in found.added),
     ]
     what = ", ".join(named[:5]) or "unreadable"
+    found_digest = verdict.actual.digest if verdict.actual else "unreadable"
+    seen = PluginModifiedDetected(name=row.plugin, version=row.version, expected=row.digest, found=found_digest)
+    store.database.write(partial(store.publish, event=seen))
     raise Modified(
         f"the files of {row.plugin} {row.version} are not the ones you consented to: {what}",
         hint=f"restore them: paddock plugin repair {row.plugin}",

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.clock import Clock, Random
-from paddock.core.event import Event, to_record
-from paddock.core.ids import PluginName, Tenant, new_id
+from paddock.core.event import Event, Publish
+from paddock.core.ids import PluginName, Tenant
 from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, packages, versions_of
 from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
-from paddock.store.event_log import record
+from paddock.store.event_log import EventTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,8 @@ class PluginStore:
 
     def publish(self, tx: Transaction, event: Event) -> None:
         """Record an event in the unit of work that it belongs to."""
-        data = to_record(event)
-        record(
-            tx,
-            event_id=new_id("evt", self.clock, self.random),
-            at=self.now(),
-            event_type=event.type,
-            tenant=self.tenant,
-            plugin=data.get("name"),
-            data=data,
-        )
+        seam: Publish = EventTable(tx, self.clock, self.random, self.tenant)
+        seam.publish(event)
 
     @contextmanager
     def changing(self) -> Generator[None, None, None]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from paddock.core.clock import Clock, Random
+from paddock.core.event import Event, to_record
+from paddock.core.ids import new_id
 
 from .transaction import Transaction
 
@@ -36,7 +41,7 @@ def record(
 
     Args:
         tx: The unit of work the event belongs to; both are kept, or neither.
-        event_id: Unique; among events of one instant, ids sort in the order of recording.
+        event_id: Unique.
         at: ISO-8601 in UTC.
         event_type: What happened.
         tenant: Whose it is.
@@ -47,6 +52,28 @@ def record(
         "INSERT INTO events (id, at, type, tenant, plugin, data) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
         (event_id, at, event_type, tenant, plugin, json.dumps(data, sort_keys=True, allow_nan=False)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """The seam that events leave through, for one unit of work; the table stands behind it."""
+
+    tx: Transaction
+    clock: Clock
+    random: Random
+    tenant: str
+
+    def publish(self, event: Event) -> None:
+        data = to_record(event)
+        record(
+            self.tx,
+            event_id=new_id("evt", self.clock, self.random),
+            at=self.clock.now().isoformat(),
+            event_type=event.type,
+            tenant=self.tenant,
+            plugin=data.get("name"),
+            data=data,
+        )
 
 
 def recent(
