@@ -68,4 +68,4 @@ def demo(*, as_json: AsJson = False) -> None:
         say()
         info(SHOWN_IN_FULL, as_json=False)
         say()
-        say("The temporary home is gone now. Next: paddock plugin install examples/memory-markdown")
+        say("The temporary home is gone now. Next: ./run paddock plugin install examples/memory-markdown")
