@@ -326,3 +326,95 @@ def test_each_server_of_a_file_can_be_judged_by_itself(tmp_path: Path) -> None:
         {"mcpServers.worse"},
     ]
     assert "duplicate_name" in {error.code for error in read["Twin"].errors}
+
+
+@pytest.mark.req("B-02", "import")
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        (["run", "-e", f"GITHUB_TOKEN={SECRET}", "image"], ["run", "-e", "GITHUB_TOKEN=${user_config.GITHUB_TOKEN}"]),
+        (["-e", f"REGION={SECRET}"], ["-e", "REGION=${user_config.REGION}"]),
+        ([f"-eX={SECRET}"], ["-eX=${user_config.X}"]),
+        ([f"--env=API_KEY={SECRET}"], ["--env=API_KEY=${user_config.API_KEY}"]),
+        ([f"APP_PASSWORD={SECRET}"], ["APP_PASSWORD=${user_config.APP_PASSWORD}"]),
+        ([f"postgresql://u:{SECRET}@h/db"], ["postgresql://u:${user_config.password}@h/db"]),
+        (["--db", f"redis://:{SECRET}@h"], ["--db", "redis://:${user_config.password}@h"]),
+        (["-k", SECRET], ["-k", "${user_config.k}"]),
+        (["-H", f"Authorization: Bearer {SECRET}"], ["-H", "Authorization: ${user_config.Authorization}"]),
+        ([f"https://h.example/mcp?api_key={SECRET}&v=1"], ["https://h.example/mcp?api_key=${user_config.api_key}&v=1"]),
+    ],
+)
+def test_a_key_among_the_arguments_is_moved_and_what_is_around_it_stays(args: list[str], kept: list[str]) -> None:
+    plugin = imported({"command": "npx", "args": args})
+
+    assert_hidden(plugin)
+    assert isinstance(plugin.manifest.runtime, CommandRuntime)
+    assert list(plugin.manifest.runtime.command[1 : 1 + len(kept)]) == kept
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("sk-ant-api03-abcdef", "sk-proj-0123456789abcdef", "ghp_0123456789abcdefABCDEF", "github_pat_11ABCDEFG0"),
+        *("xoxb-1234567890-abcdef", "AKIAIOSFODNN7EXAMPLE", "glpat-abcdefghij1234567890", "npm_0123456789abcdef0123"),
+        *("AIzaSyA0123456789abcdefghijk", "hf_abcdefghijklmnopqrst", "sk_live_0123456789"),
+    ],
+)
+def test_a_key_is_known_by_how_its_service_begins_it(key: str) -> None:
+    assert_hidden(imported({"command": "npx", "args": ["run", key]}), key)
+    assert_hidden(imported({"command": "npx", "args": [f"--with:{key},x"]}), key)
+
+
+def test_an_address_that_lets_in_whoever_knows_it_is_moved() -> None:
+    path = "YTk4ZGM3NjItNDMyMS00MTIz"
+    remote = imported({"url": f"https://mcp.example/api/s/{path}/mcp?v=1"})
+
+    assert_hidden(remote, path)
+    assert isinstance(remote.manifest.runtime, RemoteRuntime)
+    assert remote.manifest.runtime.url == "https://mcp.example/api/s/${user_config.path}/mcp?v=${user_config.v}"
+    assert_hidden(imported({"command": "npx", "args": ["mcp-remote", f"https://mcp.example/{path}"]}), path)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["run", "-i", "--rm", "-v", "/keys:/keys", "keycloak:latest", "--name=docs", "LEVEL=info"],
+        ["-y", "@acme/token-server@1.2.3", "https://github.com/acme/a-very-long-repository-name/tree/main", "sk-learn"],
+        ["postgresql://localhost/db", "file:///srv/x", "user@host", "npm_config_registry", "--port=80"],
+    ],
+)
+def test_arguments_that_look_like_no_key_stay_as_they_are(args: list[str]) -> None:
+    plugin = imported({"command": "npx", "args": args})
+
+    assert (plugin.manifest.runtime, plugin.values) == (CommandRuntime(("npx", *args), "mcp"), {})
+
+
+def test_two_values_of_one_name_stay_two() -> None:
+    plugin = imported({"command": "x", "args": ["--token", "one", "--token", "two", "--token", "one"]})
+
+    assert plugin.values == {"token": "one", "token_2": "two"}
+    assert isinstance(plugin.manifest.runtime, CommandRuntime)
+    assert plugin.manifest.runtime.command[2::2] == (
+        *("${user_config.token}", "${user_config.token_2}"),
+        "${user_config.token}",
+    )
+
+
+def test_a_password_in_a_remote_address_is_called_what_it_is() -> None:
+    error = the_only_error(read_json("mcp.json", {"mcpServers": {"it": {"url": "https://user:pw@a.example/x"}}}))
+
+    assert error.message == "has a name or password in it"
+    assert "header" in error.hint
+
+
+def test_a_file_of_variables_is_said_not_to_be_read() -> None:
+    reading = read_json("mcp.json", {"mcpServers": {"it": {"command": "x", "envFile": ".env"}}})
+
+    (warning,) = reading.warnings
+    assert (warning.path, warning.code, warning.line) == ("mcpServers.it.envFile", "env_file", 5)
+    assert "'env'" in warning.hint
+
+
+@pytest.mark.parametrize("text", ["sk-", "-eyJ-", "key", "-key", "://:", "?a&", "/" + "a" * 30, "http://", "-e"])
+def test_a_text_made_to_be_searched_for_long_is_read_before_the_test_runs_out_of_time(text: str) -> None:
+    assert imported({"command": "x", "args": [(text * 4096)[:4096]] * 200}).manifest.name == "it"

@@ -10,6 +10,15 @@ from typing import Any
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, NoNetwork
+from paddock.manifest.dialects.key_shapes import (
+    ASSIGNMENT,
+    ENVIRONMENT_OPTIONS,
+    HEADER,
+    OPTION,
+    names_a_key,
+    without_keys,
+    without_random_segments,
+)
 from paddock.manifest.dialects.mcp_lists import ServerList
 from paddock.manifest.dialects.mcp_settings import Imported, Settings, reach, with_literals_moved
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
@@ -21,7 +30,6 @@ _INPUT = re.compile(r"\$\{input:([^}]{1,200})\}")
 _ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What an editor fills in by itself; here a person gives it once.
 _EDITOR = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"})
-_KEY_OPTION = re.compile(r"(--?[\w-]*(?:key|token|secret|passw|credential|auth|header)[\w-]*)(=(.*))?", re.I | re.S)
 _QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]+)=([^&#]+)")
 
 
@@ -63,6 +71,13 @@ class _Server:
         self._settings = Settings()
 
     def imported(self, name: str, title: str) -> Imported:
+        if self._server.text("envFile"):
+            self._report.warn(
+                self._server.at("envFile"),
+                "is not read: the variables in that file are not taken over",
+                "write the ones the server needs under 'env', then import it again",
+                "env_file",
+            )
         capabilities: tuple[Capability, ...] = (NoNetwork(),)
         if self._server.text("url"):
             runtime: CommandRuntime | RemoteRuntime = self._remote()
@@ -88,7 +103,11 @@ class _Server:
     def _remote(self) -> RemoteRuntime:
         server = self._server
         kind = server.text("type") or server.text("transport")
-        url = _QUERY_VALUE.sub(lambda found: f"{found[1]}={self._moved('url', found[1], found[2])}", server.text("url"))
+        address, mark, query = server.text("url").partition("?")
+        address = without_random_segments(address, lambda label, text: self._moved("url", label, text))
+        url = address + _QUERY_VALUE.sub(
+            lambda found: f"{found[1]}={self._moved('url', found[1], found[2])}", mark + query
+        )
         headers = {name: self._moved("header", name, text) for name, text in server.text_map("headers").items()}
         return RemoteRuntime(self._resolved(url), "sse" if kind == "sse" else "streamable-http", headers)
 
@@ -103,19 +122,31 @@ class _Server:
         return CommandRuntime(command, "mcp", env, None if cwd is None else self._resolved(cwd))
 
     def _arguments(self, texts: tuple[str, ...]) -> Iterator[str]:
-        """Arguments as they are, but for what an option that names a key is given."""
-        named = ""
+        """Arguments as they are, but for what may be a key in them."""
+        option = ""
         for text in texts:
-            option = _KEY_OPTION.fullmatch(text)
-            if named and not text.startswith("-"):
-                yield self._moved("option", named, text)
-                named = ""
-            elif option and option[3]:
-                yield f"{option[1]}={self._moved('option', option[1], option[3])}"
-                named = ""
+            given = OPTION.fullmatch(text)
+            if names_a_key(option) and not text.startswith("-"):
+                yield self._moved("option", option, text)
+                option = ""
+            elif given and given[2] and names_a_key(given[1]):
+                yield f"{given[1]}={self._moved('option', given[1], given[2])}"
+                option = ""
             else:
-                yield self._resolved(text)
-                named = text if option else ""
+                yield self._argument(text, option)
+                option = text if given and given[2] is None else ""
+
+    def _argument(self, text: str, option: str) -> str:
+        """One argument that follows no option which names a key."""
+        given = ASSIGNMENT.fullmatch(text)
+        # What is set in a container's environment is moved as what is set in ours: whatever it looks like.
+        if given and (option in ENVIRONMENT_OPTIONS or text.startswith(("-e", "--env=")) or names_a_key(given[2])):
+            return given[1] + self._moved("argument", given[2], given[3])
+        header = HEADER.fullmatch(text)
+        if header and names_a_key(header[1]):
+            return f"{header[1]}: {self._moved('argument', header[1], header[2])}"
+        label = option or "key"
+        return self._resolved(without_keys(text, label, lambda name, part: self._moved("argument", name, part)))
 
     def _moved(self, origin: str, label: str, text: str) -> str:
         """A value that may be a key, out of the manifest and into the configuration."""

@@ -60,8 +60,12 @@ class Settings:
     def secret(self, origin: str, label: str, text: str) -> str:
         """A text that may be a key: it moves into the configuration, whatever it looks like."""
         schema: dict[str, Any] = {"type": "string", "x-secret": True}
-        # In our own files `${` begins a variable; the text means itself.
-        return self.field(origin, label, schema, required=True, value=text.replace("${", "$${"))
+        value = text.replace("${", "$${")  # in our own files `${` begins a variable; the text means itself
+        name = self._names.get((origin, label))
+        while name is not None and self.values.get(name) != value:  # another value under the same label
+            origin = f"{origin}+"
+            name = self._names.get((origin, label))
+        return self.field(origin, label, schema, required=True, value=value)
 
     def _free(self, wanted: str) -> str:
         name, count = wanted, 2
@@ -97,14 +101,14 @@ def references(texts: list[str]) -> list[str]:
 
 def reach(report: Report, path: Path, url: str) -> tuple[Capability, ...]:
     """The one place a remote server's address leads to. It is pinned, so the host must be written out."""
+    if "@" in re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]:
+        report.error(path, "has a name or password in it", "remove it from the address and send it in a header", "url")
+        return ()
     found = _URL.match(url)
     if not found:
         report.error(
             path, "is not a web address with a host", "write https://host/…; only what follows may vary", "url"
         )
-        return ()
-    if "@" in found[2] or "@" in url[found.end() :].partition("/")[0]:
-        report.error(path, "has a name or password in it", "put it in a header", "url")
         return ()
     port = found[3] or ("443" if found[1].lower() == "https" else "80")
     try:
