@@ -176,7 +176,7 @@ def test_json_output_is_exactly_one_document_whatever_happens(paddock: Paddock, 
     again = paddock("plugin", "install", source, "--json", "--yes").json
     assert again["action"] == "unchanged"
 
-    missing = paddock("plugin", "install", source / "nowhere", "--json", code=6)
+    missing = paddock("plugin", "install", source / "nowhere", "--json", code=3)
     assert missing.error["code"] == "source.not_found"
 
 

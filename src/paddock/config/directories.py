@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.core.errors import OperatorError
+from paddock.core.errors import OperatorError, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,15 @@ def create_directories(directories: Directories) -> None:
     """Make every directory, private to its owner, after refusing places that others can change.
 
     Raises:
-        OperatorError: A directory belongs to someone else, is writable by others, or cannot be made.
+        OperatorError: A directory belongs to someone else or is writable by others.
+        Unreachable: A directory cannot be made or looked at.
     """
     for directory in directories.all():
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise OperatorError(
+            raise Unreachable(
                 f"cannot create {directory}: {reason}",
                 code="config.home_unusable",
                 hint="export PADDOCK_HOME=/an/absolute/path/you/may/write",
@@ -109,7 +110,7 @@ def refuse_unsafe_directory(directory: Path) -> None:
     try:
         found = directory.stat()
     except OSError as error:
-        raise OperatorError(
+        raise Unreachable(
             f"cannot look at {directory}: {error.strerror}",
             code="config.home_unusable",
             hint=f"ls -ld {shlex.quote(str(directory))}",

@@ -2,7 +2,8 @@
 
 PaddockError
 ├── OperatorError        the person running the host wrote something we cannot accept
-│   └── Invalid          a document with mistakes; carries every one of them
+│   ├── Invalid          a document with mistakes; carries every one of them
+│   └── Unreachable      what they named is well-formed and cannot be had right now
 ├── PluginError          one plugin misbehaved; the host carries on
 │   └── Modified         its files are not the ones a person consented to
 ├── CallerError          the request is wrong
@@ -118,6 +119,13 @@ class Invalid(OperatorError):
     ) -> None:
         super().__init__(message, code=code, hint=hint, details=details)
         self.problems = tuple(problems)
+
+
+class Unreachable(OperatorError):
+    """What the person named cannot be reached or used right now: a host, a repository, a directory."""
+
+    code = "unreachable"
+    category = Category.DEPENDENCY
 
 
 class PluginError(PaddockError):
