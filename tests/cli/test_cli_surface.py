@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +76,132 @@ def test_what_no_command_understands_ends_with_2(paddock: Paddock) -> None:
     assert not paddock.home.exists()
 
 
+def test_a_command_line_that_nobody_understands_is_told_as_json_too(paddock: Paddock) -> None:
+    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "info"]):
+        said = paddock.quickly(*words, "--json", code=2)
+        assert said.error["code"] == "usage"
+        assert said.error["message"] in said.err
+    assert "missing argument 'NAME'" in said.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("plugin remove", "paddock plugin uninstall"),
+        ("plugin rm", "paddock plugin uninstall"),
+        ("plugin show", "paddock plugin info"),
+        ("plugin ls", "paddock plugin list"),
+        ("plugin update", "paddock plugin upgrade"),
+        ("plugin instal", "paddock plugin install"),
+        ("install", "paddock plugin install"),
+        ("remove", "paddock plugin uninstall"),
+        ("plugins", "paddock plugin"),
+        ("doctr", "paddock doctor"),
+        ("help", "paddock --help"),
+        ("version", "paddock --version"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_one_that_was_meant(paddock: Paddock, typed: str, meant: str) -> None:
+    assert paddock.quickly(*typed.split(), code=2).err.endswith(f"did you mean: {meant}\n")
+
+
+def test_help_shows_no_types_of_the_program(paddock: Paddock) -> None:
+    for words in LEAVES:
+        shown = paddock.quickly(*words, "--help").out
+        assert not any(word in shown for word in ("<bool>", "<str>", "<list["))
+
+
+def breaking(paddock: Paddock, script: str) -> Paddock:
+    """Commands in which something happens that nobody foresaw."""
+    folder = paddock.home.parent / "breaking"
+    write_file(folder / "sitecustomize.py", script)
+    path = paddock.environment["PYTHONPATH"]
+    return replace(paddock, more={"PYTHONPATH": f"{folder}:{path}", "PYTHONWARNINGS": "ignore"})
+
+
+BROKEN = """
+import paddock.config.load
+def load_settings(*args, **kwargs):
+    raise TypeError("a canary\\x1b[31m")
+paddock.config.load.load_settings = load_settings
+"""
+
+
+def test_what_nobody_foresaw_is_one_sentence_and_its_origin_only_on_request(paddock: Paddock) -> None:
+    broken = breaking(paddock, BROKEN)
+    said = broken("config", "show", "--json", code=1)
+    assert said.error["code"] == "internal"
+    assert "something went wrong inside Paddock: TypeError: a canary" in said.err
+    assert "\x1b" not in said.err
+    assert "PADDOCK_DEBUG=1" in said.error["hint"]
+
+    with replace(broken, more=broken.more | {"PADDOCK_DEBUG": "1"}).start("config", "show") as process:
+        _, err = process.communicate(timeout=60)
+    assert "Traceback" in err
+    assert process.returncode == 1
+
+
+def test_commands_work_in_a_directory_that_was_removed(paddock: Paddock, source: Path) -> None:
+    native(source / "n")
+    gone = source / "gone"
+    for words, code in (
+        (["plugin", "install", str(source / "n"), "--yes"], 0),
+        (["plugin", "list"], 0),
+        (["config", "show"], 0),
+        (["plugin", "install", "n", "--yes"], 3),
+        (["plugin", "check", "n"], 3),
+        (["doctor", "--json"], None),
+    ):
+        gone.mkdir()
+        # Removed by the shell that stands in it, as a person would.
+        line = shlex.join([sys.executable, "-m", "paddock.cli", *words])
+        ran = subprocess.run(
+            ["sh", "-c", f"rmdir {gone}; exec {line}"],
+            cwd=gone, env=paddock.environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in ran.stderr
+        assert code is None or ran.returncode == code, ran.stderr
+
+
+def shell(paddock: Paddock, line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A line of shell in which $P is our command."""
+    environment = paddock.environment | more | {"P": shlex.join([sys.executable, "-m", "paddock.cli"])}
+    return subprocess.run(
+        ["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_terminal_without_our_characters_gets_their_escapes(paddock: Paddock, source: Path) -> None:
+    native(source, description="naïve • notes")
+    poor = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for words in ("install --yes", "list", "info"):
+        verb, *rest = words.split()
+        name = "" if verb == "list" else str(source) if verb == "install" else "notes"
+        ran = shell(paddock, f"$P plugin {verb} {name} {' '.join(rest)}", **poor)
+        assert (ran.returncode, "Traceback" in ran.stderr) == (0, False), ran.stderr
+    assert "\\u2022" in ran.stdout
+
+
+def test_a_result_that_cannot_be_written_is_a_failure_in_words(paddock: Paddock) -> None:
+    ran = shell(paddock, "$P config show > /dev/full")
+    assert ran.returncode == 1
+    assert ran.stderr == "error: the result could not be written: No space left on device\n"
+
+
+def test_a_reader_that_went_away_ends_a_command_without_a_word(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    for words in (["plugin", "list", "-v"], ["config", "show", "--json"], ["plugin", "info", "notes"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        ran = subprocess.run(
+            [sys.executable, "-m", "paddock.cli", *words],
+            stdout=writer, stderr=subprocess.PIPE, env=paddock.environment, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        os.close(writer)
+        assert (ran.returncode, ran.stderr) == (141, "")
+    assert shell(paddock, "$P plugin list >&-").returncode == 0
+
+
 def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) -> None:
     native(source / "n")
     paddock.quickly("plugin", "install", source / "n", "--yes", code=0)
@@ -90,10 +220,19 @@ def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) 
 
 
 def test_an_interrupted_question_ends_with_130_and_changes_nothing(paddock: Paddock, source: Path) -> None:
-    paddock.on_terminal("plugin", "install", native(source), answers=[INTERRUPT], code=130)
+    screen = paddock.on_terminal("plugin", "install", native(source), answers=[INTERRUPT], code=130)
+    assert "interrupted" in screen
 
     assert paddock.listed() == {}
     assert list(paddock.staging.iterdir()) == []
+
+
+def test_a_no_stops_and_is_not_called_waiting(paddock: Paddock, source: Path) -> None:
+    plain = replace(paddock, more={"NO_COLOR": "1"})
+    screen = plain.on_terminal("plugin", "install", native(source), answers=["n"], code=4)
+    assert "stopped: " in screen
+    assert "waiting:" not in screen
+    assert "waiting: " in plain("plugin", "install", source, code=4).err
 
 
 def test_colours_appear_on_a_terminal_and_not_where_they_are_unwanted(paddock: Paddock, source: Path) -> None:

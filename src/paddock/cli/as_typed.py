@@ -33,9 +33,26 @@ class AsTyped:
 def take_as_typed(parameters: Iterable[Any]) -> None:
     """Give every parameter that is plain text or a flag its own conversion."""
     for parameter in parameters:
+        _show_no_python_type(parameter)
         descriptor = getattr(parameter, "type_descriptor", None)
         if descriptor is not None and descriptor.parameter_info.parser is None and _plain(parameter, descriptor):
             parameter._runtime_param = AsTyped()
+
+
+def _show_no_python_type(parameter: Any) -> None:
+    """Help names what a person writes: nothing beside a flag or an argument, TEXT where an option takes some."""
+    if parameter.param_type_name == "argument":
+        parameter.display_type_rich = _no_type
+        if parameter.metavar is None and parameter.nargs == 1:
+            parameter.metavar = parameter.name.upper()
+    elif parameter.metavar is None and parameter.is_flag:
+        parameter.metavar = ""
+    elif parameter.metavar is None and parameter.type_descriptor.annotation in (str, list[str]):
+        parameter.metavar = "TEXT"
+
+
+def _no_type(ctx: Any) -> None:
+    del ctx
 
 
 def _plain(parameter: Any, descriptor: Any) -> bool:

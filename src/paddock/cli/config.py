@@ -28,8 +28,9 @@ def show(
     """Show every setting. Secrets are never shown."""
     from paddock.config.directories import find_directories
     from paddock.config.load import load_settings
+    from paddock.config.project import working_directory
 
-    loaded = load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=Path.cwd())
+    loaded = load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=working_directory())
     rows = loaded.rows()
     if as_json:
         document({"settings": {name: {"value": value, "origin": str(where)} for name, value, where in rows}})

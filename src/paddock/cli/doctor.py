@@ -16,10 +16,11 @@ app = typer.Typer(add_completion=False)
 @reporting
 def doctor(*, as_json: AsJson = False) -> None:
     """Check Python, SQLite, the cage's parts, git, node, disk and permissions. Exit 1 when something must be mended."""
+    from paddock.config.project import working_directory
     from paddock.doctor.check import exit_status, text_lines, to_json
     from paddock.doctor.machine import check_machine
 
-    checks = check_machine(os.environ, Path.home(), Path.cwd())
+    checks = check_machine(os.environ, Path.home(), working_directory())
     if as_json:
         document(to_json(checks))
     else:

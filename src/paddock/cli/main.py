@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from paddock.cli.as_typed import take_all_as_typed, take_as_typed
+from paddock.cli.output import finish_streams, prepare_streams, say
+from paddock.core.outward import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_OK, EXIT_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,27 @@ class LazyGroup(TyperGroup):
         parameters: list[Any] = super().get_params(ctx)
         take_as_typed(parameters)
         return parameters
+
+    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Run to the end of the program. A command line that nobody understands is told as every other error is."""
+        del prog_name  # however it was started, `paddock` is what people type
+        arguments = sys.argv[1:] if args is None else list(args)
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(arguments, "paddock", **extra)
+        except typer.Abort:
+            say("stopped")
+            status = EXIT_FAILED
+        except typer.TyperException as error:
+            status = self._tell(error, as_json="--json" in arguments)
+        sys.exit(status or 0)
+
+    def _tell(self, error: typer.TyperException, *, as_json: bool) -> int:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return EXIT_USAGE  # the help was shown already
+        from paddock.cli.usage import tell_usage
+
+        return tell_usage(error, as_json=as_json, plugin_commands=list(loaded("plugin").commands))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = cast("Any", super()).resolve_command(ctx, args)
@@ -88,12 +111,15 @@ def root(
 
 def main() -> None:
     """Run the command line; every error that is ours was already told in words by the command itself."""
+    prepare_streams()
+    status = EXIT_OK
     try:
         app()
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else EXIT_FAILED
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted\n")
-        sys.exit(130)
+        say("\ninterrupted")
+        status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): not worth a word.
-        sys.stderr.close()
-        sys.exit(1)
+        status = EXIT_NO_READER
+    sys.exit(finish_streams(status))

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from paddock.cli.output import show_problems
+from paddock.config.project import working_directory
 from paddock.host import CommandHost, open_for_command
 
 
 @contextmanager
 def reading() -> Generator[CommandHost, None, None]:
     """For a command that only looks."""
-    with open_for_command(os.environ, Path.home(), cwd=Path.cwd()) as host:
+    with open_for_command(os.environ, Path.home(), cwd=working_directory()) as host:
         show_problems(host.loaded.warnings, "!", "yellow")
         yield host
 

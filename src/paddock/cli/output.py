@@ -11,19 +11,24 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from paddock.core.errors import Invalid, NeedsConsent, PaddockError, Problem
-from paddock.core.outward import exit_code, to_json
+from paddock.core.errors import HostError, Invalid, NeedsConsent, PaddockError, Problem, StoreUnavailable
+from paddock.core.outward import EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_OK, exit_code, to_json
 from paddock.core.printable import printable
+from paddock.store.space import OUT_OF_SPACE
 
 P = ParamSpec("P")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 
+_UNWRITTEN = "output.unwritten"
+_HOW_TO_SEE = "PADDOCK_DEBUG=1 before the command shows where"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -42,14 +47,23 @@ def say(text: str = "") -> None:
 
 def result(text: str) -> None:
     """A line of the result, on stdout."""
-    sys.stdout.write(text + "\n")
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritten(error) from error
+
+
+def _unwritten(error: OSError) -> HostError:
+    return HostError(f"the result could not be written: {error.strerror}", code=_UNWRITTEN)
 
 
 def document(value: Any) -> None:
     """The result as one JSON document, on stdout."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     # JSON escapes what ASCII calls control characters; terminals obey a few more.
-    sys.stdout.write("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")) + "\n")
+    result("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
 
 
 def _escaped(line: str) -> str:
@@ -70,25 +84,88 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        as_json = bool(kwargs.get("as_json"))
         try:
             command(*args, **kwargs)
         except PaddockError as error:
-            if kwargs.get("as_json"):
-                document({"error": to_json(error)})
-            show_error(error)
-            raise typer.Exit(exit_code(error)) from None
+            raise typer.Exit(told(error, as_json=as_json)) from None
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except BrokenPipeError:
+            raise typer.Exit(EXIT_NO_READER) from None
+        except KeyboardInterrupt:
+            say("\ninterrupted")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except Exception as error:
+            # The boundary: whatever a command did not foresee, a person gets a sentence and not our source code.
+            if os.environ.get("PADDOCK_DEBUG") == "1":
+                import traceback
+
+                traceback.print_exc()
+            raise typer.Exit(told(unexpected(error), as_json=as_json)) from None
 
     return run
 
 
+def told(error: PaddockError, *, as_json: bool) -> int:
+    """Tell an error, and give the exit code that goes with it."""
+    if as_json and error.error_code != _UNWRITTEN:
+        document({"error": to_json(error)})
+    show_error(error)
+    return exit_code(error)
+
+
+def unexpected(error: Exception) -> PaddockError:
+    """The error of our own tree for one that nobody foresaw."""
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f": {error.filename}" if error.filename else ""
+        if error.errno in OUT_OF_SPACE:
+            return StoreUnavailable(f"there is no room left{where}", code="store.full", hint="free some space: df -h")
+        return HostError(f"the system refused: {error.strerror}{where}", code="system_refused", hint=_HOW_TO_SEE)
+    return HostError(
+        f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=_HOW_TO_SEE
+    )
+
+
 def show_error(error: PaddockError) -> None:
     """An error in words: what is wrong, all of it, and what to do next."""
-    mark = styled("waiting:", "yellow", "bold") if isinstance(error, NeedsConsent) else styled("error:", "red", "bold")
-    say(f"{mark} {printable(error.message, 600)}")
+    say(f"{_mark(error)} {printable(error.message, 600)}")
     if isinstance(error, Invalid):
         show_problems(error.problems, "✗", "red")
     if error.hint:
         say(f"  {styled('→', 'dim')} {printable(error.hint, 600)}")
+
+
+def _mark(error: PaddockError) -> str:
+    if not isinstance(error, NeedsConsent):
+        return styled("error:", "red", "bold")
+    return styled("stopped:" if error.error_code == "consent_refused" else "waiting:", "yellow", "bold")
+
+
+def prepare_streams() -> None:
+    """Where a terminal's encoding lacks a character, show its escape instead of failing; a closed stream is silent."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def finish_streams(status: int) -> int:
+    """Write out what is still held back, and give the exit code: a result that nobody could get is a failure."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = EXIT_NO_READER
+    except OSError as error:
+        if status == EXIT_OK:
+            status = told(_unwritten(error), as_json=False)
+    else:
+        return status
+    # Python tries again when it ends, and would complain about that too.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
 
 
 def interactive() -> bool:

@@ -25,7 +25,7 @@ _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environm
 _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}
 _GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
 # Ours, and not settings: they are read before there is anything to set.
-_OTHER_VARIABLES = frozenset({"PADDOCK_HOME"})
+_OTHER_VARIABLES = frozenset({"PADDOCK_HOME", "PADDOCK_DEBUG"})
 
 
 class Layer(StrEnum):

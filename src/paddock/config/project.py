@@ -12,6 +12,14 @@ from paddock.config.directories import Directories
 from paddock.config.toml_file import TomlFile, read_toml
 
 
+def working_directory() -> Path | None:
+    """Where we are, or None when that directory was removed meanwhile: there is no project then."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
 def read_project_file(cwd: Path, directories: Directories) -> TomlFile | None:
     """The nearest project file at or above `cwd`, or None.
 

@@ -15,6 +15,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_NO_READER = 141  # what a shell shows for other programs when whoever read their output went away
 
 EXIT_CODES: Mapping[Category, int] = {
     Category.VALIDATION: 6,
