@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.core import schema_walk
 from paddock.core.errors import Invalid, Problem
 from paddock.core.schema import MAX_PROBLEMS, check_schema, compile_schema, compile_trusted, join_path
 
@@ -187,6 +188,30 @@ def test_references_that_double_at_every_step_are_refused() -> None:
     same["$defs"]["d40"] = parts["$defs"]["d40"] = {}
     assert the_only(check_schema(same)).code == "schema.too_complex"
     assert the_only(check_schema(parts)).code == "schema.too_complex"
+
+
+def test_anchors_cost_no_more_than_pointers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each resource is walked once for its anchors; once for every reference would take minutes."""
+    walks: list[object] = []
+    gather = schema_walk._anchors  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(schema_walk, "_anchors", lambda root: walks.append(root) or gather(root))
+    tower: dict[str, Any] = {"$ref": "#t0", "$defs": {f"e{i}": {} for i in range(430)}}
+    for i in range(15):
+        step = {"$ref": f"#t{i + 1}"}
+        tower["$defs"][f"d{i}"] = {"$anchor": f"t{i}", "allOf": [step, dict(step)]}
+    tower["$defs"]["d15"] = {"$anchor": "t15"}
+    assert the_only(check_schema(tower)).code == "schema.too_complex"
+    assert len(walks) == 1
+
+    tree = compile_schema({"$anchor": "n", "properties": {"a": {"$ref": "#n"}, "b": {"$ref": "#n"}}})
+    walks.clear()
+    assert tree.errors(nested(20)) == []
+    assert len(walks) <= 1
+
+
+def test_thousands_of_patterns_are_refused_before_any_is_compiled() -> None:
+    many = {"patternProperties": {f"[\\p{{L}}]{{5}}{number}": True for number in range(9_000)}}
+    assert "200 regular expressions" in the_only(check_schema(many)).message
 
 
 def test_ordinary_recursive_schemas_are_welcome() -> None:

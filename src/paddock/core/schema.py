@@ -18,9 +18,9 @@ from paddock.core.schema_check import check_schema, pattern_options, untrusted_e
 from paddock.core.schema_walk import (
     NOT_APPLIED,
     SAME_VALUE,
+    Resolver,
     as_object,
     references,
-    resolve,
     starts_resource,
     subschemas,
 )
@@ -96,6 +96,7 @@ def _affordable(source: object, value: object) -> bool:
     """
     sizes: dict[int, int] = {}
     _measure(value, sizes)
+    resolver = Resolver()
     pending: list[tuple[Any, Any, Any]] = [(source, value, source)]
     visits = copied = 0
     while pending:
@@ -115,7 +116,7 @@ def _affordable(source: object, value: object) -> bool:
                 pending += [(inner, part, resource) for part in _parts(step, here)]
         for _, reference in references(found):
             try:
-                pending.append((resolve(resource, reference), here, resource))
+                pending.append((resolver.resolve(resource, reference), here, resource))
             except LookupError:
                 return False
     return True

@@ -22,10 +22,10 @@ from paddock.core.schema_walk import (
     NOT_APPLIED,
     SAME_VALUE,
     Part,
+    Resolver,
     as_object,
     is_schema,
     references,
-    resolve,
     starts_resource,
     subschemas,
 )
@@ -37,6 +37,7 @@ MAX_NODES = 10_000
 MAX_TEXT = 500_000
 MAX_NESTING = 64
 MAX_PATTERN = 2_000
+MAX_PATTERNS = 200
 MAX_EXPANDED = 50_000
 MAX_PROBLEMS = 50
 
@@ -99,6 +100,7 @@ class _Survey:
     resource_of: dict[int, Any] = field(default_factory=dict[int, Any])
     patterns: dict[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
     stray: list[tuple[tuple[Part, ...], Any]] = field(default_factory=list[tuple[tuple[Part, ...], Any]])
+    resolver: Resolver = field(default_factory=Resolver)
 
     def walk(self) -> None:
         pending: list[tuple[tuple[Part, ...], Any, int, Any]] = [((), self.root, 0, self.root)]
@@ -133,6 +135,8 @@ class _Survey:
     def _look_at(self, parts: tuple[Part, ...], schema: dict[str, Any], level: int) -> None:
         for place, pattern in patterns_of(schema):
             self.patterns.setdefault(pattern, (*parts, *place))
+            if len(self.patterns) > MAX_PATTERNS:
+                return
         dialect = schema.get("$schema")
         if level and dialect is not None and dialect != self.root.get("$schema"):
             self.complain((*parts, "$schema"), "a part of a schema cannot speak another draft", "remove this $schema")
@@ -154,7 +158,7 @@ class _Survey:
                 )
                 continue
             try:
-                target = resolve(resource, reference)
+                target = self.resolver.resolve(resource, reference)
             except LookupError:
                 self.complain(place, f"{quoted(reference)} points at nothing", "", "schema.broken_reference")
                 continue
@@ -165,6 +169,10 @@ class _Survey:
                 yield place, target, 1, resource
 
     def _check_patterns(self) -> None:
+        if len(self.patterns) > MAX_PATTERNS:
+            # Compiling one is cheap, and thousands are not.
+            self.complain((), f"more than {MAX_PATTERNS} regular expressions", "use fewer", "schema.pattern")
+            return
         options = pattern_options(len(self.patterns))
         for pattern, parts in self.patterns.items():
             if len(pattern) > MAX_PATTERN:
@@ -218,7 +226,7 @@ def _edges(found: _Survey, schema: object) -> Iterator[tuple[Any, bool]]:
         if step[0] not in NOT_APPLIED:
             yield inner, step[0] in SAME_VALUE
     for _, reference in references(schema):
-        yield resolve(found.resource_of.get(id(schema), found.root), reference), True
+        yield found.resolver.resolve(found.resource_of.get(id(schema), found.root), reference), True
 
 
 def _expansion(found: _Survey) -> list[Problem]:

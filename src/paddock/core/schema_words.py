@@ -17,7 +17,7 @@ import jsonschema_rs
 
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
-from paddock.core.schema_walk import INTO_PARTS, Part, as_object, follow, resolve
+from paddock.core.schema_walk import INTO_PARTS, Part, Resolver, as_object, follow
 
 MAX_MESSAGE = 300
 _SHOWN = 60
@@ -261,6 +261,7 @@ def _known_fields(root: object, schema_path: Sequence[Part]) -> list[str]:
         pending: list[Any] = [follow(root, list(schema_path))]
     except LookupError:
         return []
+    resolver = Resolver()
     names: list[str] = []
     for _ in range(50):  # enough for any real composition, and an end for a circular one
         if not pending:
@@ -274,7 +275,7 @@ def _known_fields(root: object, schema_path: Sequence[Part]) -> list[str]:
         reference = found.get("$ref")
         if isinstance(reference, str) and reference.startswith("#"):
             try:
-                pending.append(resolve(root, reference))
+                pending.append(resolver.resolve(root, reference))
             except LookupError:
                 continue
     return names
