@@ -41,13 +41,14 @@ def open_for_command(
     create_directories(directories)
     loaded = load_settings(directories, environ, cwd=cwd)
     where = loaded.settings.store.url or directories.data / DATABASE_FILE
+    clock = clock or SystemClock()
     with open_direct(where) as database:
         store = PluginStore(
             database=database,
-            blobs=blobs_of(database, directories.data / "packages"),
+            blobs=blobs_of(database, directories.data / "packages", clock),
             data=directories.data,
             local_file=directories.local_file,
-            clock=clock or SystemClock(),
+            clock=clock,
             random=SystemRandom(),
             retention_days=loaded.settings.versions.retention_days,
         )

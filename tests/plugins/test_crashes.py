@@ -76,7 +76,7 @@ class Seen:
 
 def seen(paddock: Paddock, name: str) -> Seen | None:
     row = paddock.listed().get(name)
-    return Seen(row["version"], row["versions"], row["state"], tuple(row["capabilities"])) if row else None
+    return Seen(row["version"], len(row["versions"]), row["state"], tuple(row["capabilities"])) if row else None
 
 
 def assert_tidy(paddock: Paddock, name: str, found: Seen | None) -> None:

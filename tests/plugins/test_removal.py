@@ -29,7 +29,11 @@ def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
 
     assert {table: shelf.rows(table) for table in TABLES} == dict.fromkeys(TABLES, 0)
     assert not (shelf.plugins.trees / "notes").exists()
+    shelf.clock.turn(hours=2)
+    shelf.plugins.sweep()  # a shared store lets packages go only after a time of grace
     assert not shelf.plugins.blobs.has(first.blob)
+    shelf.clock.turn(hours=2)
+    shelf.plugins.sweep()  # a shared store lets packages go only after a time of grace
     assert not shelf.plugins.blobs.has(second.blob)
     assert "canary" not in shelf.plugins.local_file.read_text()
     assert shelf.events("notes")[-1].type == "plugin.uninstalled"

@@ -57,3 +57,15 @@ def test_what_is_removed_on_one_node_is_swept_on_the_other(nodes: tuple[Shelf, S
 
     assert list_plugins(two.plugins) == []
     assert not root.exists()
+
+
+def test_a_package_is_swept_only_when_no_node_can_be_about_to_name_it(nodes: tuple[Shelf, Shelf]) -> None:
+    one, _ = nodes
+    row = one.install()
+    uninstall(one.plugins, "notes")
+    one.plugins.sweep()
+    assert one.plugins.blobs.has(row.blob)
+
+    one.clock.turn(hours=2)
+    one.plugins.sweep()
+    assert not one.plugins.blobs.has(row.blob)

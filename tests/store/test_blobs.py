@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.core.clock import SystemClock
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
 from paddock.store import blobs as blobs_module
 from paddock.store.blobs import Blobs, FileBlobs, blobs_of
@@ -45,7 +46,7 @@ class Place:
 def place(database_address: str, tmp_path: Path) -> Iterator[Place]:
     with open_direct(database_address) as database:
         directory = tmp_path / "blobs"
-        yield Place(blobs_of(database, directory), database, directory)
+        yield Place(blobs_of(database, directory, SystemClock()), database, directory)
 
 
 CONTENT = bytes(range(256)) * 9000

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from paddock.core.schema import join_path
-from paddock.core.schema_walk import resolve
+from paddock.core.schema_walk import Resolver
 from paddock.core.semver import Version
 
 MAX_DEPTH = 64
@@ -188,7 +188,7 @@ def _followed(root: Any, schema: Any) -> Any:
         seen.add(target)
         beside = {key: value for key, value in here.items() if key != "$ref"}
         try:
-            here = {**_as_object(resolve(root, target)), **beside}
+            here = {**_as_object(Resolver().resolve(root, target)), **beside}
         except LookupError:
             return beside
     return here

@@ -9,11 +9,21 @@ from paddock.core.errors import Problem
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.listing import repair_line
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import State, manifest_of, pinned_version_missing, require_plugin
-from paddock.plugins.rows import Grant, PluginRow, VersionRow, all_aliases, find_grant, find_version, versions_of
-from paddock.plugins.tree import verify_tree
+from paddock.plugins.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_aliases,
+    find_grant,
+    find_version,
+    tree_of,
+    versions_of,
+)
+from paddock.plugins.tree import Difference, Tree, verify_tree
 from paddock.plugins.trust import KeyRow, standing_of, trusted_keys
 from paddock.store.database import Transaction
 
@@ -25,9 +35,21 @@ class Details:
     facts: dict[str, Any]
     sections: tuple[Section, ...]
     obstacles: tuple[Problem, ...]
+    difference: Difference
+
+    def changed_files(self) -> list[str]:
+        """What became of the files of a modified plugin, one line each."""
+        found = self.difference
+        named = {"changed": found.changed, "missing": found.missing, "added": found.added}
+        return [f"{what} {path}" for what, paths in named.items() for path in paths]
 
     def to_value(self) -> dict[str, Any]:
         return self.facts | {
+            "difference": {
+                "changed": list(self.difference.changed),
+                "missing": list(self.difference.missing),
+                "added": list(self.difference.added),
+            },
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
         }
@@ -41,6 +63,7 @@ class _Rows:
     grant: Grant | None
     keys: list[KeyRow]
     aliases: list[str]
+    tree: Tree
 
 
 def details_of(store: PluginStore, name: str) -> Details:
@@ -53,7 +76,8 @@ def details_of(store: PluginStore, name: str) -> Details:
     rows = store.database.read(lambda tx: _rows(tx, store, name))
     row = rows.current
     root = local_root(store, row)
-    intact = verify_tree(root, row.digest).intact
+    verdict = verify_tree(root, row.digest, expected=rows.tree)
+    intact = verdict.intact
     manifest = manifest_of(row)
     signature, words, tier, _ = standing_of(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
     enabled = bool(rows.grant and rows.grant.enabled)
@@ -64,6 +88,7 @@ def details_of(store: PluginStore, name: str) -> Details:
         "version": row.version,
         "state": state.value,
         "enabled": enabled,
+        "repair": repair_line(row.plugin, state),
         "pinned": rows.plugin.pinned_version,
         "description": manifest.description,
         "author": manifest.author,
@@ -83,7 +108,7 @@ def details_of(store: PluginStore, name: str) -> Details:
         "callables": [spec.name for spec in manifest.callables],
     }
     stand_in_the_way = tuple(obstacles(manifest, DirectoryFiles(root)))
-    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way)
+    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way, verdict.difference)
 
 
 def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
@@ -99,4 +124,5 @@ def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
         find_grant(tx, store.tenant, plugin.name),
         trusted_keys(tx),
         aliases,
+        tree_of(tx, current.plugin, current.version),
     )

@@ -14,7 +14,7 @@ from paddock.plugins.rows import (
     all_grants,
     all_plugins,
     current_versions,
-    version_counts,
+    version_names,
 )
 from paddock.plugins.tree import verify_tree
 
@@ -36,7 +36,7 @@ class Listed:
     version: VersionRow | None
     grant: Grant | None
     state: State
-    versions: int
+    versions: tuple[str, ...]
 
     @property
     def kind(self) -> str:
@@ -49,15 +49,26 @@ class Listed:
 
 def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
     """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
-    plugins, current, grants, counts = store.database.read(
-        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_counts(tx))
+    plugins, current, grants, names = store.database.read(
+        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_names(tx))
     )
     listed: list[Listed] = []
     for plugin in plugins:
         row = current.get(plugin.name)
         grant = grants.get(plugin.name)
-        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), counts.get(plugin.name, 0)))
+        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), names.get(plugin.name, ())))
     return [one for one in listed if kind is None or one.kind == kind]
+
+
+def repair_line(name: str, state: State) -> str:
+    """What a person does about a plugin in this state; nothing when it is sound."""
+    match state:
+        case State.MODIFIED:
+            return f"its files changed, so it never loads; restore them: paddock plugin repair {name}"
+        case State.MISSING:
+            return f"its pinned version was removed; paddock plugin pin {name} --off, or disable it"
+        case _:
+            return ""
 
 
 def state_of(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> State:

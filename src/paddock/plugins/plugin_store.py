@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +125,15 @@ class PluginStore:
             remove_tree(file)
             if file.parent.is_dir() and not any(file.parent.iterdir()):
                 file.parent.rmdir()
+
+    def forget_packages(self, blobs: Iterable[str]) -> None:
+        """Remove packages that no row names any more.
+
+        On a shared store only a sweep does, after a time of grace: another node may be about to name one again.
+        """
+        if not self.shared:
+            for blob in blobs:
+                self.blobs.delete(blob)
 
 
 def remove_tree(root: Path) -> None:

@@ -116,5 +116,4 @@ def mend_entries(store: PluginStore) -> None:
 def _forget(store: PluginStore, versions: list[VersionRow], blobs: list[str]) -> None:
     for row in versions:
         store.forget_tree(row.plugin, row.version)
-    for blob in blobs:
-        store.blobs.delete(blob)
+    store.forget_packages(blobs)

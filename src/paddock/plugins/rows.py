@@ -120,10 +120,13 @@ def current_versions(tx: Transaction) -> dict[str, VersionRow]:
     return {row["plugin"]: VersionRow(**row) for row in rows}
 
 
-def version_counts(tx: Transaction) -> dict[str, int]:
-    return {
-        row["plugin"]: row["n"] for row in tx.all("SELECT plugin, COUNT(*) AS n FROM plugin_versions GROUP BY plugin")
-    }
+def version_names(tx: Transaction) -> dict[str, tuple[str, ...]]:
+    """The installed versions of every plugin, in the order of `versions_of`."""
+    found: dict[str, list[tuple[Version, str, str]]] = {}
+    for row in tx.all("SELECT plugin, version, installed_at FROM plugin_versions"):
+        key = (Version.parse(row["version"]), row["installed_at"], row["version"])
+        found.setdefault(row["plugin"], []).append(key)
+    return {plugin: tuple(name for *_, name in sorted(keys, reverse=True)) for plugin, keys in found.items()}
 
 
 def tree_of(tx: Transaction, name: str, version: str) -> Tree:

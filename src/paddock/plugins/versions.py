@@ -199,8 +199,7 @@ def drop_expired(store: PluginStore) -> list[VersionRow]:
     gone, blobs = store.database.write(unit)
     for row in gone:
         store.forget_tree(row.plugin, row.version)
-    for blob in blobs:
-        store.blobs.delete(blob)
+    store.forget_packages(blobs)
     return gone
 
 

@@ -13,18 +13,21 @@ import os
 import re
 from collections.abc import Container, Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, Protocol
 
+from paddock.core.clock import Clock
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
 
-from .database import DirectDatabase
+from .database import DirectDatabase, Transaction
 from .space import OUT_OF_SPACE
 
 LARGEST_BLOB = 256 * 1024 * 1024
+GRACE = timedelta(hours=1)
 
 _CHUNK = 1024 * 1024
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -137,19 +140,22 @@ class FileBlobs:
 
 
 class RowBlobs:
-    """Blobs as rows, one each."""
+    """Blobs as rows, one each, in a database that other nodes use too."""
 
-    def __init__(self, database: DirectDatabase) -> None:
+    def __init__(self, database: DirectDatabase, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     def put(self, data: bytes | BinaryIO | Path) -> str:
         content = b"".join(_chunks(data))
         digest = f"sha256:{sha256(content).hexdigest()}"
+        at = self._clock.now().isoformat()
         self._database.write(
             lambda tx: tx.execute(
-                "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?) "
-                "ON CONFLICT (digest) DO UPDATE SET size = excluded.size, data = excluded.data",
-                (digest, len(content), content),
+                "INSERT INTO blobs (digest, size, data, put_at) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (digest) DO UPDATE "
+                "SET size = excluded.size, data = excluded.data, put_at = excluded.put_at",
+                (digest, len(content), content, at),
             )
         )
         return digest
@@ -172,12 +178,22 @@ class RowBlobs:
         self._database.write(lambda tx: tx.execute("DELETE FROM blobs WHERE digest = ?", (digest,)))
 
     def sweep(self, keep: Container[str]) -> None:
-        """Nothing: another node may be between putting a blob and the row that names it."""
+        # A blob that was put lately may be waiting for the row that will name it, on whatever node.
+        before = (self._clock.now() - GRACE).isoformat()
+        old = self._database.read(lambda tx: tx.all("SELECT digest FROM blobs WHERE put_at < ?", (before,)))
+        gone = [row["digest"] for row in old if row["digest"] not in keep]
+
+        def unit(tx: Transaction) -> None:
+            for digest in gone:
+                tx.execute("DELETE FROM blobs WHERE digest = ? AND put_at < ?", (digest, before))
+
+        if gone:
+            self._database.write(unit)
 
 
-def blobs_of(database: DirectDatabase, directory: Path) -> Blobs:
+def blobs_of(database: DirectDatabase, directory: Path, clock: Clock) -> Blobs:
     """Where this database's blobs are: rows on PostgreSQL, else files below the directory."""
-    return RowBlobs(database) if database.engine == "postgresql" else FileBlobs(directory)
+    return RowBlobs(database, clock) if database.engine == "postgresql" else FileBlobs(directory)
 
 
 def _chunks(data: bytes | BinaryIO | Path) -> Iterator[bytes]:

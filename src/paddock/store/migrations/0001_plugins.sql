@@ -67,5 +67,6 @@ CREATE INDEX events_by_plugin ON events (plugin, at);
 CREATE TABLE blobs (
     digest {text} PRIMARY KEY,
     size   {bigint} NOT NULL,
-    data   {blob} NOT NULL
+    data   {blob} NOT NULL,
+    put_at {text} NOT NULL
 ) {strict};
