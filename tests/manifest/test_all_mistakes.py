@@ -110,3 +110,67 @@ def test_a_flood_of_mistakes_is_cut_off() -> None:
     reading = read_bytes("kaged-plugin.yaml", text)
 
     assert 50 < len(reading.errors) <= 100
+
+
+@pytest.mark.parametrize(("name", "text"), [("kaged-plugin.yaml", TEN_IN_YAML), ("manifest.json", TEN_IN_JSON)])
+def test_mistakes_are_told_from_the_top_of_the_file_to_its_end(name: str, text: bytes) -> None:
+    lines = [error.line or 0 for error in read_bytes(name, text).errors]
+
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize("name", ["paddock.yaml", "kaged-plugin.yaml", "manifest.yaml"])
+def test_a_file_of_comments_is_called_empty(name: str) -> None:
+    assert [error.message for error in read_bytes(name, b"# later\n").errors] == ["is empty"]
+
+
+def test_a_wrong_word_is_told_with_the_right_ones() -> None:
+    text = b"""\
+paddock: 1
+name: x
+version: 1.0.0
+description: ''
+runtime: {command: [x], protocol: mpc}
+capabilities: ['host:vault:delete', 'read:fs:data']
+tools:
+  - {name: a, effects: [read]}
+"""
+    reading = read_bytes("paddock.yaml", text)
+    protocol, mode, path, effect = reading.errors
+
+    assert protocol.hint.endswith("allowed: paddock, mcp")
+    assert mode.message == "host:vault has no mode 'delete'"
+    assert "host:vault:read or host:vault:write" in mode.hint
+    assert "config:/" in path.hint and "project:/" in path.hint
+    assert effect.hint.startswith("did you mean 'read_only'?")
+    assert [(warning.path, warning.message) for warning in reading.warnings] == [("description", "is empty")]
+
+
+@pytest.mark.parametrize("runtime", ["text", "[python3, main.py]"])
+def test_a_program_that_is_not_written_as_one_is_told_how(runtime: str) -> None:
+    text = f"paddock: 1\nname: x\nversion: 1.0.0\ndescription: x\nruntime: {runtime}\n"
+    (error,) = read_bytes("paddock.yaml", text.encode()).errors
+
+    assert error.hint.startswith("give one of: command")
+
+
+def test_a_missing_program_is_asked_for_in_the_file_at_hand() -> None:
+    ours = read_bytes("paddock.yaml", b"paddock: 1\nname: x\nversion: 1.0.0\ndescription: x\n")
+    theirs = read_bytes("manifest.json", b'{"name": "x", "type": "tool", "version": "1.0.0"}')
+
+    assert [warning.hint for warning in ours.warnings] == ["add a 'runtime:' (command, python, module or url)"]
+    assert any("put a paddock.yaml with a 'runtime:' beside the manifest" in one.hint for one in theirs.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (b'{"mcpServers": {"a": {"command": "x", "type": "tcp"}}}', "allowed: stdio, http"),
+        (b'{"mcpServers": {"a": "x"}}', "write a 'command' for a local server"),
+        (b'{"mcpServers": {"a": {}}}', "write a 'command' for a local server"),
+    ],
+)
+def test_a_hint_is_about_the_mistake_it_stands_beside(text: bytes, hint: str) -> None:
+    (error,) = read_bytes("mcp.json", text).errors
+
+    assert hint in error.hint

@@ -22,6 +22,7 @@ from paddock.manifest.capability import (
     dangerous,
     describe,
     harmless,
+    joined,
     parse,
     uncovered,
 )
@@ -195,3 +196,14 @@ def test_every_service_of_the_host_is_told_in_words() -> None:
 def test_a_cage_that_can_change_something_is_not_harmless(text: str) -> None:
     assert not harmless([parse("read:fs:/opt"), parse(text)])
     assert harmless([parse("read:fs:/opt"), parse("storage:read"), NoNetwork(), parse("host:cache")])
+
+
+def test_lists_are_joined_without_saying_both_network_and_none() -> None:
+    api, other = Network("api.example.com", 443), Storage("read")
+
+    assert joined([NoNetwork(), other], [api, api]) == (other, api)
+    assert joined([NoNetwork()], [other]) == (NoNetwork(), other)
+
+
+def test_a_file_is_not_called_a_folder() -> None:
+    assert describe(parse("read:fs:/etc/hostname")) == "read /etc/hostname and everything below it"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.manifest.documents import SEEDS, sound, the_only_error
 
-from paddock.manifest.capability import NoNetwork
+from paddock.manifest.capability import Network, NoNetwork, joined
 from paddock.manifest.model import CommandRuntime, PythonRuntime, RemoteRuntime
 from paddock.manifest.read import read_bytes, read_package
 
@@ -108,3 +108,16 @@ def test_what_a_package_lacks_is_named(tmp_path: Path) -> None:
     assert warnings["runtime"] == "program_missing"
     assert (warnings["a"], warnings["b"]) == ("schema_missing", "schema_malformed")
     assert "c" in warnings and "d" not in warnings
+
+
+def test_a_sibling_may_add_capabilities_to_a_plugin_that_names_its_program(tmp_path: Path) -> None:
+    shutil.copy(SEEDS / "kaged-plugin.yaml", tmp_path / "kaged-plugin.yaml")
+    before = sound(read_package(tmp_path))
+    (tmp_path / "paddock.yaml").write_text("capabilities: ['net:api.example.com:443']\n")
+    manifest = sound(read_package(tmp_path))
+
+    assert (manifest.runtime, manifest.start) == (before.runtime, before.start)
+    assert manifest.capabilities == joined(before.capabilities, [Network("api.example.com", 443)])
+
+    (tmp_path / "paddock.yaml").write_text("start: lazy\n")
+    assert the_only_error(read_package(tmp_path)).message == "adds neither a program nor capabilities"

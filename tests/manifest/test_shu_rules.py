@@ -220,4 +220,4 @@ def test_mistakes_in_a_python_manifest_know_their_lines() -> None:
         "manifest.py", b"PLUGIN_MANIFEST = {\n 'name': 'a',\n 'version': 'x',\n 'entrypoints': {\n  'a': 'b'}}"
     )
 
-    assert [(error.path, error.line) for error in reading.errors] == [("entrypoints.a", 5), ("version", 3)]
+    assert [(error.path, error.line) for error in reading.errors] == [("version", 3), ("entrypoints.a", 5)]

@@ -192,7 +192,8 @@ def host_service(text: str) -> HostService:
         raise BadCapability(f"the host has no service {name!r}", f"choose from {', '.join(sorted(HOST_FAMILIES))}")
     modes = FAMILY_MODES.get(family)
     if modes and mode not in modes:
-        raise BadCapability(f"host:{family} needs a mode", f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
+        what = f"host:{family} has no mode {mode[:40]!r}" if mode else f"host:{family} needs a mode"
+        raise BadCapability(what, f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
     if mode and not modes:
         raise BadCapability(f"host:{family} has no modes", f"write 'host:{family}'")
     return HostService(family, mode or None)
@@ -233,7 +234,10 @@ def _path(text: str, *, example: str) -> tuple[Root, str]:
     elif text.startswith("project:"):
         root, text = "project", text.removeprefix("project:")
     if not text.startswith("/"):
-        raise BadCapability(f"the path {text!r} is not absolute", f"write it from the root, e.g. '{example}'")
+        raise BadCapability(
+            f"the path {text!r} is not absolute",
+            f"write it from the root, e.g. '{example}', or below 'config:/' or 'project:/'",
+        )
     if _GLOB.search(text):
         raise BadCapability(
             f"the path {text!r} has a pattern in it", "name the directory itself; it includes everything below"
@@ -281,6 +285,13 @@ def uncovered(granted: Iterable[Capability], asked: Iterable[Capability]) -> lis
     ]
 
 
+def joined(first: Iterable[Capability], second: Iterable[Capability]) -> tuple[Capability, ...]:
+    """Both lists as one. Where either asks for the network, the other's `net:[]` says nothing any more."""
+    both = list(dict.fromkeys([*first, *second]))
+    connected = any(isinstance(capability, Network) for capability in both)
+    return tuple(one for one in both if not (connected and isinstance(one, NoNetwork)))
+
+
 def describe(capability: Capability) -> str:
     """The capability in plain words, for a consent screen."""
     match capability:
@@ -289,7 +300,8 @@ def describe(capability: Capability) -> str:
             place = {"": path, "config": f"{path} in its configuration folder", "project": f"{path} in your project"}[
                 root
             ]
-            return f"{verb} everything on this machine" if not root and path == "/" else f"{verb} files in {place}"
+            whole = not root and path == "/"
+            return f"{verb} everything on this machine" if whole else f"{verb} {place} and everything below it"
         case Execute(binary, path, root):
             return f"run the program {binary} in {located(root, path)}"
         case Network(host="*"):

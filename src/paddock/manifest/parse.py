@@ -7,6 +7,9 @@ from paddock.manifest.json_text import parse_json
 from paddock.manifest.python_text import parse_python
 from paddock.manifest.yaml_text import parse_yaml
 
+EMPTY = "is empty"
+EMPTY_HINT = "write the manifest into it; the manifest reference has an example of every dialect"
+
 
 def parse_document(name: str, data: bytes) -> Document:
     """Parse a file by its name's ending.
@@ -15,6 +18,8 @@ def parse_document(name: str, data: bytes) -> Document:
         Invalid: not UTF-8, too large, too deep, malformed, duplicate keys, aliases, or computed Python.
     """
     text = _decode(name, data)
+    if not text.strip():
+        raise refused(name, EMPTY, hint=EMPTY_HINT, line=1, code="empty")
     if name.endswith(".py"):
         return parse_python(name, text)
     if name.endswith((".yaml", ".yml")):

@@ -13,6 +13,7 @@ from typing import Any
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
 from paddock.core.schema import CompiledSchema, compile_trusted, join_path
+from paddock.manifest.capability import joined
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
 from paddock.manifest.dialects.mcp_lists import MCP_SERVERS, VSCODE, server_lists
 from paddock.manifest.dialects.mcp_settings import Imported
@@ -22,7 +23,7 @@ from paddock.manifest.forms import form_of
 from paddock.manifest.model import Manifest
 from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
-from paddock.manifest.parse import parse_document
+from paddock.manifest.parse import EMPTY, EMPTY_HINT, parse_document
 from paddock.manifest.readiness import obstacles
 from paddock.manifest.reading import Reading
 from paddock.manifest.report import Fields, Report
@@ -269,6 +270,9 @@ def _read(
 ) -> Reading:
     form = form_of(document)
     report = Report(document)
+    if document.value is None:  # nothing but comments
+        report.error((), EMPTY, EMPTY_HINT, "empty")
+        return Reading(document.name, form or "", (), tuple(report.errors), ())
     if form is None or form == native.RUNTIME_SCHEMA:
         what = (
             "only adds a program, and there is no manifest beside it" if form else "is no manifest that Paddock knows"
@@ -300,25 +304,29 @@ def _read(
     broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
     errors = _unique([*report.errors[: len(structural)], *broken])
     warnings = _unique([problem for problem in report.warnings if problem.path not in wrong])
-    return Reading(document.name, form, tuple(plugins), tuple(errors), tuple(warnings))
+    return Reading(document.name, form, tuple(plugins), _in_order(errors), _in_order(warnings))
 
 
 def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
-    """The plugin with the program that a sibling paddock.yaml supplies."""
+    """The plugin with the program and the capabilities that a sibling paddock.yaml supplies."""
     extra = Report(overlay)
     fields = Fields(overlay.value)
     report.add(_structural(overlay, native.RUNTIME_SCHEMA, overlay.value))
     manifest = plugin.manifest
-    if manifest.runtime is not None:
+    if manifest.runtime is not None and "runtime" in fields:
         extra.error(("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime")
-    runtime = native.read_runtime(extra, fields, manifest.name)
+    else:
+        manifest = replace(manifest, runtime=native.read_runtime(extra, fields, manifest.name))
     asked = native.read_capabilities(extra, fields, "capabilities")
     report.add(extra.errors)
     report.warnings.extend(extra.warnings)
-    capabilities = tuple(dict.fromkeys([*manifest.capabilities, *asked]))
-    return replace(
-        plugin, manifest=replace(manifest, runtime=runtime, start=native.read_start(fields), capabilities=capabilities)
-    )
+    start = native.read_start(fields) if "start" in fields else manifest.start
+    return replace(plugin, manifest=replace(manifest, start=start, capabilities=joined(manifest.capabilities, asked)))
+
+
+def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    """From the top of the file to its end; what has no line comes last."""
+    return tuple(sorted(problems, key=lambda problem: MAX_BYTES if problem.line is None else problem.line))
 
 
 def _unique(problems: list[Problem]) -> list[Problem]:

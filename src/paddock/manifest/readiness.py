@@ -8,7 +8,7 @@ from typing import Any
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.core.schema import check_schema, join_path
-from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, SchemaFile
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
 
 
@@ -20,11 +20,13 @@ def obstacles(manifest: Manifest, files: PackageFiles) -> list[Problem]:
 def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     match manifest.runtime:
         case None:
+            ours = manifest.dialect is Dialect.NATIVE
+            where = "add a 'runtime:'" if ours else "put a paddock.yaml with a 'runtime:' beside the manifest"
             return [
                 Problem(
                     "runtime",
                     "names no program to run",
-                    "put a paddock.yaml with a 'runtime:' (command, module or url) beside the manifest",
+                    f"{where} (command, python, module or url)",
                     "no_runtime",
                 )
             ]

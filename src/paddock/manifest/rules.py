@@ -132,10 +132,14 @@ def read_effects(report: Report, fields: Fields, key: str = "effects") -> tuple[
     for index, text in fields.numbered_texts(key):
         effect = parse_effect(text)
         if effect is None:
+            import difflib
+
+            words = accepted_words()
+            close = difflib.get_close_matches(text[:80].lower(), words, n=1)
             report.error(
                 fields.at(key, index),
                 f"{text[:80]!r} is not a known effect",
-                f"use {', '.join(accepted_words())}",
+                (f"did you mean {close[0]!r}? " if close else "") + f"use {', '.join(words)}",
                 "effect",
             )
         elif effect not in found:

@@ -61,6 +61,9 @@ def read(fields: Fields, report: Report) -> Manifest:
     dialect = _dialect(fields.text("dialect"))
     check_plugin_name(report, fields.at("name"), fields.text("name"), strict=dialect is Dialect.KAGED)
     check_version(report, fields.at("version"), fields.text("version"))
+    if dialect is Dialect.NATIVE and "description" in fields and fields.get("description") == "":
+        hint = "say in a sentence what the plugin does; people read it before they agree"
+        report.warn(fields.at("description"), "is empty", hint, "no_description")
     kind = _kind(fields.text("kind"))
     hooks = fields.texts("hooks")
     roles = fields.texts("roles") or (("observer",) if hooks else ())
