@@ -315,7 +315,7 @@ def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
     manifest = plugin.manifest
     if manifest.runtime is not None and "runtime" in fields:
         extra.error(("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime")
-    else:
+    elif manifest.runtime is None:
         manifest = replace(manifest, runtime=native.read_runtime(extra, fields, manifest.name))
     asked = native.read_capabilities(extra, fields, "capabilities")
     report.add(extra.errors)
