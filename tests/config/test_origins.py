@@ -43,6 +43,13 @@ def problems_of(
     return refused.value.problems
 
 
+def project_problems(directories: Directories, cwd: Path, environ: dict[str, str] | None = None) -> list[Problem]:
+    """What is wrong with the project's file; it stops nothing, so it comes as warnings."""
+    said, *problems = load_settings(directories, environ or {}, cwd=cwd).warnings
+    assert said.code == "config.project_ignored"
+    return problems
+
+
 def test_the_strongest_source_wins_and_each_value_knows_where_it_came_from(
     directories: Directories, project: Path
 ) -> None:
@@ -135,34 +142,69 @@ def test_a_deeply_nested_project_file_is_refused_and_does_not_crash_us(
     directories: Directories, project: Path, text: str
 ) -> None:
     write_project(project, text)
-    assert problems_of(directories, cwd=project)[0].code == "config.not_toml"
+    assert project_problems(directories, project)[0].code == "config.not_toml"
 
 
 def test_a_project_can_only_tighten(directories: Directories, project: Path) -> None:
     write_local(directories, "[limits]\nmemory_mb = 256\n")
-    write_project(
-        project,
-        "context_detection_threshold = 0.1\n"
-        "[limits]\nmemory_mb = 300\ncpu_quota = 0.2\npids = 50\n"
-        "[store]\nurl = '/tmp/theirs.db'\n[http]\naddress = '0.0.0.0:80'\n"
-        "[plugins]\nenabled = false\nallowed_domains = ['evil.example']\n"
-        "[plugins.thief]\ninstalled = '1.0.0'\n",
-    )
-    found = problems_of(directories, cwd=project)
-    assert {(problem.path.rpartition(": ")[2], problem.code) for problem in found} == {
-        ("persona.detection_threshold", "config.project_forbidden"),
-        ("limits.memory_mb", "config.project_forbidden"),
-        ("store.url", "config.project_forbidden"),
-        ("http.address", "config.project_forbidden"),
-        ("plugins.enabled", "config.project_forbidden"),
-        ("plugins.allowed_domains", "config.project_forbidden"),
-        ("plugins.thief", "config.misplaced"),
+    refused = {
+        "context_detection_threshold = 0.1": ("persona.detection_threshold", "config.project_forbidden"),
+        "[limits]\nmemory_mb = 300": ("limits.memory_mb", "config.project_forbidden"),
+        "[store]\nurl = '/tmp/theirs.db'": ("store.url", "config.project_forbidden"),
+        "[http]\naddress = '0.0.0.0:80'": ("http.address", "config.project_forbidden"),
+        "[plugins]\nenabled = false": ("plugins.enabled", "config.project_forbidden"),
+        "[plugins]\nallowed_domains = ['evil.example']": ("plugins.allowed_domains", "config.project_forbidden"),
+        "[plugins.thief]\ninstalled = '1.0.0'": ("plugins.thief", "config.misplaced"),
     }
+    for text, expected in refused.items():
+        write_project(project, text)
+        (problem,) = project_problems(directories, project)
+        assert (problem.path.rpartition(": ")[2], problem.code) == expected
+    write_project(project, "[limits]\nmemory_mb = 200\n")
+    assert load_settings(directories, {}, cwd=project).settings.limits.memory_mb == 200
+
+
+def test_a_projects_file_with_a_mistake_is_ignored_as_a_whole_and_stops_nothing(
+    directories: Directories, project: Path
+) -> None:
+    write_project(project, "[limits]\nmemory_mb = 20\n[store]\nurl = '/tmp/theirs.db'\n")
+    loaded = load_settings(directories, {}, cwd=project)
+    assert loaded.settings.limits.memory_mb == load_settings(directories, {}).settings.limits.memory_mb
+    assert loaded.settings.store.url is None
+    assert loaded.warnings[0].message == "this project's settings are ignored, for they have 1 mistake"
+    write_project(project, "".join(f"nonsense{number} = 1\n" for number in range(500)))
+    assert len(load_settings(directories, {}, cwd=project).warnings) < 10
+
+
+def test_mistakes_are_told_in_words_and_plain_numbers(directories: Directories) -> None:
+    directories.config_file.write_text("[limits]\nmemory_mb = 9999999999\npids = 'lots'\n[log]\nlevel = 3\nlovel = 1\n")
+    told = {problem.path.rpartition(": ")[2]: (problem.message, problem.hint) for problem in problems_of(directories)}
+    assert told["limits.memory_mb"] == ("9999999999 is out of bounds", "from 16 to 1048576")
+    assert told["limits.pids"] == ("expected a whole number, found text", "")
+    assert told["log.level"] == ("expected text, found a whole number", "")
+    assert told["log.lovel"][1] == "did you mean log.level?"
+    directories.config_file.write_text("[log]\nzzzzzzzz = 1\n[shed]\ncolour = 2\n")
+    first, second = problems_of(directories)
+    assert first.hint.startswith("known in [log]: ")
+    assert second.hint.startswith("the tables are: ")
+
+
+def test_a_file_that_is_not_toml_is_told_once_with_the_reason_and_the_file_to_edit(directories: Directories) -> None:
+    write_local(directories, '[plugins.weather]\ninstalled = "1.0.0"\n[plugins."weather"]\napi_key = "hunter2"\n')
+    with pytest.raises(Invalid) as refused:
+        load_settings(directories, {})
+    (problem,) = refused.value.problems
+    assert problem.line == 3
+    assert "weather" in problem.message and "twice" in problem.message
+    assert refused.value.message == f"{directories.local_file} is not valid TOML"
+    assert refused.value.hint == f"correct it: $EDITOR {directories.local_file}"
+    directories.config_file.write_text("]")
+    assert len(problems_of(directories)) == 2
 
 
 def test_a_project_takes_nothing_from_the_environment(directories: Directories, project: Path) -> None:
     write_project(project, '[limits]\npids = "${SECRET}"\n')
-    (problem,) = problems_of(directories, {"SECRET": "hunter2"}, cwd=project)
+    (problem,) = project_problems(directories, project, {"SECRET": "hunter2"})
     assert problem.code == "config.type"
     assert "hunter2" not in str(problem)
 
@@ -172,24 +214,24 @@ def test_a_project_file_that_is_a_pipe_a_directory_or_endless_is_refused_at_once
 ) -> None:
     path = project / ".paddock" / "config.toml"
     os.mkfifo(path)
-    assert problems_of(directories, cwd=project)[0].code == "config.unreadable"
+    assert project_problems(directories, project)[0].code == "config.unreadable"
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert problems_of(directories, cwd=project)[0].code == "config.unreadable"
+    assert project_problems(directories, project)[0].code == "config.unreadable"
     path.unlink()
     path.write_bytes(b"#" * (1 << 20) + b"\n")
-    assert problems_of(directories, cwd=project)[0].code == "config.too_large"
+    assert project_problems(directories, project)[0].code == "config.too_large"
 
 
 def test_hostile_keys_cannot_write_to_the_terminal(directories: Directories, project: Path) -> None:
     hostile = project / "\x1b[2J"
     (hostile / ".paddock").mkdir(parents=True)
     write_project(hostile, '"\\u001b[2J' + "x" * 500 + '" = 1\n')
-    (problem,) = problems_of(directories, cwd=hostile)
+    (problem,) = project_problems(directories, hostile)
     assert str(problem).isprintable()
     assert len(str(problem)) < 600
     write_project(hostile, "]")
-    assert str(problems_of(directories, cwd=hostile)[0]).isprintable()
+    assert str(project_problems(directories, hostile)[0]).isprintable()
 
 
 def test_a_local_file_that_others_can_read_is_a_warning_with_the_line_to_type(directories: Directories) -> None:

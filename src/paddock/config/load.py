@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from paddock.config.directories import Directories
-from paddock.config.origins import LoadedSettings, Sources, resolve
+from paddock.config.origins import LoadedSettings, Sources, ignored_project, resolve
 from paddock.config.project import read_project_file
 from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
 from paddock.core.errors import Invalid, OperatorError, Problem
@@ -31,10 +31,11 @@ def load_settings(
         flags: Values given on the command line, by setting name.
 
     Raises:
-        Invalid: With every mistake; when a file is not TOML at all, with that.
+        Invalid: With every mistake in our own files, the environment and the flags; when a file of ours is not TOML
+            at all, with that. A project's mistakes are warnings.
         OperatorError: A file cannot be read, or others can write it.
     """
-    problems: list[Problem] = []
+    refusals: list[Invalid] = []
     files: list[TomlFile] = []
     for path in (directories.local_file, directories.config_file):
         try:
@@ -42,22 +43,30 @@ def load_settings(
                 refuse_unsafe_file(file)
                 files.append(file)
         except Invalid as error:
-            problems.extend(error.problems)
-    project: TomlFile | None = None
-    if cwd is not None:
-        try:
-            project = read_project_file(cwd, directories)
-        except Invalid as error:
-            problems.extend(error.problems)
-        except OperatorError as error:
-            problems.append(
-                Problem(printable(str(cwd / ".paddock"), LONGEST_PATH), error.message, error.hint, error.error_code)
-            )
-    if problems:
-        raise Invalid(f"{problems[0]}", problems, code="config.not_toml")
+            refusals.append(error)
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        problems = [problem for refusal in refusals for problem in refusal.problems]
+        hint = "; ".join(refusal.hint for refusal in refusals)
+        raise Invalid("neither settings file can be read as TOML", problems, code="config.not_toml", hint=hint)
+    project, unreadable = _project(cwd, directories)
     loaded = resolve(Sources(flags or {}, environ, project, tuple(files)))
     exposed = [_exposed(file) for file in files if file.path == directories.local_file and file.mode & 0o077]
-    return replace(loaded, warnings=(*loaded.warnings, *exposed))
+    return replace(loaded, warnings=(*unreadable, *loaded.warnings, *exposed))
+
+
+def _project(cwd: Path | None, directories: Directories) -> tuple[TomlFile | None, list[Problem]]:
+    """The project's file, or the warnings about one that cannot be read."""
+    if cwd is None:
+        return None, []
+    try:
+        return read_project_file(cwd, directories), []
+    except Invalid as error:
+        return None, ignored_project(error.problems[0].path, error.problems)
+    except OperatorError as error:
+        where = printable(str(cwd / ".paddock"), LONGEST_PATH)
+        return None, ignored_project(where, [Problem(where, error.message, error.hint, error.error_code)])
 
 
 def _exposed(file: TomlFile) -> Problem:

@@ -7,7 +7,7 @@ Every mistake of every source is reported at once, also in a value that another 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from paddock.core.printable import printable
 _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environment, *row.variables)}
 _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}
 _GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
+_MOST_TOLD = 5
 # Ours, and not settings: they are read before there is anything to set.
 _OTHER_VARIABLES = frozenset({"PADDOCK_HOME", "PADDOCK_DEBUG"})
 
@@ -95,8 +96,11 @@ Accepted = dict[str, tuple[Any, Origin]]
 def resolve(sources: Sources) -> LoadedSettings:
     """Settle every setting.
 
+    A project's file with a mistake is ignored as a whole and warned about: a repository that someone else wrote must
+    not be able to stop our commands.
+
     Raises:
-        Invalid: With every mistake in every source.
+        Invalid: With every mistake in every other source.
     """
     problems: list[Problem] = []
     warnings: list[Problem] = []
@@ -104,9 +108,13 @@ def resolve(sources: Sources) -> LoadedSettings:
     for file in reversed(sources.local):
         below |= _accept(_from_file(file, Layer.LOCAL, sources.environ, problems), problems)
     if sources.project is not None:
-        below |= _only_tighter(
-            _accept(_from_file(sources.project, Layer.PROJECT, None, problems), problems), below, problems
-        )
+        mistakes: list[Problem] = []
+        said = _accept(_from_file(sources.project, Layer.PROJECT, None, mistakes), mistakes)
+        allowed = _only_tighter(said, below, mistakes)
+        if mistakes:
+            warnings += ignored_project(sources.project.shown_path, mistakes)
+        else:
+            below |= allowed
     below |= _accept(_from_environment(sources.environ, warnings), problems)
     below |= _accept(_from_flags(sources.flags, problems), problems)
     if problems:
@@ -120,6 +128,13 @@ def resolve(sources: Sources) -> LoadedSettings:
         origins=MappingProxyType({name: origin for name, (_, origin) in below.items()}),
         warnings=tuple(warnings),
     )
+
+
+def ignored_project(path: str, mistakes: Sequence[Problem]) -> list[Problem]:
+    """The warnings about a project's file that says something it may not say; a few of its mistakes stand for all."""
+    count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}"
+    first = Problem(path, f"this project's settings are ignored, for they have {count}", "", "config.project_ignored")
+    return [first, *mistakes[:_MOST_TOLD]]
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -240,5 +255,14 @@ def _is_plugin_entry(path: tuple[str, ...], value: object) -> bool:
 
 def _unknown(where: str, key: str, line: int | None) -> Problem:
     close = difflib.get_close_matches(key, [*SETTINGS, *_BY_PARAMETER], n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]}?" if close else "paddock config show lists every setting"
+    hint = f"did you mean {close[0]}?" if close else _known(key.partition(".")[0])
     return Problem(where, "no setting goes by this name", hint, "config.unknown", line)
+
+
+def _known(group: str) -> str:
+    """The names that could have been meant."""
+    if group not in _GROUPS:
+        return f"the tables are: {', '.join(sorted(_GROUPS))}"
+    return (
+        f"known in [{group}]: {', '.join(name.partition('.')[2] for name in SETTINGS if name.startswith(f'{group}.'))}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paddock.config.setting import Setting, Tighter
 from paddock.config.settings import SETTINGS
-from paddock.config.values import shown
+from paddock.config.values import plain_number, shown
 
 _INTRODUCTION = """\
 # Settings
@@ -21,7 +21,14 @@ not set is a mistake; `$${` stands for a plain `${`.
 
 **A project** may bring `.paddock/config.toml`; the nearest one at or above the working directory is read. Since
 anyone can write a repository, it may only make the settings marked *lower* or *higher* tighter than your own files
-say, it takes nothing from the environment, and everything else in it is refused.
+say, it takes nothing from the environment, and nothing else. A project's file with a mistake is ignored as a whole,
+with a warning.
+
+**Nothing leaves the machine.** Paddock sends no telemetry. What `analytics.*` counts stays in the store that
+`store.url` names, for the people who run this host.
+
+**Not a setting:** with `PADDOCK_DEBUG=1` in the environment a command that fails in a way nobody foresaw also prints
+where in the program that was.
 
 **The cage** cannot be loosened by any setting. `cage.*` exists so that a variable which tries is refused with a clear
 error instead of being ignored.
@@ -61,9 +68,5 @@ def _bounds(row: Setting) -> str:
     if row.choices:
         return ", one of " + ", ".join(f"`{choice}`" for choice in row.choices)
     if row.minimum is not None and row.maximum is not None:
-        return f", {_plain(row.minimum)} to {_plain(row.maximum)}"
+        return f", {plain_number(row.minimum)} to {plain_number(row.maximum)}"
     return ""
-
-
-def _plain(bound: float) -> str:
-    return str(int(bound)) if bound == int(bound) else str(bound)

@@ -158,7 +158,7 @@ class AnalyticsSettings:
 
     enabled: bool = row(
         True,
-        "Whether use is counted at all.",
+        "Whether use is counted at all. The counts stay in this host's own store and are sent nowhere.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_ANALYTICS_ENABLED",),
     )

@@ -104,7 +104,7 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
         message = str(error)
         position = _ERROR_LINE.search(message)
         line = int(position.group(1)) if position else text.count("\n") + 1
-        raise _not_toml(path, "this is not valid TOML", line) from error
+        raise _not_toml(path, _reason(message), line) from error
     except RecursionError as error:
         raise _not_toml(path, "this is nested too deeply", None) from error
     if _depth_exceeds(values, _DEEPEST):
@@ -153,13 +153,17 @@ def _depth_exceeds(value: Any, deepest: int) -> bool:
     return True
 
 
+def _reason(message: str) -> str:
+    """The parser's words without the place; they name keys and single characters, never a value."""
+    words = printable(_ERROR_LINE.sub("", message).removesuffix("(at end of document)").strip())
+    return words[:1].lower() + words[1:] if words else "it cannot be parsed"
+
+
 def _not_toml(path: Path, message: str, line: int | None) -> Invalid:
     shown = printable(str(path), LONGEST_PATH)
-    where = f"{shown}:{line}" if line is not None else shown
-    problem = Problem(shown, message, code="config.not_toml", line=line)
     return Invalid(
-        f"{where}: {message}",
-        [problem],
+        f"{shown} is not valid TOML",
+        [Problem(shown, message, code="config.not_toml", line=line)],
         code="config.not_toml",
-        hint="correct that line; the file was left as it is",
+        hint=f"correct it: $EDITOR {printable(shlex.quote(str(path)), LONGEST_PATH)}",
     )

@@ -12,6 +12,13 @@ from paddock.core.printable import printable
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
+_IN_WORDS = {
+    Kind.BOOLEAN: "true or false",
+    Kind.INTEGER: "a whole number",
+    Kind.NUMBER: "a number",
+    Kind.TEXT: "text",
+    Kind.NAMES: "a list of names",
+}
 
 
 class BadValueError(ValueError):
@@ -105,8 +112,26 @@ def _typed(setting: Setting, written: object) -> Any:
                 return tuple(str(part).lower() for part in parts)
         case _:
             pass
-    found = "a table" if isinstance(written, dict) else type(cast("object", written)).__name__
-    raise BadValueError(f"expected {setting.kind.value}, found {found}")
+    raise BadValueError(f"expected {_IN_WORDS[setting.kind]}, found {_found(cast('object', written))}")
+
+
+def _found(written: object) -> str:
+    """What kind of thing was written, in words; never the thing itself, which may be a secret."""
+    match written:
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case str():
+            return "text"
+        case dict():
+            return "a table"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "a date or time"
 
 
 def _check_bounds(setting: Setting, value: Any) -> None:
@@ -115,10 +140,15 @@ def _check_bounds(setting: Setting, value: Any) -> None:
     low, high = setting.minimum, setting.maximum
     if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
         raise BadValueError(
-            f"{value:g} is out of bounds",
-            hint=f"from {low:g} to {high:g}" if low is not None and high is not None else "",
+            f"{plain_number(value)} is out of bounds",
+            hint=f"from {plain_number(low)} to {plain_number(high)}" if low is not None and high is not None else "",
             code="config.out_of_bounds",
         )
+
+
+def plain_number(number: float) -> str:
+    """A number as people write it: no exponent, and no fraction where there is none."""
+    return str(int(number)) if math.isfinite(number) and number == int(number) else str(number)
 
 
 def _without_credentials(value: object) -> str:
