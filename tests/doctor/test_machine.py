@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.commands import Paddock
+from fixtures.packages import native
+from paddock.cli.main import COMMANDS
 from paddock.doctor.bounded import run_bounded
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, diagnose, diagnose_namespace
 from paddock.doctor.cgroups import CgroupView, check_cgroups, limiting
@@ -23,6 +26,7 @@ from paddock.doctor.check import Check, Status, exit_status, text_lines, to_json
 from paddock.doctor.files import judge_disk
 from paddock.doctor.machine import check_machine, run_probes
 from paddock.doctor.programs import check_git, check_python
+from paddock.store.lock import StoreLock
 
 SOURCES = Path(__file__).parents[2] / "src"
 
@@ -50,7 +54,7 @@ def test_everything_is_looked_at_and_a_fresh_home_is_fine_and_stays_untouched(tm
     found = look(tmp_path / "home")
     assert list(found) == [
         "settings", "Python", "SQLite", "disk", "permissions", "bubblewrap", "user namespaces",
-        "seccomp", "Landlock", "cgroups", "git", "node",
+        "seccomp", "Landlock", "cgroups", "plugins", "git", "node",
     ]  # fmt: skip
     assert {found[name].status for name in ("settings", "Python", "SQLite", "permissions", "git")} == {Status.OK}
     assert list(tmp_path.iterdir()) == []
@@ -184,9 +188,66 @@ def test_wrong_settings_are_a_finding_with_every_mistake(tmp_path: Path) -> None
     (tmp_path / "config.toml").write_text("[limits]\npids = 0\nmemory = 3\n")
     found = look(tmp_path)["settings"]
     assert found.status is Status.FAIL
-    assert "limits.pids (line 2)" in found.found
-    assert "did you mean limits.memory_mb?" in found.found
+    first, second = found.details
+    assert "limits.pids (line 2)" in first
+    assert "did you mean limits.memory_mb?" in second
+    assert found.found == "the settings have 2 mistakes"
+    assert found.fix == f"$EDITOR {tmp_path / 'config.toml'}"
+    assert sum(line.lstrip().startswith("- ") for line in text_lines([found])) == 2
     assert look(tmp_path, PADDOCK_HOME="relative")["settings"].status is Status.FAIL
+
+
+def test_the_line_to_type_names_the_file_or_the_variable_with_the_mistake(tmp_path: Path) -> None:
+    (tmp_path / "local.toml").write_text("[plugins.weather]\n[plugins.weather]\n")
+    (tmp_path / "local.toml").chmod(0o600)
+    found = look(tmp_path)["settings"]
+    assert "line 2" in found.found and "twice" in found.found
+    assert found.fix == f"$EDITOR {tmp_path / 'local.toml'}"
+    (tmp_path / "local.toml").write_text("")
+    assert look(tmp_path, PADDOCK_LIMITS_PIDS="many")["settings"].fix == "unset PADDOCK_LIMITS_PIDS"
+
+
+def test_no_line_to_type_names_a_command_that_is_not_there() -> None:
+    """Every `paddock …` in a fix is a command."""
+    typed = [
+        line.split("paddock ", 1)[1].split()[0]
+        for path in (SOURCES / "paddock" / "doctor").glob("*.py")
+        for line in path.read_text().splitlines()
+        if '"' in line and "paddock " in line and not line.lstrip().startswith(("#", '"""', "from ", "import "))
+    ]
+    assert set(typed) <= {*COMMANDS}, typed
+
+
+def test_modified_plugins_are_a_finding_with_the_line_that_restores_them(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    assert look(paddock.home)["plugins"].found == "none are installed"
+    assert not paddock.home.exists()
+    paddock.quickly("plugin", "install", native(tmp_path / "notes"), "--yes")
+    assert look(paddock.home)["plugins"].status is Status.OK
+    (paddock.trees / "notes" / "1.0.0" / "run.sh").write_text("#!/bin/sh\n")
+    found = look(paddock.home)["plugins"]
+    assert (found.status, found.code) == (Status.WARN, "plugin.modified")
+    assert found.fix == "paddock plugin repair notes"
+    assert "notes" in found.found
+
+
+def test_a_store_that_a_daemon_holds_is_not_waited_for(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "list")
+    lock = StoreLock.take(paddock.home / "data", "daemon")
+    try:
+        found = look(paddock.home)["plugins"]
+    finally:
+        lock.release()
+    assert found.status is Status.WARN
+    assert "in use by a Paddock daemon" in found.found
+
+
+def test_the_report_fits_a_narrow_terminal_and_keeps_lines_to_type_whole() -> None:
+    long = "word " * 30
+    lines = text_lines([Check("name", Status.WARN, long, long, "type " * 30, details=(long, long))], 60)
+    assert all(len(line) <= 60 for line in lines if "→" not in line)
+    assert sum("→" in line for line in lines) == 1
 
 
 def test_a_data_directory_that_cannot_hold_a_database_fails() -> None:
@@ -283,6 +344,6 @@ def test_the_report_says_why_and_what_to_type_only_where_something_is_wrong() ->
     ]
     assert to_json(checks)["ok"] is True
     assert to_json(checks)["checks"][1] == {
-        "name": "bcd", "status": "warn", "found": "hm", "why": "because", "fix": "type this", "code": "",
+        "name": "bcd", "status": "warn", "found": "hm", "why": "because", "fix": "type this", "code": "", "details": [],
     }  # fmt: skip
     assert exit_status(checks) == 0

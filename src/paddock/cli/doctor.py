@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, result
+from paddock.cli.output import AsJson, document, reporting, result, room
 
 app = typer.Typer(add_completion=False)
 
@@ -24,6 +24,6 @@ def doctor(*, as_json: AsJson = False) -> None:
     if as_json:
         document(to_json(checks))
     else:
-        for line in text_lines(checks):
+        for line in text_lines(checks, room()):
             result(line)
     raise typer.Exit(exit_status(checks))

@@ -68,7 +68,7 @@ def check_cgroups(view: CgroupView) -> Check:
         Status.WARN,
         found,
         "Without delegated cgroups a plugin's limits are kept by rlimits and by watching, which is slower to notice.",
-        "systemd-run --user --scope -p Delegate=yes paddock serve",
+        "systemd-run --user --scope -p Delegate=yes $SHELL   # and start Paddock in that shell",
     )
 
 

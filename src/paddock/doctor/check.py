@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import wrap
 from typing import Any
 
 
@@ -26,6 +27,7 @@ class Check:
     why: str = ""
     fix: str = ""
     code: str = ""
+    details: tuple[str, ...] = ()  # what was found one by one, where it is more than one thing
 
 
 _MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL"}
@@ -48,29 +50,43 @@ def to_json(checks: Sequence[Check]) -> dict[str, Any]:
                 "why": check.why,
                 "fix": safe(check.fix, None),
                 "code": check.code,
+                "details": [safe(line) for line in check.details],
             }
             for check in checks
         ],
     }
 
 
-def text_lines(checks: Sequence[Check]) -> list[str]:
-    """The findings as lines for a terminal: reasons and fixes only where something is wrong, a summary at the end."""
+def text_lines(checks: Sequence[Check], columns: int = 10_000) -> list[str]:
+    """The findings as lines for a terminal: reasons and fixes only where something is wrong, a summary at the end.
+
+    Words are continued on further lines where the terminal is narrower; a line to type stays whole.
+    """
     width = max((len(check.name) for check in checks), default=0)
+    indent = " " * (width + 8)
     lines: list[str] = []
     for check in checks:
         code = f" [{check.code}]" if check.code else ""
-        lines.append(f"{_MARKS[check.status]}  {check.name:<{width}}  {safe(check.found)}{code}")
+        lines += _fitted(f"{_MARKS[check.status]}  {check.name:<{width}}  {safe(check.found)}{code}", indent, columns)
         if check.status is not Status.OK:
-            indent = " " * (width + 8)
-            lines += [
-                f"{indent}{part}" for part in (check.why, f"→ {safe(check.fix, None)}" if check.fix else "") if part
-            ]
+            for detail in check.details:
+                lines += _fitted(f"{indent}- {safe(detail)}", f"{indent}  ", columns)
+            if check.why:
+                lines += _fitted(f"{indent}{check.why}", indent, columns)
+            if check.fix:
+                lines.append(f"{indent}→ {safe(check.fix, None)}")
     failed = sum(check.status is Status.FAIL for check in checks)
     warned = sum(check.status is Status.WARN for check in checks)
     lines.append("")
     lines.append(f"{len(checks) - failed - warned} fine, {warned} to look at, {failed} failed")
     return lines
+
+
+def _fitted(text: str, indent: str, columns: int) -> list[str]:
+    if len(text) <= columns:
+        return [text]
+    room = max(columns, len(indent) + 20)
+    return wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def safe(text: str, longest: int | None = 1000) -> str:

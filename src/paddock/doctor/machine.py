@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shlex
 import sys
 import threading
 import time
@@ -12,11 +13,12 @@ from pathlib import Path
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.settings import Settings
-from paddock.core.errors import Invalid, PaddockError
+from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, check_user_namespaces
 from paddock.doctor.cgroups import check_cgroups, kernel_view
 from paddock.doctor.check import Check, Status
 from paddock.doctor.files import check_disk, check_permissions
+from paddock.doctor.plugins import check_plugins
 from paddock.doctor.programs import check_git, check_node, check_postgresql, check_python, check_sqlite
 
 Probe = tuple[str, Callable[[], Check]]
@@ -47,6 +49,7 @@ def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = Non
         ("seccomp", check_seccomp),
         ("Landlock", check_landlock),
         ("cgroups", lambda: check_cgroups(kernel_view())),
+        ("plugins", lambda: check_plugins(directories, settings)),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
     ]
@@ -92,18 +95,36 @@ def _check_settings(
     directories: Directories, environ: Mapping[str, str], cwd: Path | None
 ) -> tuple[Settings | None, Check]:
     """The settings when they can be read, and what is wrong with them."""
-    why = "No command works while a setting is wrong."
+    why = "Commands that use settings stop until this is mended."
     try:
         loaded = load_settings(directories, environ, cwd=cwd)
     except Invalid as error:
-        found = "; ".join(str(problem) for problem in error.problems)
-        return None, Check("settings", Status.FAIL, found, why, f"$EDITOR {directories.config_file}", error.error_code)
+        found, details = _told(error.message, error.problems)
+        fix = _mending(error.problems, directories, environ)
+        return None, Check("settings", Status.FAIL, found, why, fix, error.error_code, details)
     except PaddockError as error:
         return None, Check("settings", Status.FAIL, error.message, why, error.hint, error.error_code)
     except OSError as error:
         return None, Check("settings", Status.FAIL, str(error), why)
     if loaded.warnings:
-        first = loaded.warnings[0]
-        found = "; ".join(str(warning) for warning in loaded.warnings)
-        return loaded.settings, Check("settings", Status.WARN, found, "They may not be what you meant.", first.hint)
+        found, details = _told(f"{len(loaded.warnings)} things may not be what you meant", loaded.warnings)
+        hint = next((warning.hint for warning in loaded.warnings if warning.hint), "")
+        return loaded.settings, Check("settings", Status.WARN, found, "", hint, "", details)
     return loaded.settings, Check("settings", Status.OK, f"read from {directories.config}")
+
+
+def _told(summary: str, problems: Sequence[Problem]) -> tuple[str, tuple[str, ...]]:
+    """One problem is the finding itself; several stand below it, each on a line of its own."""
+    return (str(problems[0]), ()) if len(problems) == 1 else (summary, tuple(map(str, problems)))
+
+
+def _mending(problems: Sequence[Problem], directories: Directories, environ: Mapping[str, str]) -> str:
+    """The line that opens the files with mistakes and takes back the variables with some."""
+    files = [
+        shlex.quote(str(file))
+        for file in (directories.local_file, directories.config_file)
+        if any(problem.path.startswith(str(file)) for problem in problems)
+    ]
+    names = sorted({problem.path for problem in problems} & set(environ))
+    lines = [f"unset {' '.join(names)}"] if names else []
+    return "; ".join([*lines, f"$EDITOR {' '.join(files)}"] if files else lines)

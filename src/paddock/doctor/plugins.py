@@ -1,0 +1,51 @@
+"""Installed plugins: whether their files are still the ones that a person consented to."""
+
+from __future__ import annotations
+
+from paddock.config.directories import Directories
+from paddock.config.settings import Settings
+from paddock.core.errors import PaddockError
+from paddock.doctor.check import Check, Status
+
+_WHY = "A plugin whose files changed never loads."
+
+
+def check_plugins(directories: Directories, settings: Settings | None) -> Check:
+    """Look at every installed plugin as `plugin list` does, without waiting for whoever holds the store."""
+    # Imported here: only a machine with plugins needs it.
+    from paddock.core.clock import SystemClock, SystemRandom
+    from paddock.plugins.listing import State, list_plugins
+    from paddock.plugins.plugin_store import PluginStore
+    from paddock.store.blobs import blobs_of
+    from paddock.store.database import embedded_path, open_direct
+
+    if settings is None:
+        return _unknown("the settings have to be mended first")
+    where = settings.store.url or directories.database_file
+    try:
+        path = embedded_path(where)
+        if path is not None and not path.is_file():
+            return Check("plugins", Status.OK, "none are installed")
+        clock = SystemClock()
+        with open_direct(where, wait=0.0) as database:
+            store = PluginStore(
+                database=database,
+                blobs=blobs_of(database, directories.data / "packages", clock),
+                data=directories.data,
+                local_file=directories.local_file,
+                clock=clock,
+                random=SystemRandom(),
+            )
+            listed = list_plugins(store)
+    except PaddockError as error:
+        return _unknown(error.message)
+    modified = [one.plugin.name for one in listed if one.state is State.MODIFIED]
+    if not modified:
+        return Check("plugins", Status.OK, f"{len(listed)} installed, each as you consented to it")
+    found = f"{len(modified)} of {len(listed)} modified: {', '.join(modified)}"
+    fix = " && ".join(f"paddock plugin repair {name}" for name in modified[:10])
+    return Check("plugins", Status.WARN, found, _WHY, fix, "plugin.modified")
+
+
+def _unknown(reason: str) -> Check:
+    return Check("plugins", Status.WARN, f"could not be looked at: {reason}", _WHY)
