@@ -266,3 +266,12 @@ async def test_an_address_without_an_engine_is_refused_without_showing_it(addres
         pass
     assert refused.value.error_code == "store.url"
     assert "hunter2" not in str(refused.value)
+
+
+def test_an_address_that_cannot_be_read_is_refused_without_repeating_its_password() -> None:
+    with (
+        pytest.raises(StoreUnavailable) as refused,
+        open_direct("postgresql://ada:hunter2@[oops/paddock?nonsense=hunter2"),
+    ):
+        pass
+    assert "hunter2" not in f"{refused.value.message} {refused.value.hint} {refused.value.details}"

@@ -69,6 +69,12 @@ def failure(error: psycopg.Error) -> PaddockError:
     """The error of our own tree for one of psycopg's. Never shows the address, which may hold a password."""
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
     told = (error.diag.message_primary or first_line).rstrip(".")
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        # No server said this: the driver could not read the address, and its words repeat it.
+        return StoreUnavailable(
+            "the address of the PostgreSQL server cannot be read",
+            hint="write it as postgresql://user:password@host:5432/name; special characters as %40",
+        )
     match error:
         case errors.IntegrityError():
             return Conflict("the rows clash with those already there", code="store.constraint")
