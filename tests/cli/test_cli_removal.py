@@ -87,7 +87,7 @@ def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Pat
     paddock.quickly("plugin", "uninstall", "notes", "--version", "9.9.9", "--yes", code=3)
     paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes")
     assert [path.name for path in (paddock.trees / "notes").iterdir()] == ["1.1.0"]
-    assert paddock.listed()["notes"]["versions"] == 1
+    assert paddock.listed()["notes"]["versions"] == ["1.1.0"]
 
 
 @pytest.mark.req("G-51", "leaves nothing behind")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import kernel, native, write_file
+from paddock.cli.plugin_views import KINDS
+from paddock.manifest.model import Kind
 
 
 def codes(paddock: Paddock, name: str) -> dict[str, str]:
@@ -45,6 +48,43 @@ def test_the_list_is_narrowed_by_kind_and_says_when_it_is_empty(paddock: Paddock
 
     assert [(row["name"], row["kind"]) for row in said["plugins"]] == [("Plan.Agent", "agent")]
     assert "notes" not in paddock.quickly("plugin", "list", "--kind", "agent").out
+    assert paddock.quickly("plugin", "list", "--kind", "Agents", "--json").json == said
+    assert "no plugin of kind tool is installed" in paddock("plugin", "list", "--kind", "tools").err
+    refused = paddock("plugin", "list", "--kind", "foo", "--json", code=2)
+    assert refused.error["code"] == "usage"
+    assert "agent, operator, tool, adapter, plugin" in refused.err
+
+
+def test_every_kind_of_a_manifest_can_be_asked_for() -> None:
+    assert set(KINDS) == {kind.value for kind in Kind}
+
+
+def test_a_script_finds_the_same_facts_under_the_same_names_in_the_list_and_in_the_details(
+    paddock: Paddock, source: Path
+) -> None:
+    paddock.quickly("plugin", "install", native(source), "--yes")
+    native(source, version="1.1.0")
+    paddock.quickly("plugin", "upgrade", "notes", "--yes")
+    for pinned in (None, "1.0.0"):
+        if pinned:
+            paddock.quickly("plugin", "pin", "notes", pinned)
+        listed = paddock.listed()["notes"]
+        details = paddock.quickly("plugin", "info", "notes", "--json").json
+        assert (listed["versions"], listed["pinned"]) == (["1.1.0", "1.0.0"], pinned)
+        assert {name: details[name] for name in listed} == listed
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_shorter_lines(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", native(source, description="word " * 20), "--yes")
+    narrow = replace(paddock, more={"COLUMNS": "50", "NO_COLOR": "1"})
+    listed = narrow.on_terminal("plugin", "list")
+    assert "DESCRIPTION" not in listed
+    assert "NAME   VERSION  STATE     KIND    TRUST" in listed
+    assert "KIND" not in replace(paddock, more={"COLUMNS": "30", "NO_COLOR": "1"}).on_terminal("plugin", "list")
+    for words in (["plugin", "info", "notes"], ["config", "show", "--origin"], ["plugin", "list"]):
+        lines = narrow.on_terminal(*words).splitlines()
+        # What has no spaces (a digest, a path) stays whole for copying.
+        assert all(len(line) <= 50 or len(line.split()[-1]) > 20 for line in lines), words
 
 
 def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(paddock: Paddock, source: Path) -> None:
@@ -148,7 +188,11 @@ def test_a_modified_plugin_never_loads_until_it_is_repaired(
     assert paddock.listed()["notes"]["state"] == "modified"
     said = paddock.quickly("plugin", "list")
     assert "paddock plugin repair notes" in said.err
-    assert paddock.quickly("plugin", "info", "notes", "--json").json["state"] == "modified"
+    details = paddock.quickly("plugin", "info", "notes", "--json").json
+    assert details["state"] == "modified"
+    assert "paddock plugin repair notes" in details["repair"]
+    assert any(details["difference"].values())
+    assert "paddock plugin repair notes" in paddock.quickly("plugin", "info", "notes").err
     refused = paddock.quickly("plugin", "enable", "notes", "--json", code=7)
     assert refused.error["code"] == "plugin.modified"
     assert "paddock plugin repair notes" in refused.err
@@ -173,6 +217,10 @@ def test_the_changed_files_are_named(paddock: Paddock, source: Path) -> None:
 
     assert said.error["details"] == {"changed": ["run.sh"], "missing": [], "added": ["extra.py"]}
     assert "changed run.sh, added extra.py" in said.err
+    details = paddock("plugin", "info", "notes")
+    assert "changed run.sh\n" in details.err
+    assert "added extra.py\n" in details.err
+    assert "enabled " not in details.out
 
 
 def test_a_rewritten_schema_of_a_modified_plugin_is_not_used(paddock: Paddock, source: Path) -> None:

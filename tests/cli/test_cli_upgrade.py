@@ -37,7 +37,7 @@ def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock
     # What was agreed to before is not repeated.
     assert "connect to api.example.com" not in said.err
     row = installed.listed()["notes"]
-    assert (row["version"], row["state"], row["versions"]) == ("1.1.0", "enabled", 2)
+    assert (row["version"], row["state"], row["versions"]) == ("1.1.0", "enabled", ["1.1.0", "1.0.0"])
     assert tomllib.loads(installed.local.read_text())["plugins"]["notes"]["installed"] == "1.1.0"
 
 
@@ -113,11 +113,11 @@ def test_a_pinned_plugin_is_not_moved_and_nobody_is_asked(installed: Paddock, so
     said = installed("plugin", "upgrade", "notes", "--json", code=1)
     assert said.error["code"] == "plugin.pinned"
     assert "paddock plugin pin notes --off" in said.err
-    assert installed.listed()["notes"]["pinned"] is True
+    assert installed.listed()["notes"]["pinned"] == "1.0.0"
 
     installed("plugin", "pin", "notes", "--off")
     installed("plugin", "upgrade", "notes", "--yes")
-    assert (version(installed), installed.listed()["notes"]["pinned"]) == ("1.1.0", False)
+    assert (version(installed), installed.listed()["notes"]["pinned"]) == ("1.1.0", None)
 
 
 def test_an_older_package_is_refused_unless_insisted_upon(installed: Paddock, source: Path) -> None:
@@ -164,7 +164,7 @@ def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installe
     assert f"+ {ONE}" in screen
     assert f"- {THREE}" in screen
     row = installed.listed()["notes"]
-    assert (row["version"], row["state"], row["versions"]) == ("1.0.0", "enabled", 2)
+    assert (row["version"], row["state"], row["versions"]) == ("1.0.0", "enabled", ["2.0.0", "1.0.0"])
 
     # And forward again, by name.
     done = installed("plugin", "rollback", "notes", "--to", "2.0.0", "--yes", "--grant", THREE, "--json").json

@@ -27,6 +27,7 @@ P = ParamSpec("P")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 
+NARROW = 80
 _UNWRITTEN = "output.unwritten"
 _HOW_TO_SEE = "PADDOCK_DEBUG=1 before the command shows where"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -180,15 +181,69 @@ def ask(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as aligned lines; the last column takes what the terminal has left."""
+def room() -> int:
+    """How many columns the result may take; without a terminal nothing has to fit."""
+    return shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 10_000
+
+
+def wrapped(text: str, indent: int, width: int | None = None) -> str:
+    """The text continued on further lines where the terminal is narrower, those indented."""
+    width = room() if width is None else width
+    if len(text) <= width:
+        return text
+    # Imported here: most results fit.
+    from textwrap import wrap
+
+    # Words stay whole, however long: they are paths and digests, which people copy.
+    lines = wrap(
+        text,
+        max(width, indent + 20),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> list[str]:
+    """Rows as aligned lines; the last column takes what the terminal has left and is continued below where it must be.
+
+    Args:
+        headings: One for each column.
+        rows: The cells.
+        spare: Columns that a terminal of less than 80 columns goes without, the first to go first; the last column is
+            then cut short instead of being continued.
+    """
+    width = room()
     cells = [[printable(cell, 300) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [list(headings), *cells]) for column in range(len(headings))]
-    room = shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 10_000
-    last = max(20, room - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    shown = list(range(len(headings)))
+    for heading in spare if width < NARROW else ():
+        if _width(headings, cells, shown) > width:
+            shown.remove(headings.index(heading))
+    widths = [_column(headings, cells, column) for column in shown]
+    left = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+
+    if left < 20 and not spare:  # side by side it is unreadable: below each other, and a little to the right
+        return [
+            styled("  ".join(headings), "bold", stream=sys.stdout),
+            *("\n".join([row[0], *(wrapped(f"    {cell}", 4, width) for cell in row[1:] if cell)]) for row in cells),
+        ]
 
     def line(row: Sequence[str]) -> str:
-        *first, tail = [*(cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)), row[-1]]
-        return "  ".join([*first, tail if len(tail) <= last else tail[: last - 1] + "…"]).rstrip()
+        first = "  ".join(row[column].ljust(size) for column, size in zip(shown[:-1], widths[:-1], strict=True))
+        tail = row[shown[-1]]
+        if len(tail) <= left:
+            return f"{first}  {tail}".rstrip()
+        if spare:
+            return f"{first}  {tail[: max(left, 20) - 1]}…"
+        return wrapped(f"{first}  {tail}", width - left, width)
 
     return [styled(line(headings), "bold", stream=sys.stdout), *(line(row) for row in cells)]
+
+
+def _column(headings: Sequence[str], cells: Sequence[Sequence[str]], column: int) -> int:
+    return max(len(row[column]) for row in [headings, *cells])
+
+
+def _width(headings: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[int]) -> int:
+    return sum(_column(headings, cells, column) for column in shown) + 2 * (len(shown) - 1)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, result, say, styled, table
+from paddock.cli.output import AsJson, document, reporting, result, say, styled, table, wrapped
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from paddock.plugins.details import Details
     from paddock.plugins.listing import Listed
     from paddock.plugins.signature import KeyId
 
-STATE_STYLES = {"enabled": "green", "disabled": "dim", "modified": "red", "version missing": "red"}
+# Spelled out: the manifest's own list takes longer to import than a listing takes. A test keeps them equal.
+KINDS = ("agent", "operator", "tool", "adapter", "plugin")
+# What `info` calls a fact where the name that scripts use is not the one the list has above its column.
+LABELS = {"tier": "trust", "trust_claim": "claims", "installed_at": "installed"}
+MOST_FILES = 20
+# Already said by the state, and by the line at the end.
+UNTOLD = ("enabled", "repair")
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +33,9 @@ def register(app: typer.Typer) -> None:
 @reporting
 def list_(
     *,
-    kind: Annotated[str | None, typer.Option(help="Only agents, operators, tools, adapters or plugins.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help=f"Only plugins of one kind: {', '.join(KINDS)}.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show sources, homepages and digests.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,8 +44,9 @@ def list_(
     from paddock.plugins.listing import list_plugins
     from paddock.plugins.trust import trusted_keys
 
+    wanted = _kind(kind)
     with reading() as host:
-        listed = list_plugins(host.plugins, kind)
+        listed = list_plugins(host.plugins, wanted)
         signed = any(one.version and one.version.signature_text for one in listed)
         trusted = {key.key_id: key.label for key in host.plugins.database.read(trusted_keys)} if signed else {}
     rows = [_listed(one, trusted, verbose=verbose or as_json) for one in listed]
@@ -44,7 +54,11 @@ def list_(
         document({"plugins": rows})
         return
     if not rows:
-        say("no plugins are installed; try: paddock plugin install DIR")
+        say(
+            f"no plugin of kind {wanted} is installed; all of them: paddock plugin list"
+            if wanted
+            else "no plugins are installed; try: paddock plugin install DIR"
+        )
         return
     headings = ["NAME", "VERSION", "STATE", "KIND", "TRUST", "DESCRIPTION"]
     cells = [
@@ -58,46 +72,50 @@ def list_(
         ]
         for row in rows
     ]
-    for line, row in zip(table(headings, cells), [None, *rows], strict=True):
+    for line, row in zip(table(headings, cells, spare=["DESCRIPTION", "KIND"]), [None, *rows], strict=True):
         result(line)
         if row and verbose:
             for label in ("title", "source", "homepage", "digest", "signature", "capabilities"):
                 # A plugin whose pinned version is gone has only what its own row says.
                 if said := row.get(label):
                     shown = ", ".join(cast("list[str]", said)) if isinstance(said, list) else said
-                    result(f"    {label.ljust(12)} {printable(str(shown), 300)}")
+                    result(wrapped(f"    {label.ljust(12)} {printable(str(shown), 300)}", 17))
     for row in rows:
         if row["repair"]:
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
 
 
+def _kind(written: str | None) -> str | None:
+    """The kind that was asked for; its plural is understood too."""
+    kind = written.lower().removesuffix("s") if written is not None else None
+    if kind is not None and kind not in KINDS:
+        raise typer.BadParameter(f"{printable(written or '')} is not one of {', '.join(KINDS)}", param_hint="--kind")
+    return kind
+
+
 def _listed(one: Listed, trusted: Mapping[KeyId, str], *, verbose: bool) -> dict[str, Any]:
-    from paddock.plugins.listing import State
+    from paddock.plugins.listing import State, repair_line
     from paddock.plugins.trust import standing_of
 
-    state, words, tier = (
+    state, words, tier, _ = (
         standing_of(one.version, trusted, intact=one.state is not State.MODIFIED)
         if one.version
-        else ("unknown", "", "personal")
+        else ("unknown", "", "personal", None)
     )
-    repair = {
-        State.MODIFIED: f"its files changed, so it never loads; restore them: paddock plugin repair {one.plugin.name}",
-        State.MISSING: f"its pinned version was removed; paddock plugin pin {one.plugin.name} --off, or disable it",
-    }
     row: dict[str, Any] = {
         "name": one.plugin.name,
         "title": one.plugin.title,
         "version": one.plugin.current_version,
-        "versions": one.versions,
+        "versions": list(one.versions),
         "state": one.state.value,
         "enabled": bool(one.grant and one.grant.enabled),
-        "pinned": one.plugin.pinned_version is not None,
+        "pinned": one.plugin.pinned_version,
         "kind": one.kind,
         "dialect": one.version.dialect if one.version else "",
         "tier": tier,
         "signature": f"{state}: {words}" if verbose else str(state),
         "description": one.description,
-        "repair": repair.get(one.state, ""),
+        "repair": repair_line(one.plugin.name, one.state),
     }
     if verbose and one.version:
         row |= {
@@ -126,14 +144,29 @@ def info(
         return
     listed = details.facts
     result(styled(printable(listed["title"] or listed["name"]), "bold", stream=sys.stdout))
-    for label, value in listed.items():
-        if value not in ("", None, [], False):
+    for name_of_fact, value in listed.items():
+        if name_of_fact not in UNTOLD and value not in ("", None, [], False):
             shown = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
-            result(f"  {label.ljust(12)} {printable(shown, 400)}")
+            label = LABELS.get(name_of_fact, name_of_fact)
+            result(wrapped(f"  {label.ljust(12)} {printable(shown, 400)}", 15))
     for section in details.sections:
         result("")
         result(f"  {section.title}")
         for line in section.lines:
-            result(f"    • {printable(line, 400)}")
+            result(wrapped(f"    • {printable(line, 400)}", 6))
+    _warn(details)
+
+
+def _warn(details: Details) -> None:
+    """What keeps the plugin from running, on stderr."""
+    mark = styled("!", "yellow")
+    if details.facts["repair"]:
+        say(f"{mark} {printable(details.facts['repair'], 400)}")
+        changed = details.changed_files()
+        for line in changed[:MOST_FILES]:
+            say(f"    {printable(line, 400)}")
+        if len(changed) > MOST_FILES:
+            say(f"    and {len(changed) - MOST_FILES} more")
     for problem in details.obstacles:
-        say(f"{styled('!', 'yellow')} cannot be enabled: {printable(problem.message)} — {printable(problem.hint)}")
+        hint = f" — {printable(problem.hint, 400)}" if problem.hint else ""
+        say(f"{mark} cannot be enabled: {printable(problem.message, 400)}{hint}")
