@@ -85,7 +85,7 @@ def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> No
 
     said = paddock.quickly("import", file, "--only", "absent", "--yes", "--json", code=3)
     assert said.error["code"] == "import.no_such_server"
-    assert "weather, github" in said.error["hint"]
+    assert "weather, GitHub" in said.error["hint"]
 
 
 @pytest.mark.req("B-02", "import")
@@ -141,13 +141,14 @@ def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(
     write_json(file, servers(args=["gh.js", "--verbose"]))
     done = paddock("import", file, "--yes", "--json").json["imported"]
     assert [one["action"] for one in done] == ["unchanged", "upgraded"]
-    assert paddock.listed()["github"]["versions"] == 2
+    assert len(paddock.listed()["github"]["versions"]) == 2
 
     write_json(file, servers(args=["gh.js", "--verbose"], env={"TOKEN": "canary-rotated", "MODE": "fast"}))
     waits = paddock.quickly("import", file, code=4)
     assert "Replace its stored configuration (TOKEN)?" in waits.err
     said = paddock("import", file, "--yes", "--json")
     assert said.json["imported"][1] | {"digest": ""} == {
+        "server": "GitHub",
         "name": "github",
         "version": done[1]["version"],
         "digest": "",
@@ -163,6 +164,116 @@ def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(
 
 
 def test_a_file_that_is_no_configuration_is_told(paddock: Paddock, source: Path) -> None:
-    paddock.quickly("import", source / "absent.json", code=2)
+    said = paddock.quickly("import", source / "absent.json", "--json", code=3)
+    assert said.error["code"] == "import.no_such_file"
+    paddock.quickly("import", source / "absent.mcpb", code=3)
+    paddock.quickly("import", source, code=6)
     (source / "broken.json").write_text("{")
     assert "error" in paddock.quickly("import", source / "broken.json", "--yes", "--json", code=6).json
+
+
+@pytest.mark.req("B-02")
+def test_one_bad_server_does_not_keep_the_others_out(paddock: Paddock, source: Path) -> None:
+    file = write_json(
+        source / "mcp.json",
+        {"mcpServers": {"broken": {"args": []}, "My Remote (prod)": {"url": "https://mcp.example.com/v1"}, "b": 5}},
+    )
+    said = paddock.quickly("import", file, "--yes", "--json", code=6)
+
+    assert [(one["server"], one["action"]) for one in said.json["imported"]] == [
+        ("broken", "failed"),
+        ("My Remote (prod)", "installed"),
+        ("b", "failed"),
+    ]
+    broken = said.json["imported"][0]["error"]
+    assert [one["path"] for one in broken["errors"]] == ["mcpServers.broken"]
+    assert said.error == broken
+    assert "– broken: failed" in said.err
+    assert "✓ My Remote (prod): installed" in said.err
+    assert list(paddock.listed()) == ["my-remote-prod"]
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize("name", ["My Remote (prod)", "my-remote-prod"])
+def test_a_server_is_chosen_by_either_of_its_names_and_judged_alone(paddock: Paddock, source: Path, name: str) -> None:
+    remote = {"url": "https://mcp.example.com/v1"}
+    file = write_json(source / "mcp.json", {"mcpServers": {"broken": {}, "My Remote (prod)": remote}})
+    done = paddock.quickly("import", file, "--only", name, "--yes", "--json").json["imported"]
+
+    assert [(one["name"], one["action"]) for one in done] == [("my-remote-prod", "installed")]
+
+
+@pytest.mark.req("B-02")
+def test_a_no_to_one_server_leaves_the_others_to_be_asked_about(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    screen = paddock.on_terminal("import", file, answers=["n", "y"], code=4)
+
+    assert "left out weather: you said no" in screen
+    assert "nothing was changed" not in screen
+    assert "weather: refused" in screen
+    assert "GitHub: installed" in screen
+    assert list(paddock.listed()) == ["github"]
+
+
+@pytest.mark.req("B-02")
+def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers(env={"TOKEN": SECOND, "HOST": "${GH_HOST}"}))
+    said = paddock.quickly("import", file, "--yes", "--json")
+
+    assert "Runs the command: npx -y @example/weather" in said.err
+    assert "copied into local.toml: WEATHER_KEY. mcp.json still has what it had" in said.err
+    assert [one["configured"] for one in said.json["imported"]] == [["WEATHER_KEY"], ["TOKEN"]]
+    assert_silent(said)
+
+
+@pytest.mark.req("B-02")
+def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", servers())
+    told = paddock.quickly("import", file, "--only", "GitHub", "--yes")
+    assert "--capability 'net:api.example.com:443'" in told.err
+
+    wider = ["import", file, "--only", "GitHub", "--capability", "net:api.github.com:443"]
+    said = paddock.quickly(*wider, "--yes", "--json")
+    assert said.json["imported"][0]["action"] == "upgraded"
+    assert "net:api.github.com:443" in paddock.quickly("plugin", "info", "github").out
+    assert paddock.quickly(*wider, "--yes", "--json").json["imported"][0]["action"] == "unchanged"
+
+    more = paddock.quickly(*wider, "--capability", "storage:write", code=4)
+    assert "--capability storage:write" in more.err
+    assert paddock.quickly("import", file, "--capability", "fly", "--yes", "--json", code=6).error["code"] == (
+        "capability.malformed"
+    )
+    many = paddock.quickly("import", file, "--capability", "net:*", "--yes", "--json", code=6)
+    assert many.error["code"] == "import.capability_for_many"
+    archive = zipped(bundle(source / "b"), source / "weather.mcpb")
+    packed = paddock.quickly("import", archive, "--capability", "net:*", "--yes", "--json", code=6)
+    assert "paddock.yaml" in packed.error["hint"]
+
+
+@pytest.mark.req("B-02")
+def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_with_a_warning(
+    paddock: Paddock, source: Path
+) -> None:
+    (source / "settings.json").write_text(
+        """{ // mine
+          "mcp": {"servers": {"docs":
+            {"command": "npx", "args": ["-k", "sk-ant-canary-1",], "envFile": ".env"}}} /* end */
+        }"""
+    )
+    said = paddock.quickly("import", source / "settings.json", "--yes")
+
+    assert "is not read: the variables in that file are not taken over" in said.err
+    assert_silent(said)
+    assert places_of(paddock, "sk-ant-canary-1") == ["local.toml"]
+
+
+@pytest.mark.req("B-02")
+def test_what_a_changed_server_reaches_anew_is_granted_by_name(paddock: Paddock, source: Path) -> None:
+    def at(host: str) -> Path:
+        return write_json(source / "mcp.json", {"mcpServers": {"tickets": {"url": f"https://{host}/v1"}}})
+
+    paddock.quickly("import", at("one.example.com"), "--yes")
+    waits = paddock.quickly("import", at("two.example.com"), "--yes", "--json", code=4)
+    assert "--grant 'net:two.example.com:443'" in waits.error["hint"]
+    done = paddock.quickly("import", source / "mcp.json", "--yes", "--grant", "net:two.example.com:443", "--json").json
+    assert done["imported"][0]["action"] == "upgraded"

@@ -2,63 +2,177 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems
+from paddock.cli.output import AsJson, Yes, document, reporting, say, show_error, show_problems, styled
+from paddock.cli.plugin_changes import Grants
+from paddock.core.errors import NeedsConsent, NotFound, OperatorError, PaddockError
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.manifest.capability import Capability
+    from paddock.manifest.dialects.mcp_settings import Imported
+    from paddock.manifest.reading import Reading
 
 app = typer.Typer(add_completion=False)
+
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
 @app.command("import", epilog="Examples: paddock import ~/.config/claude/mcp.json   ·   paddock import server.mcpb")
 @reporting
 def import_(
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.", exists=True, dir_okay=False
-        ),
+        str, typer.Argument(metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.")
     ],
     *,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Import just this server; repeat it for more.")
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Import just this server; repeat it for more."),
     ] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capability",
+            metavar="CAPABILITY",
+            help="Let the server have this too, e.g. net:api.github.com:443; repeat it for more.",
+        ),
+    ] = None,
+    grant: Grants = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import MCP servers. Each is shown and asked about; keys move into local.toml, which only you can read."""
+    """Import MCP servers. Each is shown and asked about; keys are copied into local.toml, which only you can read."""
     from paddock.cli.opening import changing
     from paddock.cli.plugin_changes import settle, take
-    from paddock.core.errors import NotFound
-    from paddock.manifest.read import read_file
+    from paddock.core.outward import exit_code, to_json
+    from paddock.manifest.names import slug
     from paddock.plugins.preparing import prepare_manifest
     from paddock.plugins.sources import ARCHIVE_SUFFIXES, parse_source
 
-    retype = f"paddock import {shlex.quote(str(file))}" + "".join(f" --only {name}" for name in only or [])
-    if file.suffix.lower() in ARCHIVE_SUFFIXES:
+    path = Path(file)
+    if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
+        raise NotFound(f"there is no file {file}", code="import.no_such_file", hint="is the path spelt right?")
+    named = [("only", one) for one in only or []] + [("capability", one) for one in capability or []]
+    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in named)
+    added = _capabilities(capability or [])
+    if path.suffix.lower() in ARCHIVE_SUFFIXES:
+        _refuse_to_widen_a_bundle(path, added)
         with changing() as host:
-            take(host.plugins, parse_source(str(file)), [], retype, yes=yes, as_json=as_json)
+            take(host.plugins, parse_source(file), grant or [], retype, yes=yes, as_json=as_json)
         return
-    reading = read_file(file)
-    plugins = [one for one in reading.all() if not only or one.manifest.name in only]
-    missing = set(only or []) - {one.manifest.name for one in plugins}
-    if missing:
-        known = ", ".join(one.manifest.name for one in reading.plugins)
-        raise NotFound(
-            f"{file.name} has no server {', '.join(sorted(missing))}",
-            code="import.no_such_server",
-            hint=f"it has: {known}",
+    servers = _chosen(path, only or [])
+    if added and len(servers) > 1:
+        raise OperatorError(
+            f"{path.name} has {len(servers)} servers, and --capability is meant for one",
+            code="import.capability_for_many",
+            hint=f"name it: {retype} --only NAME",
         )
-    show_problems(reading.warnings, "!", "yellow")
-    taken: list[dict[str, object]] = []
+    done: list[dict[str, Any]] = []
+    failures: list[PaddockError] = []
     with changing() as host:
-        for index, one in enumerate(plugins):
-            if len(plugins) > 1:
-                say(f"[{index + 1}/{len(plugins)}]")
-            with prepare_manifest(host.plugins, one.manifest, one.values, file.resolve()) as prepared:
-                taken.append(settle(host.plugins, prepared, [], retype, yes=yes))
+        for index, (title, reading) in enumerate(servers):
+            if len(servers) > 1:
+                say(f"[{index + 1}/{len(servers)}] {printable(title)}")
+            try:
+                one = _ready(reading, added)
+                show_problems(reading.warnings, "!", "yellow")
+                with prepare_manifest(host.plugins, one.manifest, one.values, path.resolve()) as prepared:
+                    grants = [*(grant or []), *(capability or [])]
+                    done.append({"server": title} | settle(host.plugins, prepared, grants, retype, yes=yes))
+                _tell_copied(done[-1], one, path)
+            except PaddockError as error:
+                # One server says nothing about the next.
+                failures.append(error)
+                action = "refused" if isinstance(error, NeedsConsent) else "failed"
+                name = reading.plugins[0].manifest.name if reading.plugins else slug(title)
+                done.append({"server": title, "name": name, "action": action, "error": to_json(error)})
+                if error.error_code == "consent_refused":
+                    say(f"{styled('–', 'yellow')} left out {printable(title)}: you said no")
+                else:
+                    show_error(error)
+    if len(servers) > 1:
+        _summarise(done)
     if as_json:
-        document({"imported": taken})
+        document({"imported": done} | ({"error": to_json(failures[0])} if failures else {}))
+    if failures:
+        raise typer.Exit(exit_code(failures[0]))
+
+
+def _chosen(path: Path, only: Sequence[str]) -> list[tuple[str, Reading]]:
+    """The servers that were asked for, by the name the file has for them; each by that name or by its plugin's."""
+    from paddock.manifest.names import slug
+    from paddock.manifest.read import read_each
+
+    try:
+        servers = read_each(path)
+    except OSError as error:
+        raise OperatorError(
+            f"{path} cannot be opened: {error.strerror}", code="import.unreadable", hint="look at who may read it"
+        ) from None
+    known = {title: {title, slug(title), *(one.manifest.name for one in reading.plugins)} for title, reading in servers}
+    missing = [name for name in only if not any(name in names for names in known.values())]
+    if missing:
+        raise NotFound(
+            f"{path.name} has no server {', '.join(missing)}",
+            code="import.no_such_server",
+            hint=f"it has: {', '.join(known)}",
+        )
+    return [(title, reading) for title, reading in servers if not only or known[title].intersection(only)]
+
+
+def _ready(reading: Reading, added: Sequence[Capability]) -> Imported:
+    """The server as it will be installed.
+
+    Raises:
+        Invalid: it has mistakes; carries all of them.
+    """
+    from dataclasses import replace
+
+    from paddock.manifest.widening import widened
+
+    one = reading.all()[0]
+    return replace(one, manifest=widened(one.manifest, added))
+
+
+def _capabilities(texts: Sequence[str]) -> list[Capability]:
+    from paddock.manifest.capability import BadCapability, parse
+
+    try:
+        return [parse(text) for text in texts]
+    except BadCapability as error:
+        raise OperatorError(f"--capability: {error.message}", code="capability.malformed", hint=error.hint) from None
+
+
+def _refuse_to_widen_a_bundle(path: Path, added: Sequence[Capability]) -> None:
+    if added:
+        listed = ", ".join(f"'{one}'" for one in added)
+        raise OperatorError(
+            f"{path.name} is a package, and what it asks for is part of it",
+            code="import.capability_for_package",
+            hint=f"unpack it, add a paddock.yaml with 'capabilities: [{listed}]', and install the directory",
+        )
+
+
+def _tell_copied(value: dict[str, Any], one: Imported, path: Path) -> None:
+    """Where the keys went, by name: the file they came from still has them."""
+    copied = sorted(name for name, text in one.values.items() if not _VARIABLE.fullmatch(str(text)))
+    if copied and value["action"] in ("installed", "upgraded"):
+        value["configured"] = copied
+        names = printable(", ".join(copied), 400)
+        say(f"  {styled('→', 'dim')} copied into local.toml: {names}. {printable(path.name)} still has what it had")
+
+
+def _summarise(done: Sequence[dict[str, Any]]) -> None:
+    say()
+    for value in done:
+        taken = "error" not in value
+        mark = styled("✓", "green") if taken else styled("–", "yellow")
+        say(f"{mark} {printable(str(value['server']))}: {value['action']}")

@@ -10,9 +10,19 @@ from paddock.core.printable import printable
 from paddock.manifest.capability import NoNetwork, dangerous, describe
 from paddock.manifest.effects import IN_WORDS, Effect
 from paddock.manifest.effects_of import effects_of
-from paddock.manifest.model import Behaviour, CommandRuntime, DataAccess, Manifest, PythonRuntime, RemoteRuntime
+from paddock.manifest.model import (
+    Behaviour,
+    CommandRuntime,
+    DataAccess,
+    Dialect,
+    Manifest,
+    PythonRuntime,
+    RemoteRuntime,
+)
 
 _LONGEST = 2000  # longer than any capability
+# Those who write MCP servers cannot say what they reach, so most need what they do not ask for.
+_HOW_TO_WIDEN = "A server that needs the network is given it on import, e.g. --capability 'net:api.example.com:443'"
 _ROW = 360  # what a screen shows of one line for certain
 _ROWS = 25  # of one command; nobody reads more
 
@@ -164,7 +174,10 @@ def _capability_section(manifest: Manifest) -> Section:
         warning = ()
     asked = [capability for capability in manifest.capabilities if not isinstance(capability, NoNetwork)]
     if not asked and not warning:
-        return Section("What it may reach", ("Nothing: no files, no network, no programs",))
+        nothing = "Nothing: no files, no network, no programs"
+        if manifest.dialect is Dialect.MCP and isinstance(manifest.runtime, CommandRuntime):
+            return Section("What it may reach", (nothing, _HOW_TO_WIDEN))
+        return Section("What it may reach", (nothing,))
     lines = tuple(f"{capability} — {describe(capability)}" for capability in asked)
     alarming = tuple(line for line, one in zip(lines, asked, strict=True) if dangerous(one))
     return Section("What it may reach", warning + lines, warning + alarming)
