@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from fixtures.commands import Paddock
 from fixtures.packages import native, osqr, write_file, zipped
@@ -93,7 +96,7 @@ def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Padd
     paddock.quickly("key", "new", key, code=6)
     assert key.read_bytes() == before
     paddock.quickly("key", "trust", "ed25519:nonsense", code=6)
-    paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "absent.pem", code=6)
+    paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "absent.pem", code=3)
     assert not (source / "n" / "paddock.sig").exists()
 
 
@@ -152,3 +155,48 @@ def test_check_says_what_install_would_say_about_links_and_signatures(paddock: P
     (package / "link").symlink_to("/etc/passwd")
     said = paddock.quickly("plugin", "check", package, "--json", code=6)
     assert "link" in [problem["path"] for problem in said.json["errors"]]
+
+
+def test_the_public_half_of_any_key_file_is_shown_and_can_be_trusted(paddock: Paddock, source: Path) -> None:
+    made = paddock.quickly("key", "new", source / "signing.pem", "--json").json
+    assert paddock("key", "show", source / "signing.pem").out == made["public_key"] + "\n"
+    shown = paddock.quickly("key", "show", source / "signing.pem", "--json").json
+    assert (shown["public_key"], shown["key_id"]) == (made["public_key"], made["key_id"])
+
+    own = Ed25519PrivateKey.generate()
+    ssh = serialization.PrivateFormat.OpenSSH
+    private = own.private_bytes(serialization.Encoding.PEM, ssh, serialization.NoEncryption())
+    public = own.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    write_file(source / "id_ed25519", private.decode()).chmod(0o600)
+    write_file(source / "id_ed25519.pub", f"{public.decode()} zoë@example\n")
+    both = [paddock.quickly("key", "show", source / name).out for name in ("id_ed25519", "id_ed25519.pub")]
+    assert both[0] == both[1]
+    assert "PRIVATE" not in both[0]
+    paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "id_ed25519")
+
+    refused = paddock("key", "trust", source / "signing.pem", code=6)
+    assert f"paddock key show {source / 'signing.pem'}" in refused.err
+    paddock("key", "trust", both[0].strip(), "--label", "me")
+
+
+def test_an_unsuitable_key_is_told_which_kind_is_needed(paddock: Paddock, source: Path) -> None:
+    rsa = generate_private_key(65537, 2048)
+    public = rsa.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    write_file(source / "rsa.pub", public.decode())
+    pem = rsa.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_file(source / "rsa.pem", pem.decode()).chmod(0o600)
+    for words in (["trust", source / "rsa.pub"], ["show", source / "rsa.pub"], ["show", source / "rsa.pem"]):
+        said = paddock.quickly("key", *words, code=6)
+        assert "is a key of the kind RSA, and only Ed25519 keys are taken" in said.err
+        assert "ssh-keygen -t ed25519" in said.err
+
+
+def test_a_file_that_is_no_key_is_called_that_whoever_may_read_it(paddock: Paddock, source: Path) -> None:
+    package = native(source / "n")
+    said = paddock("plugin", "sign", package, "--key", package / "paddock.yaml", code=6)
+    assert "paddock.yaml is not a private key" in said.err
+    assert "chmod" not in said.err
+    paddock.quickly("key", "new", source / "signing.pem")
+    (source / "signing.pem").chmod(0o644)
+    assert "chmod 600" in paddock.quickly("plugin", "sign", package, "--key", source / "signing.pem", code=6).err
+    paddock.quickly("key", "show", source / "absent", code=3)

@@ -32,6 +32,23 @@ def new(
     result(public)
 
 
+@app.command("show", epilog="Example: paddock key show ~/paddock-signing.pem")
+@reporting
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private key, as PEM or OpenSSH, or a public one.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print the public key of a key file: what others trust. Nothing private is shown."""
+    from paddock.plugins.signature import key_id, public_key_in
+
+    public = public_key_in(file)
+    if as_json:
+        document({"file": str(file), "public_key": public.text, "key_id": key_id(public)})
+        return
+    result(public.text)
+
+
 @app.command("trust", epilog="Example: paddock key trust 'ed25519:…' --label 'Example Labs'")
 @reporting
 def trust(

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NewType
 
-from paddock.core.errors import OperatorError
+from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
 from paddock.plugins.folder import folder_tree
 from paddock.plugins.names import DEFAULT_LIMITS, SIGNATURE_FILE
@@ -32,6 +33,7 @@ Tier = Literal["verified", "community", "personal"]
 
 _MESSAGE = b"paddock-signature-v1\n"
 _PREFIX = "ed25519:"
+_PRIVATE = "PRIVATE KEY-----"
 _LONGEST_KEY_FILE = 16 * 1024
 TIERS: tuple[Tier, ...] = ("personal", "community", "verified")
 
@@ -224,14 +226,28 @@ def read_public_key(key: str | Path) -> PublicKey:
         OperatorError: it is not an Ed25519 public key.
     """
     text = _key_text(key)
-    if "PRIVATE KEY" in text:
-        raise OperatorError("this is a private key", code="key.private", hint="trust the public half, ed25519:…")
+    if _PRIVATE in text:
+        where = f" {shlex.quote(str(key))}" if isinstance(key, Path) else " FILE"
+        hint = f"trust its public half, which this prints: paddock key show{where}"
+        raise OperatorError("this is a private key", code="key.private", hint=hint)
     if text.startswith(_PREFIX):
         raw = _decoded(text.removeprefix(_PREFIX), 32)
         if raw is None:
             raise _bad_key("ed25519: must be followed by 32 bytes in base64")
         return PublicKey(raw)
     return PublicKey(_load_public(text.encode()))
+
+
+def public_key_in(path: Path) -> PublicKey:
+    """The public key that a file holds, or the public half of the private key in it (PEM or OpenSSH).
+
+    Raises:
+        OperatorError: it holds no Ed25519 key, or a private key that needs a passphrase.
+    """
+    text = _key_text(path)
+    if _PRIVATE in text:
+        return PublicKey(_load_private(text.encode(), path).public_key().public_bytes_raw())
+    return read_public_key(path)
 
 
 def _key_text(key: str | Path) -> str:
@@ -243,7 +259,12 @@ def _key_text(key: str | Path) -> str:
             content = file.read(_LONGEST_KEY_FILE + 1)
         if len(content) > _LONGEST_KEY_FILE:
             raise _bad_key(f"{path} is too big for a key")
-        return content.decode("ascii").strip()
+        # Comments after a key are in any language; the key itself is ASCII.
+        return content.decode().strip()
+    except FileNotFoundError as error:
+        if isinstance(key, Path):
+            raise _no_file(path) from error
+        raise _bad_key(f"{printable(key)} is neither a public key nor a file that holds one") from error
     except (OSError, ValueError) as error:
         raise _bad_key(f"{printable(str(key))} is neither a public key nor a file that holds one") from error
 
@@ -253,35 +274,49 @@ def _load_public(data: bytes) -> bytes:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    load = serialization.load_ssh_public_key if data.startswith(b"ssh-") else serialization.load_pem_public_key
+    is_ssh = data.startswith((b"ssh-", b"ecdsa-", b"sk-"))
+    load = serialization.load_ssh_public_key if is_ssh else serialization.load_pem_public_key
     try:
         public_key = load(data)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise _bad_key("this is not a public key") from error
     if not isinstance(public_key, Ed25519PublicKey):
-        raise _bad_key("this is not an Ed25519 key")
+        raise _other_kind("this", public_key)
     return public_key.public_bytes_raw()
 
 
 def _read_private_key(path: Path) -> Ed25519PrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_LONGEST_KEY_FILE)
+    except FileNotFoundError as error:
+        raise _no_file(path) from error
     except OSError as error:
         raise OperatorError(f"cannot read {path}: {error.strerror}", code="key.unreadable") from error
+    # Before its mode: what is no key need not be private.
+    if _PRIVATE.encode() not in content:
+        raise _bad_key(f"{path} is not a private key")
     if mode & 0o077:
-        raise OperatorError(f"{path} can be read by others", code="key.exposed", hint=f"chmod 600 {path}")
+        raise OperatorError(
+            f"{path} can be read by others", code="key.exposed", hint=f"chmod 600 {shlex.quote(str(path))}"
+        )
+    return _load_private(content, path)
+
+
+def _load_private(content: bytes, path: Path) -> Ed25519PrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    is_ssh = b"OPENSSH PRIVATE KEY" in content
+    load = serialization.load_ssh_private_key if is_ssh else serialization.load_pem_private_key
     try:
-        private_key = serialization.load_pem_private_key(content, password=None)
+        private_key = load(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise _bad_key(f"{path} is not an unencrypted PEM private key") from error
+        raise _bad_key(f"{path} is not a private key without a passphrase") from error
     if not isinstance(private_key, Ed25519PrivateKey):
-        raise _bad_key(f"{path} is not an Ed25519 key")
+        raise _other_kind(str(path), private_key)
     return private_key
 
 
@@ -295,6 +330,22 @@ def _is_valid(signature: Signature) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def _other_kind(what: str, key: object) -> OperatorError:
+    # The library's classes are named RSAPublicKey, EllipticCurvePrivateKey, …
+    kind = type(key).__name__.lstrip("_").removesuffix("PublicKey").removesuffix("PrivateKey")
+    return OperatorError(
+        f"{what} is a key of the kind {kind}, and only Ed25519 keys are taken",
+        code="key.invalid",
+        hint="its owner makes one with: paddock key new FILE, or ssh-keygen -t ed25519",
+    )
+
+
+def _no_file(path: Path) -> NotFound:
+    return NotFound(
+        f"{printable(str(path))} does not exist", code="key.no_file", hint="make a key with: paddock key new FILE"
+    )
 
 
 def _bad_key(message: str) -> OperatorError:
