@@ -137,7 +137,7 @@ def test_a_file_that_is_not_toml_names_its_line_and_never_its_text(directories: 
     assert problems_of(directories)[0].line == 2
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = " + "{b=" * 5_000, "a." * 5_000 + "a = 1"])
+@pytest.mark.parametrize("text", ["a = " + "[" * 60_000, "a = " + "{b=" * 5_000, "a." * 5_000 + "a = 1"])
 def test_a_deeply_nested_project_file_is_refused_and_does_not_crash_us(
     directories: Directories, project: Path, text: str
 ) -> None:
@@ -268,3 +268,31 @@ def test_lines_are_found_around_strings_that_look_like_settings(directories: Dir
     assert problem.line == 8
     write_local(directories, '[plugins.p]\nnote = """\n[limits]\npids = 3\n"""\n[limits]\n"pids" = 5\n')
     assert load_settings(directories, {}).origins["limits.pids"].line == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 20_000 + "a = 1",
+        "[" + "a." * 20_000 + "a]",
+        "x = {" + "a . " * 20_000 + "a = 1}",
+        "[limits]\n" + "memory_mb = " + "9" * 5_000,
+        "[limits]\n" + "memory_mb = " + "9" * 400,
+    ],
+)
+def test_a_settings_file_made_to_hold_us_up_is_refused(directories: Directories, text: str) -> None:
+    directories.config_file.write_text(text, encoding="utf-8")
+    assert len(problems_of(directories)) == 1
+
+
+def test_a_file_of_nothing_but_mistakes_is_told_in_portions(directories: Directories) -> None:
+    keys = "\n".join(f"unknown_{number} = 1" for number in range(5_000))
+    directories.config_file.write_text(f"[limits]\n{keys}\n", encoding="utf-8")
+    assert len(problems_of(directories)) == 50
+
+
+def test_dots_in_text_and_numbers_are_no_long_keys(directories: Directories) -> None:
+    text = f'[plugins."x"]\nurl = "{"a." * 100}"\nlist = [{"1.5, " * 100}]\n'
+    directories.local_file.write_text(text, encoding="utf-8")
+    directories.local_file.chmod(0o600)
+    assert load_settings(directories, {}).warnings == ()

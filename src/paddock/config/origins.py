@@ -23,6 +23,7 @@ from paddock.core.printable import printable
 
 _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environment, *row.variables)}
 _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}
+_MOST_PROBLEMS = 50
 _GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
 _MOST_TOLD = 5
 # Ours, and not settings: they are read before there is anything to set.
@@ -217,6 +218,8 @@ def _from_file(
     """What a file says. Only our own files take `${VAR}` (environ given): a project must not read the environment."""
     lines = key_lines(file.text)
     for path, value in _leaves(file.values, ()):
+        if len(problems) >= _MOST_PROBLEMS:
+            break  # whoever mends fifty will be told the next fifty
         key = printable(".".join(path))
         where, line = f"{file.shown_path}: {key}", lines.get(path)
         row = SETTINGS.get(".".join(path)) or (_BY_PARAMETER.get(path[0]) if len(path) == 1 else None)

@@ -11,6 +11,9 @@ from pathlib import Path
 from paddock.config.directories import Directories
 from paddock.config.toml_file import TomlFile, read_toml
 
+# A few limits fit into much less; whoever wrote the file, reading it must stay quick.
+_LARGEST = 64 * 1024
+
 
 def working_directory() -> Path | None:
     """Where we are, or None when that directory was removed meanwhile: there is no project then."""
@@ -30,6 +33,6 @@ def read_project_file(cwd: Path, directories: Directories) -> TomlFile | None:
     for directory in (cwd, *cwd.parents):
         path = directory / ".paddock" / "config.toml"
         # With PADDOCK_HOME=~/.paddock our own file has the very name of a project's.
-        if path != directories.config_file and (file := read_toml(path)) is not None:
+        if path != directories.config_file and (file := read_toml(path, _LARGEST)) is not None:
             return file
     return None

@@ -14,13 +14,16 @@ from typing import Any
 from paddock.core.errors import Invalid, OperatorError, Problem
 from paddock.core.printable import LONGEST_PATH, printable
 
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
 _DEEPEST = 32
 _HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
 _ASSIGNMENT = re.compile(
     r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*="
 )
 _KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
+_TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+_AROUND_DOT = re.compile(r"[ \t]*\.[ \t]*")
+_BETWEEN = re.compile(r"[\s,=\[\]{}]+")
 _ERROR_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)\s*$")
 
 
@@ -40,8 +43,8 @@ class TomlFile:
         return printable(str(self.path), LONGEST_PATH)
 
 
-def read_toml(path: Path) -> TomlFile | None:
-    """Read and parse the file; None when there is none.
+def read_toml(path: Path, largest: int = LARGEST) -> TomlFile | None:
+    """Read and parse the file of at most `largest` bytes; None when there is none.
 
     Raises:
         Invalid: It is not TOML; the problem carries the line.
@@ -59,9 +62,9 @@ def read_toml(path: Path) -> TomlFile | None:
         found = os.fstat(opened.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OperatorError(f"{shown} is not an ordinary file", code="config.unreadable")
-        content = opened.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise OperatorError(f"{shown} is larger than {_LARGEST >> 20} MiB", code="config.too_large")
+        content = opened.read(largest + 1)
+    if len(content) > largest:
+        raise OperatorError(f"{shown} is larger than {largest >> 10:,} KiB", code="config.too_large")
     text, values = parse_toml(content, path)
     return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
 
@@ -98,6 +101,9 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _not_toml(path, "this is not UTF-8 text", line) from error
+    # The parser's time grows with the square of a key's parts, so that a long one would hold us for minutes.
+    if (line := _overlong_key(text)) is not None:
+        raise _not_toml(path, f"a key has more than {_DEEPEST} parts", line)
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -107,9 +113,21 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
         raise _not_toml(path, _reason(message), line) from error
     except RecursionError as error:
         raise _not_toml(path, "this is nested too deeply", None) from error
+    except ValueError as error:
+        raise _not_toml(path, "a number is too long", None) from error
     if _depth_exceeds(values, _DEEPEST):
         raise _not_toml(path, f"this is nested more than {_DEEPEST} levels deep", None)
     return text, values
+
+
+def _overlong_key(text: str) -> int | None:
+    """The first line with a dotted key of more parts than levels are allowed, wherever in the line it stands."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > _DEEPEST:
+            bare = _AROUND_DOT.sub(".", _TEXT.sub("s", line))
+            if any(word.count(".") > _DEEPEST for word in _BETWEEN.split(bare)):
+                return number
+    return None
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:

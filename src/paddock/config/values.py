@@ -20,6 +20,8 @@ _IN_WORDS = {
     Kind.NAMES: "a list of names",
 }
 
+_LARGEST_NUMBER = 10**18
+
 
 class BadValueError(ValueError):
     """The value does not fit its setting; the text says why, the code says which kind of mistake."""
@@ -86,7 +88,7 @@ def _parse(setting: Setting, text: str) -> Any:
             raise BadValueError(f"{shown(setting, text)} is not a whole number")
         case Kind.NUMBER:
             try:
-                return float(stripped[:64])
+                return float(stripped if len(stripped) <= 64 else "too long")
             except ValueError:
                 raise BadValueError(f"{shown(setting, text)} is not a number") from None
         case Kind.NAMES:
@@ -100,6 +102,8 @@ def _typed(setting: Setting, written: object) -> Any:
     match setting.kind:
         case Kind.BOOLEAN if isinstance(written, bool):
             return written
+        case Kind.INTEGER | Kind.NUMBER if isinstance(written, int) and abs(written) > _LARGEST_NUMBER:
+            raise BadValueError("the number is too large")
         case Kind.INTEGER if isinstance(written, int) and not isinstance(written, bool):
             return written
         case Kind.NUMBER if isinstance(written, int | float) and not isinstance(written, bool):
