@@ -39,10 +39,11 @@ def test_the_commands_of_a_plugins_life_are_all_there() -> None:
 
     assert plugin >= {
         *("check", "install", "list", "info", "enable", "disable", "upgrade", "rollback", "pin", "uninstall"),
-        *("repair", "sign", "validate", "alias"),
+        *("repair", "sign", "validate", "alias", "configure"),
     }
     assert {words for words in LEAVES if words[0] != "plugin"} >= {
         *(("doctor",), ("demo",), ("import",), ("config", "show"), ("key", "trust"), ("key", "list"), ("key", "new")),
+        ("key", "show"),
     }
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from paddock.core.errors import OperatorError
+from paddock.core.errors import NotFound, OperatorError
 from paddock.plugins.signature import (
     KeyId,
     MalformedSignature,
@@ -187,9 +187,10 @@ def test_a_private_key_that_others_can_read_or_of_another_kind_is_not_used(
     assert caught.value.hint.startswith("chmod 600")
     (tmp_path / "text.pem").write_text("hello")
     (tmp_path / "text.pem").chmod(0o600)
-    for path in (tmp_path / "text.pem", tmp_path / "nowhere"):
-        with pytest.raises(OperatorError):
-            sign_tree(plugin, path)
+    with pytest.raises(OperatorError):
+        sign_tree(plugin, tmp_path / "text.pem")
+    with pytest.raises(NotFound):
+        sign_tree(plugin, tmp_path / "nowhere")
     assert read_signature(plugin) is None
 
 

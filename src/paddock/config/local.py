@@ -152,6 +152,25 @@ def set_system_value(path: Path, name: str, key: str, value: Any) -> None:
     edit_local_file(path, edit)
 
 
+def unset_system_value(path: Path, name: str, key: str) -> bool:
+    """Remove one field of a plugin's system configuration; False when it was not set.
+
+    Raises:
+        OperatorError: The field is one of ours (`installed`, `local`).
+    """
+    if key in RESERVED_FIELDS:
+        raise OperatorError(f"{key} is written by Paddock itself", code="config.reserved")
+    entry = read_entries(path).get(name)
+    if entry is None or key not in entry.written:
+        return False
+
+    def edit(document: MutableMapping[str, Any]) -> None:
+        _entry(document, name, path).pop(key, None)
+
+    edit_local_file(path, edit)
+    return True
+
+
 def remove_entry(path: Path, name: str) -> bool:
     """Remove a plugin's entry with everything below it; False when there was none."""
     if name not in read_entries(path):

@@ -1,0 +1,155 @@
+"""The fields of a plugin's system configuration, one by one: what they are, and a value from what a person typed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from paddock.core.errors import Invalid, NotFound, Problem
+from paddock.core.printable import printable
+from paddock.core.schema import compile_schema
+from paddock.manifest.dialects.key_shapes import names_a_key
+
+Schema = Mapping[str, Any]
+
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_IN_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a JSON list",
+    "object": "a JSON object",
+    "null": "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginField:
+    """One field that the plugin declares."""
+
+    name: str
+    description: str
+    required: bool
+    secret: bool
+    types: tuple[str, ...]
+    choices: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """What a value looks like."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        return " or ".join(_IN_WORDS.get(one, one) for one in self.types) or "any value"
+
+
+def fields_of(schema: Schema | None) -> tuple[PluginField, ...]:
+    """The fields that a `system_config_schema` declares, in its order."""
+    declared = (schema or {}).get("properties", {})
+    required: Any = (schema or {}).get("required", [])
+    return tuple(
+        _field(name, cast("Schema", one) if isinstance(one, Mapping) else {}, required=name in required)
+        for name, one in cast("Mapping[str, Any]", declared).items()
+    )
+
+
+def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
+    """The declared field of that name.
+
+    Raises:
+        NotFound: the plugin declares none such; the hint names those that it does.
+    """
+    fields = {field.name: field for field in fields_of(schema)}
+    if name in fields:
+        return fields[name]
+    near = difflib.get_close_matches(name, fields, n=1)
+    named = printable(", ".join(fields), 400)
+    hint = f"did you mean {printable(near[0])}?" if near else f"it declares: {named}" if named else ""
+    raise NotFound(
+        f"{plugin} declares no configuration field {printable(name)!r}", code="config.no_such_field", hint=hint
+    )
+
+
+def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
+    """The value that this text means for this field, in the form that `local.toml` keeps.
+
+    A text that is one `${NAME}` stays a reference to the environment; any other `${` is kept as typed.
+
+    Raises:
+        Invalid: it does not fit what the plugin declares. Never repeats what was typed: it may be a secret.
+    """
+    takes_text = not field.types or "string" in field.types
+    if takes_text and _REFERENCE.fullmatch(text):
+        return text
+    judge = _judge(schema, field.name)
+    for value in _meanings(text, takes_text=takes_text):
+        if not _holds_null(value) and judge.is_valid({field.name: value}):
+            return _escaped(value)
+    raise Invalid(
+        f"the value does not fit what the plugin declares for {printable(field.name)}",
+        [Problem(printable(field.name), f"expected {printable(field.in_words, 300)}", code="config.type")],
+        code="config.plugin_invalid",
+    )
+
+
+def _field(name: str, schema: Schema, *, required: bool) -> PluginField:
+    types: Any = schema.get("type", ())
+    choices: Any = schema.get("enum", ())
+    described: Any = schema.get("description") or schema.get("title") or ""
+    declared = schema.get("x-secret") is True or schema.get("writeOnly") is True or schema.get("format") == "password"
+    named = "x-secret" not in schema and names_a_key(name)
+    return PluginField(
+        name,
+        str(described),
+        required and "default" not in schema,
+        declared or named,
+        (types,) if isinstance(types, str) else tuple(map(str, types)),
+        tuple(choice if isinstance(choice, str) else json.dumps(choice) for choice in choices),
+    )
+
+
+def _judge(schema: Schema, name: str) -> Any:
+    """The whole schema narrowed to one field, so that its references still find their targets."""
+    narrowed = {key: value for key, value in schema.items() if key in ("$schema", "$id", "$defs", "definitions")}
+    return compile_schema({**narrowed, "type": "object", "properties": {name: schema["properties"][name]}}, name)
+
+
+def _meanings(text: str, *, takes_text: bool) -> Iterator[Any]:
+    """What the text may stand for, the likeliest first."""
+    if takes_text:
+        yield text
+    if text.strip().lower() in _BOOLEANS:
+        yield _BOOLEANS[text.strip().lower()]
+    try:
+        yield json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _holds_null(value: Any) -> bool:
+    """Whether TOML could not hold it."""
+    if isinstance(value, dict):
+        return any(_holds_null(part) for part in cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return any(_holds_null(part) for part in cast("list[Any]", value))
+    return value is None
+
+
+def _escaped(value: Any) -> Any:
+    """The value with each `${` in its texts written so that it is read back as typed."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: _escaped(part) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_escaped(part) for part in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,177 @@
+"""Giving a plugin what it needs on this machine, without a secret on the command line or on the screen."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import Paddock, Said
+from fixtures.packages import native
+from paddock.config.local import read_entries
+
+SECRET = 'hunter2 $${x} "quoted"'
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "api_key": {"type": "string", "minLength": 3, "description": "From the weather service."},
+        "port": {"type": "integer", "minimum": 1},
+        "fast": {"type": "boolean"},
+        "region": {"type": "string", "enum": ["eu", "us"], "default": "eu"},
+        "hosts": {"type": "array", "items": {"type": "string"}},
+        "ratio": {"type": ["number", "string"]},
+    },
+    "required": ["api_key", "region"],
+}
+
+
+@pytest.fixture
+def weather(paddock: Paddock, source: Path) -> Paddock:
+    paddock.quickly("plugin", "install", native(source, name="weather", system_config_schema=SCHEMA), "--yes")
+    return paddock
+
+
+def configure(paddock: Paddock, *words: str, stdin: str = "", code: int = 0) -> Said:
+    """The command without a terminal, with this on its stdin."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "paddock.cli", "plugin", "configure", *words],
+        input=stdin, env=paddock.environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    assert "Traceback" not in ran.stderr
+    return Said(ran.returncode, ran.stdout, ran.stderr)
+
+
+def entry(paddock: Paddock) -> dict[str, Any]:
+    return tomllib.loads(paddock.local.read_text())["plugins"]["weather"]
+
+
+@pytest.mark.req("G-12")
+def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -> None:
+    refused = weather.quickly("plugin", "enable", "weather", "--json", code=6)
+    assert refused.error["errors"][0]["hint"] == "paddock plugin configure weather api_key"
+    said = configure(weather, "weather", "api_key", stdin="hunter2\n")
+    assert "set api_key of weather" in said.err
+    assert "hunter2" not in said.out + said.err
+    assert entry(weather)["api_key"] == "hunter2"
+    assert weather.local.stat().st_mode & 0o777 == 0o600
+    weather.quickly("plugin", "enable", "weather")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("port", "8080", 8080),
+        ("fast", "yes", True),
+        ("fast", "false", False),
+        ("region", "us", "us"),
+        ("hosts", '["a", "b"]', ["a", "b"]),
+        ("ratio", "0.5", "0.5"),
+        ("api_key", "${WEATHER_KEY}", "${WEATHER_KEY}"),
+        ("api_key", "true", "true"),
+        ("api_key", "  spaces stay ", "  spaces stay "),
+    ],
+)
+def test_a_value_is_read_as_what_the_plugin_declares(weather: Paddock, key: str, text: str, value: object) -> None:
+    answer = configure(weather, "weather", key, "--json", stdin=text + "\n").json
+    assert answer == {"name": "weather", "key": key, "set": True, "file": str(weather.local)}
+    assert entry(weather)[key] == value
+    assert entry(weather)["installed"] == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *[("port", "hunter2"), ("port", "0"), ("port", "1.5"), ("port", "NaN"), ("port", "null")],
+        *[("fast", "hunter2"), ("region", "hunter2"), ("api_key", "h2")],
+        *[("hosts", '["a", null]'), ("hosts", "[1]")],
+        pytest.param("hosts", "[" * 60_000, id="deep"),
+        pytest.param("hosts", "[" * 100_000, id="long"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_and_not_repeated(weather: Paddock, key: str, text: str) -> None:
+    before = weather.local.read_text()
+    said = configure(weather, "weather", key, "--json", stdin=text, code=6)
+    assert said.error["code"] in ("config.plugin_invalid", "config.too_large")
+    assert "hunter2" not in said.out + said.err
+    assert weather.local.read_text() == before
+
+
+def test_a_text_that_looks_like_a_variable_reaches_the_plugin_as_typed(weather: Paddock) -> None:
+    configure(weather, "weather", "api_key", stdin=SECRET)
+    found = read_entries(weather.local)["weather"].system_values({})
+    assert found["api_key"].reveal() == SECRET
+
+
+def test_fields_are_listed_without_their_values_and_forgotten_on_request(weather: Paddock) -> None:
+    configure(weather, "weather", "api_key", stdin="hunter2")
+    shown = weather("plugin", "configure", "weather")
+    assert "hunter2" not in shown.out + shown.err
+    assert "From the weather service." in shown.out
+    fields = {field["key"]: field for field in weather("plugin", "configure", "weather", "--json").json["fields"]}
+    assert [(one["set"], one["required"], one["secret"]) for one in (fields["api_key"], fields["region"])] == [
+        (True, True, True),
+        (False, False, False),
+    ]
+    assert fields["region"]["takes"] == "one of eu, us"
+
+    assert configure(weather, "weather", "api_key", "--unset", "--json").json["set"] is False
+    assert "api_key" not in entry(weather)
+    assert "was not set" in configure(weather, "weather", "api_key", "--unset").err
+    configure(weather, "weather", "--unset", code=2)
+
+
+def test_what_cannot_be_set_is_said(weather: Paddock, source: Path) -> None:
+    assert "did you mean api_key?" in configure(weather, "weather", "api_kee", stdin="x", code=3).err
+    configure(weather, "absent", "api_key", stdin="x", code=3)
+    assert configure(weather, "weather", "installed", "--json", stdin="x", code=3).error["code"] == (
+        "config.no_such_field"
+    )
+    assert configure(weather, "weather", "api_key", "--json", code=6).error["code"] == "config.no_value"
+    weather.quickly("plugin", "install", native(source / "plain"), "--yes")
+    assert "needs no configuration" in weather("plugin", "configure", "notes").err
+    configure(weather, "weather", "port", "8080", code=2)  # never as an argument: others see those
+
+
+def type_at(paddock: Paddock, prompt: bytes, answer: str, *words: str) -> str:
+    """Run the command on a terminal and answer its prompt; gives all that appeared."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paddock.cli", "plugin", "configure", *words],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=paddock.environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    seen, answered, deadline = b"", False, time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 1)[0]:
+                continue
+            try:
+                chunk = os.read(ours, 65_536)
+            except OSError:
+                break
+            seen += chunk
+            if not answered and prompt in seen:
+                answered = True
+                os.write(ours, answer.encode() + b"\n")
+        assert process.wait(timeout=60) == 0, seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return seen.decode()
+
+
+def test_a_secret_is_typed_unseen_and_anything_else_is_not(weather: Paddock) -> None:
+    assert "hunter2" not in type_at(weather, b"api_key (not shown): ", "hunter2", "weather", "api_key")
+    assert entry(weather)["api_key"] == "hunter2"
+    assert "8080" in type_at(weather, b"port (a whole number): ", "8080", "weather", "port")
+    assert entry(weather)["port"] == 8080
