@@ -133,3 +133,9 @@ print(sorted({"asyncio", "anyio", "psycopg", "concurrent.futures"} & set(sys.mod
 """
     said = subprocess.run([sys.executable, "-c", program, sqlite_address], capture_output=True, text=True, check=True)
     assert said.stdout == "[] 1\n"
+
+
+def test_a_lock_that_is_no_file_of_ours_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "paddock.lock").mkdir()
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        StoreLock.take(tmp_path, "command")

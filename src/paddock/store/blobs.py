@@ -108,6 +108,8 @@ class FileBlobs:
             file = self._path(digest).open("rb")
         except FileNotFoundError as error:
             raise _missing(digest) from error
+        except OSError as error:
+            raise HostError(f"the blob {digest} cannot be read: {error.strerror}", code="blob.unreadable") from error
         try:
             actual = sha256()
             while chunk := file.read(_CHUNK):

@@ -53,7 +53,13 @@ class StoreLock:
         """
         path = directory / LOCK_NAME
         exclusive = role == "daemon"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the store's lock {path} cannot be opened: {error.strerror}",
+                hint=f"it must be an ordinary file of yours: ls -l {path}",
+            ) from error
         try:
             _wait_for(descriptor, path, exclusive=exclusive, deadline=time.monotonic() + wait)
             if exclusive:

@@ -120,7 +120,8 @@ class PostgresTransaction(CheckedTransaction):
         return max(0, self._run(statement, values).rowcount)
 
     def _fetch(self, statement: Statement, values: tuple[Value, ...]) -> list[Row]:
-        return self._run(statement, values).fetchall()
+        cursor = self._run(statement, values)
+        return cursor.fetchall() if cursor.description is not None else []
 
     def _run(self, statement: Statement, values: tuple[Value, ...]) -> psycopg.Cursor[Row]:
         try:
@@ -203,8 +204,12 @@ class PostgresDirect:
     ) -> Generator[PostgresTransaction, None, None]:
         default = psycopg.IsolationLevel.REPEATABLE_READ if read_only else psycopg.IsolationLevel.SERIALIZABLE
         with self._connections() as connection:
-            connection.read_only = read_only
-            connection.isolation_level = isolation or default
+            try:
+                connection.read_only = read_only
+                connection.isolation_level = isolation or default
+            except psycopg.Error as error:
+                connection.close()
+                raise failure(error) from error
             try:
                 yield PostgresTransaction(connection)
                 _commit(connection)

@@ -68,5 +68,5 @@ CREATE TABLE blobs (
     digest {text} PRIMARY KEY,
     size   {bigint} NOT NULL,
     data   {blob} NOT NULL,
-    put_at {text} NOT NULL
+    put_at {text} NOT NULL DEFAULT ''
 ) {strict};
