@@ -14,17 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from paddock.core.errors import NotFound, OperatorError
+from paddock.plugins.keys import KeyId, key_id, new_key, read_public_key
 from paddock.plugins.signature import (
-    KeyId,
     MalformedSignature,
     Signature,
     SignatureState,
     TrustedKey,
     effective_tier,
-    key_id,
-    new_key,
     parse_signature,
-    read_public_key,
     read_signature,
     sign_tree,
     signature_state,

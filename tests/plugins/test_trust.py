@@ -10,8 +10,9 @@ from fixtures.packages import native, osqr, write_file
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.plugins.details import details_of
+from paddock.plugins.keys import new_key
 from paddock.plugins.registry import list_plugins
-from paddock.plugins.signature import new_key, sign_tree
+from paddock.plugins.signature import sign_tree
 from paddock.plugins.trust import distrust_key, trust_key, trusted_keys
 
 

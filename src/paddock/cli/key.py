@@ -22,7 +22,7 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Make a key to sign plugins with. Keep the file to yourself; the printed text is for others."""
-    from paddock.plugins.signature import key_id, new_key, read_public_key
+    from paddock.plugins.keys import key_id, new_key, read_public_key
 
     public = new_key(file)
     if as_json:
@@ -40,7 +40,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print the public key of a key file: what others trust. Nothing private is shown."""
-    from paddock.plugins.signature import key_id, public_key_in
+    from paddock.plugins.keys import key_id, public_key_in
 
     public = public_key_in(file)
     if as_json:

@@ -175,7 +175,8 @@ def sign(
 ) -> None:
     """Sign a package: writes paddock.sig beside its manifest. Check it first; any later change breaks the signature."""
     from paddock.manifest.read import read_package
-    from paddock.plugins.signature import key_id, sign_tree
+    from paddock.plugins.keys import key_id
+    from paddock.plugins.signature import sign_tree
 
     manifest = read_package(directory).single()
     signature = sign_tree(directory, key)

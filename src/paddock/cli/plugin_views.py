@@ -13,8 +13,8 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.plugins.details import Details
+    from paddock.plugins.keys import KeyId
     from paddock.plugins.listing import Listed
-    from paddock.plugins.signature import KeyId
 
 # Spelled out: the manifest's own list takes longer to import than a listing takes. A test keeps them equal.
 KINDS = ("agent", "operator", "tool", "adapter", "plugin")

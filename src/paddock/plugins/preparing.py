@@ -15,6 +15,7 @@ from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_package
 from paddock.plugins.entries import Report
+from paddock.plugins.keys import KeyId
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.name_clash import refuse_name_clash
 from paddock.plugins.plugin_store import PluginStore
@@ -22,7 +23,6 @@ from paddock.plugins.registry import manifest_of, schema_value
 from paddock.plugins.rows import Grant, VersionRow, find_grant, find_plugin, find_version, tree_of
 from paddock.plugins.signature import (
     TIERS,
-    KeyId,
     SignatureState,
     SignatureVerdict,
     Tier,

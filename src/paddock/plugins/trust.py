@@ -8,18 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.core.errors import Conflict, NotFound
+from paddock.plugins.keys import KeyId, key_id, read_public_key
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import VersionRow
-from paddock.plugins.signature import (
-    KeyId,
-    SignatureState,
-    SignatureVerdict,
-    Tier,
-    TrustedKey,
-    effective_tier,
-    key_id,
-    read_public_key,
-)
+from paddock.plugins.signature import SignatureState, SignatureVerdict, Tier, TrustedKey, effective_tier
 from paddock.store.database import Transaction
 
 
