@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, cast
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 
@@ -20,6 +20,7 @@ from paddock.core.json_value import not_json
 from paddock.core.printable import printable
 from paddock.core.schema_walk import (
     NOT_APPLIED,
+    REFERENCES,
     SAME_VALUE,
     Part,
     Resolver,
@@ -68,15 +69,29 @@ def check_schema(schema: object, path: str = "") -> list[Problem]:
         return unreadable
     found = _Survey(schema, path)
     found.walk()
-    if not found.problems:
+    if not found.problems and found.unfolds:
         found.problems += _expansion(found)
-    return _first_of_each(found.problems)[:MAX_PROBLEMS] or _refused_by_engine(schema, path)
+    return _first_of_each(found.problems)[:MAX_PROBLEMS] or _refused_by_engine(schema, path, found.pattern_count)
 
 
 def pattern_options(count: int) -> jsonschema_rs.RegexOptions:
     """The linear-time engine, with memory shared out so that many patterns cost no more than a few."""
-    limit = max(64 * 1024, min(8 * 1024 * 1024, 64 * 1024 * 1024 // max(1, count)))
-    return jsonschema_rs.RegexOptions(size_limit=limit)
+    return jsonschema_rs.RegexOptions(size_limit=_pattern_limit(count))
+
+
+def _pattern_limit(count: int) -> int:
+    return max(64 * 1024, min(8 * 1024 * 1024, 64 * 1024 * 1024 // max(1, count)))
+
+
+@lru_cache(maxsize=256)
+def _compiles(pattern: str, limit: int) -> bool:
+    """Whether the engine takes an expression within this much memory. Callables of one plugin share theirs."""
+    options = jsonschema_rs.RegexOptions(size_limit=limit)
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options, offline=True)
+    except ValueError:
+        return False
+    return True
 
 
 def patterns_of(schema: object) -> Iterator[tuple[tuple[Part, ...], str]]:
@@ -90,6 +105,18 @@ def patterns_of(schema: object) -> Iterator[tuple[tuple[Part, ...], str]]:
         yield from ((("patternProperties", name), name) for name in found["patternProperties"])
 
 
+# Where a schema stands: the place of the one around it and the steps from there. Spelt out only when it is told.
+_Place: TypeAlias = "tuple[_Place, tuple[Part, ...]] | None"
+
+
+def _steps(place: _Place) -> tuple[Part, ...]:
+    steps: list[tuple[Part, ...]] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return tuple(part for step in reversed(steps) for part in step)
+
+
 @dataclass(slots=True)
 class _Survey:
     """One pass over the document, which gathers schemas, references and patterns and complains on the way."""
@@ -101,20 +128,26 @@ class _Survey:
     patterns: dict[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
     stray: list[tuple[tuple[Part, ...], Any]] = field(default_factory=list[tuple[tuple[Part, ...], Any]])
     resolver: Resolver = field(default_factory=Resolver)
+    pattern_count: int = 0  # of all schemas that keywords lead to, each time it stands there
+    unfolds: bool = False  # whether anything is reached in more than one way
 
     def walk(self) -> None:
-        pending: list[tuple[tuple[Part, ...], Any, int, Any]] = [((), self.root, 0, self.root)]
-        unresolved: list[tuple[tuple[Part, ...], dict[str, Any], Any]] = []
+        pending: list[tuple[_Place, Any, int, Any]] = [(None, self.root, 0, self.root)]
+        unresolved: list[tuple[_Place, dict[str, Any], Any]] = []
         while pending or unresolved:
             if not pending:  # what keywords lead to is known; now what only references reach
                 pending += self._targets(*unresolved.pop())
                 continue
             parts, found, level, resource = pending.pop()
             schema = as_object(found)
-            if schema is None or id(schema) in self.resource_of:
+            if schema is None:
+                continue
+            if id(schema) in self.resource_of:
+                self.unfolds = True
                 continue
             if level > MAX_LEVELS:
-                self.complain(parts, f"schemas nested more than {MAX_LEVELS} levels deep", "flatten it, or use $defs")
+                message = f"schemas nested more than {MAX_LEVELS} levels deep"
+                self.complain(_steps(parts), message, "flatten it, or use $defs")
                 return
             if len(self.resource_of) >= MAX_SUBSCHEMAS:
                 self.complain((), f"more than {MAX_SUBSCHEMAS} subschemas", "describe less, or split the callable")
@@ -122,8 +155,10 @@ class _Survey:
             resource = schema if starts_resource(schema) else resource
             self.resource_of[id(schema)] = resource
             self._look_at(parts, schema, level)
-            pending += [((*parts, *step), inner, level + 1, resource) for step, inner in subschemas(schema)]
-            unresolved.append((parts, schema, resource))
+            pending += [((parts, step), inner, level + 1, resource) for step, inner in subschemas(schema)]
+            if any(keyword in schema for keyword in REFERENCES):
+                self.unfolds = True
+                unresolved.append((parts, schema, resource))
         self._check_patterns()
         self._check_against_metaschema()
 
@@ -132,23 +167,26 @@ class _Survey:
             Problem(below(self.path, parts), printable(message, MAX_MESSAGE), printable(hint, MAX_MESSAGE), code)
         )
 
-    def _look_at(self, parts: tuple[Part, ...], schema: dict[str, Any], level: int) -> None:
-        for place, pattern in patterns_of(schema):
-            self.patterns.setdefault(pattern, (*parts, *place))
-            if len(self.patterns) > MAX_PATTERNS:
-                return
+    def _look_at(self, parts: _Place, schema: dict[str, Any], level: int) -> None:
+        if "pattern" in schema or "patternProperties" in schema:
+            for place, pattern in patterns_of(schema):
+                self.patterns.setdefault(pattern, (*_steps(parts), *place))
+                self.pattern_count += not self.stray
+                if len(self.patterns) > MAX_PATTERNS:
+                    return
         dialect = schema.get("$schema")
         if level and dialect is not None and dialect != self.root.get("$schema"):
-            self.complain((*parts, "$schema"), "a part of a schema cannot speak another draft", "remove this $schema")
+            place = (*_steps(parts), "$schema")
+            self.complain(place, "a part of a schema cannot speak another draft", "remove this $schema")
         if not level and _metaschema(self.root) is None:
             self.complain(("$schema",), "unknown JSON Schema draft", f'use "{_NEWEST}", or leave it out')
 
     def _targets(
-        self, parts: tuple[Part, ...], schema: dict[str, Any], resource: object
-    ) -> Iterator[tuple[tuple[Part, ...], Any, int, Any]]:
+        self, parts: _Place, schema: dict[str, Any], resource: object
+    ) -> Iterator[tuple[_Place, Any, int, Any]]:
         """Schemas that references of this one reach, so that nothing hides where no keyword leads."""
         for keyword, reference in references(schema):
-            place = (*parts, keyword)
+            place = (*_steps(parts), keyword)
             if not reference.startswith("#"):
                 self.complain(
                     place,
@@ -166,21 +204,19 @@ class _Survey:
                 self.complain(place, f"{quoted(reference)} is not a schema", "", "schema.broken_reference")
             elif id(target) not in self.resource_of:
                 self.stray.append((place, target))
-                yield place, target, 1, resource
+                yield (parts, (keyword,)), target, 1, resource
 
     def _check_patterns(self) -> None:
         if len(self.patterns) > MAX_PATTERNS:
             # Compiling one is cheap, and thousands are not.
             self.complain((), f"more than {MAX_PATTERNS} regular expressions", "use fewer", "schema.pattern")
             return
-        options = pattern_options(len(self.patterns))
+        limit = _pattern_limit(len(self.patterns))
         for pattern, parts in self.patterns.items():
             if len(pattern) > MAX_PATTERN:
                 self.complain(parts, f"regular expression longer than {MAX_PATTERN} characters", "", "schema.pattern")
                 continue
-            try:
-                jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options, offline=True)
-            except ValueError:
+            if not _compiles(pattern, limit):
                 self.complain(parts, *_pattern_words(pattern), code="schema.pattern")
 
     def _check_against_metaschema(self) -> None:
@@ -190,7 +226,7 @@ class _Survey:
         judge = _judge(meta)
         # Schemas that only a reference reaches stand where the metaschema does not look.
         for parts, schema in ((), self.root), *self.stray:
-            for error in judge.iter_errors(schema):
+            for error in () if judge.is_valid(schema) else judge.iter_errors(schema):
                 self.problems += problems_of(error, {}, below(self.path, parts))
 
 
@@ -257,24 +293,33 @@ def _expansion(found: _Survey) -> list[Problem]:
     return []
 
 
-def untrusted_engine(schema: dict[str, Any] | bool) -> jsonschema_rs.Validator:
-    """The validator of a schema from outside. Checking and compiling both build it here, so they cannot disagree."""
+def untrusted_engine(schema: dict[str, Any] | bool, patterns: int | None = None) -> jsonschema_rs.Validator:
+    """The validator of a schema from outside. Checking and compiling both build it here, so they cannot disagree.
+
+    Args:
+        schema: What to compile.
+        patterns: How many expressions it holds, where that was counted already.
+    """
+    count = _count_patterns(schema) if patterns is None else patterns
+    return jsonschema_rs.validator_for(
+        schema, offline=True, validate_formats=True, pattern_options=pattern_options(count)
+    )
+
+
+def _count_patterns(schema: object) -> int:
     every: dict[int, Any] = {id(schema): schema}
     pending: list[Any] = [schema]
     while pending:
         fresh = {id(inner): inner for _, inner in subschemas(pending.pop()) if id(inner) not in every}
         every |= fresh
         pending += fresh.values()
-    count = sum(1 for inner in every.values() for _ in patterns_of(inner))
-    return jsonschema_rs.validator_for(
-        schema, offline=True, validate_formats=True, pattern_options=pattern_options(count)
-    )
+    return sum(1 for inner in every.values() for _ in patterns_of(inner))
 
 
-def _refused_by_engine(schema: object, path: str) -> list[Problem]:
+def _refused_by_engine(schema: object, path: str, patterns: int) -> list[Problem]:
     """The last word: what only building the validator finds."""
     try:
-        untrusted_engine(cast("dict[str, Any]", schema))
+        untrusted_engine(cast("dict[str, Any]", schema), patterns)
     except ValueError as error:
         return [Problem(path, printable(str(error).split("\n", 1)[0], MAX_MESSAGE), "", "schema")]
     return []

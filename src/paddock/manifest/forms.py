@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_registry, native, osqr, shu
 from paddock.manifest.dialects.mcp_lists import server_lists
 from paddock.manifest.document import Document
 from paddock.manifest.model import Kind
 from paddock.manifest.report import Fields
+
+_KERNEL_KINDS = frozenset(kind.value for kind in Kind) - {Kind.PLUGIN.value}
 
 
 def form_of(document: Document) -> str | None:
@@ -20,19 +24,19 @@ def form_of(document: Document) -> str | None:
         return kaged.SCHEMA
     if base.endswith(".py"):
         return shu.SCHEMA
-    kinds = {kind.value for kind in Kind} - {Kind.PLUGIN.value}
-    signs: list[tuple[bool, str]] = [
-        ("paddock" in fields, native.SCHEMA),
-        ("kaged_api" in fields, kaged.SCHEMA),
-        *((True, servers.form) for servers in server_lists(fields, base)),
-        (any(key in fields for key in ("manifest_version", "dxt_version", "server")), mcp_bundle.SCHEMA),
-        ("plugin" in fields or "constitutional_compliance" in fields, osqr.SCHEMA),
-        ("entrypoints" in fields, shu.SCHEMA),
-        (fields.text("type") in kinds or ("type" in fields and "schemas" in fields), kernel.SCHEMA),
-        (
-            "packages" in fields or "remotes" in fields or "server.schema.json" in fields.text("$schema"),
-            mcp_registry.SCHEMA,
-        ),
-        ("command" in fields and "capabilities" in fields, kaged.SCHEMA),
-    ]
-    return next((form for sign, form in signs if sign), None)
+    return next((form for holds, form in _signs(fields, base) if holds), None)
+
+
+def _signs(fields: Fields, base: str) -> Iterator[tuple[bool, str]]:
+    """What speaks for a dialect, surest first; later ones are looked for only where the earlier ones are missing."""
+    yield "paddock" in fields, native.SCHEMA
+    yield "kaged_api" in fields, kaged.SCHEMA
+    for servers in server_lists(fields, base):
+        yield True, servers.form
+    yield any(key in fields for key in ("manifest_version", "dxt_version", "server")), mcp_bundle.SCHEMA
+    yield "plugin" in fields or "constitutional_compliance" in fields, osqr.SCHEMA
+    yield "entrypoints" in fields, shu.SCHEMA
+    yield fields.text("type") in _KERNEL_KINDS or ("type" in fields and "schemas" in fields), kernel.SCHEMA
+    described = "packages" in fields or "remotes" in fields
+    yield described or "server.schema.json" in fields.text("$schema"), mcp_registry.SCHEMA
+    yield "command" in fields and "capabilities" in fields, kaged.SCHEMA

@@ -7,8 +7,9 @@ depth, tags and duplicate keys can be refused before any memory is spent on them
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
 
 from paddock.core.schema import join_path
 from paddock.manifest.document import MAX_DEPTH, MAX_DIGITS, MAX_VALUES, Document, Path, refused, too_deep, twice
@@ -17,6 +18,8 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)")
+_NUMBER_BEGINS = frozenset("+-.0123456789")
+_INFINITE = (float("inf"), float("-inf"))
 _TAGS = {"scalar": "tag:yaml.org,2002:str", "sequence": "tag:yaml.org,2002:seq", "mapping": "tag:yaml.org,2002:map"}
 
 
@@ -30,6 +33,8 @@ def plain_scalar(text: str) -> Any:
         return None
     if text in _BOOL:
         return _BOOL[text]
+    if text[0] not in _NUMBER_BEGINS:
+        return text
     if _INT.fullmatch(text):
         return int(text) if len(text) <= MAX_DIGITS else float("inf")
     if _FLOAT.fullmatch(text):
@@ -45,127 +50,159 @@ def parse_yaml(name: str, text: str) -> Document:
     """
     import yaml
 
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = _Builder(name)
-    documents = 0
     try:
-        for event in cast("Iterator[Any]", yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):  # pyright: ignore[reportUnknownMemberType]
-            line = event.start_mark.line + 1
-            match event:  # the frequent ones first
-                case yaml.ScalarEvent():
-                    builder.scalar(event, line)
-                case yaml.SequenceStartEvent():
-                    _check_tag(name, event.tag, "sequence", line)
-                    builder.open([], line)
-                case yaml.MappingStartEvent():
-                    _check_tag(name, event.tag, "mapping", line)
-                    builder.open({}, line)
-                case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                    builder.close()
-                case yaml.AliasEvent():
-                    raise refused(
-                        name, "uses an alias", hint="write the value out; aliases are not read", line=line, code="alias"
-                    )
-                case yaml.DocumentStartEvent():
-                    documents += 1
-                    if documents > 1:
-                        hint = "keep one; remove the second '---'"
-                        raise refused(name, "holds more than one document", hint=hint, line=line, code="many_documents")
-                case _:
-                    pass
+        parser = loader(text)
+        try:
+            builder.build(parser.get_event, yaml)
+        finally:
+            parser.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or getattr(error, "reason", None) or "malformed"
         raise refused(name, f"is not YAML: {what}", line=mark.line + 1 if mark else None, code="malformed") from None
     except RecursionError:
         raise too_deep(name) from None
-    lines = builder.lines
-    return Document(name, builder.root, lambda: lines)
+    return Document(name, builder.root, cache(builder.lines))
+
+
+class _Builder:
+    """Grows one document from parser events, without recursion.
+
+    Beside every list and mapping grow the lines of what is in it; paths are made of them only when somebody asks.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.root: Any = None
+        self._first_line = 1
+        self._lines_in: dict[int, Any] = {}  # a container's id -> lines by key, or a list of lines
+
+    def build(self, next_event: Callable[[], Any], yaml: Any) -> None:
+        """Take every event until there are no more.
+
+        One loop over plain variables: it runs for each value of each manifest, and calls would cost more than it does.
+        """
+        scalar_event, mapping_event, sequence_event = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent
+        ends = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+        around: list[tuple[Any, Any, bool]] = []  # the open containers around this one
+        here: Any = None  # the innermost open container,
+        lines: Any = None  # the lines of what is in it,
+        mapping = False  # whether it is a mapping,
+        key: str | None = None  # and the key that waits for its value
+        count = documents = 0
+        while (event := next_event()) is not None:
+            kind: Any = type(event)  # pyright: ignore[reportUnknownVariableType]
+            if kind in ends:
+                here, lines, mapping = around.pop()
+                continue
+            if kind is scalar_event:
+                value: Any = event.value
+                plain = event.tag is None and event.implicit[0]
+                if event.tag is not None:
+                    _check_tag(self._name, event.tag, "scalar", event.start_mark.line + 1)
+                if mapping and key is None:
+                    line = event.start_mark.line + 1
+                    self._check_key(value, here, line, plain=plain)
+                    key = value
+                    lines[key] = line
+                    continue
+                if plain:
+                    value = plain_scalar(value)
+                    if type(value) is float and value in _INFINITE:
+                        raise refused(
+                            self._name,
+                            f"the number {event.value[:40]} is too large",
+                            hint="write a smaller one, or text in quotes",
+                            line=event.start_mark.line + 1,
+                            code="number",
+                        )
+            elif kind is mapping_event or kind is sequence_event:
+                line = event.start_mark.line + 1
+                _check_tag(self._name, event.tag, "mapping" if kind is mapping_event else "sequence", line)
+                if mapping and key is None:
+                    raise refused(
+                        self._name, "a key must be text", line=line, path=join_path(self._place(here)), code="bad_key"
+                    )
+                if len(around) >= MAX_DEPTH:
+                    raise too_deep(self._name, line)
+                value = {} if kind is mapping_event else []
+            elif kind is yaml.AliasEvent:
+                hint = "write the value out; aliases are not read"
+                raise refused(self._name, "uses an alias", hint=hint, line=event.start_mark.line + 1, code="alias")
+            else:
+                documents += kind is yaml.DocumentStartEvent
+                if documents > 1:
+                    hint = "keep one; remove the second '---'"
+                    line = event.start_mark.line + 1
+                    raise refused(
+                        self._name, "holds more than one document", hint=hint, line=line, code="many_documents"
+                    )
+                continue
+
+            count += 1
+            if count > MAX_VALUES:
+                line = event.start_mark.line + 1
+                raise refused(self._name, f"holds more than {MAX_VALUES:,} values", line=line, code="too_many_values")
+            if here is None:
+                self.root = value
+                self._first_line = event.start_mark.line + 1
+            elif key is not None:
+                here[key] = value
+                key = None
+            else:
+                here.append(value)
+                lines.append(event.start_mark.line + 1)
+            if kind is not scalar_event:
+                around.append((here, lines, mapping))
+                mapping = kind is mapping_event
+                here, lines = value, {} if mapping else []
+                self._lines_in[id(value)] = lines
+
+    def lines(self) -> dict[Path, int]:
+        """The line that each path began on."""
+        found: dict[Path, int] = {(): self._first_line}
+        pending: list[tuple[Path, Any]] = [((), self.root)]
+        while pending:
+            path, value = pending.pop()
+            lines = self._lines_in.get(id(value))
+            if lines is None:
+                continue
+            for step, inner in _entries(value):
+                found[(*path, step)] = lines[step]
+                pending.append(((*path, step), inner))
+        return found
+
+    def _place(self, container: Any) -> Path:
+        """Where a container stands that is being read."""
+        pending: list[tuple[Path, Any]] = [((), self.root)]
+        while pending:
+            path, value = pending.pop()
+            if value is container:
+                return path
+            if id(value) in self._lines_in:
+                pending += [((*path, step), inner) for step, inner in _entries(value)]
+        return ()
+
+    def _check_key(self, key: str, parent: Any, line: int, *, plain: bool) -> None:
+        if plain and key in _NULL:
+            raise refused(
+                self._name, "a key must be text", line=line, path=join_path(self._place(parent)), code="bad_key"
+            )
+        if plain and key == "<<":
+            hint = "write the fields out"
+            raise refused(
+                self._name, "uses a merge key", hint=hint, line=line, path=join_path(self._place(parent)), code="merge"
+            )
+        if key in parent:
+            raise twice(self._name, key, join_path((*self._place(parent), key)), line)
+
+
+def _entries(container: Any) -> Iterable[tuple[str | int, Any]]:
+    return container.items() if type(container) is dict else enumerate(container)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _check_tag(name: str, tag: str | None, kind: str, line: int) -> None:
     if tag is not None and tag not in ("!", _TAGS[kind]):
         raise refused(name, f"uses the tag {tag[:80]!r}", hint="only plain values are read", line=line, code="tag")
-
-
-class _Builder:
-    """Grows one document from parser events, without recursion."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.lines: dict[Path, int] = {}
-        self.root: Any = None
-        self._open: list[tuple[Any, Path]] = []
-        self._key: list[str | None] = []
-        self._count = 0
-
-    def scalar(self, event: Any, line: int) -> None:
-        _check_tag(self._name, event.tag, "scalar", line)
-        text: str = event.value
-        plain = event.implicit[0] and event.tag is None
-        if self._wants_key():
-            self._take_key(text, line, plain=plain)
-            return
-        value = plain_scalar(text) if plain else text
-        if isinstance(value, float) and value in (float("inf"), float("-inf")):
-            raise refused(
-                self._name,
-                f"the number {text[:40]} is too large",
-                hint="write a smaller one, or text in quotes",
-                line=line,
-                code="number",
-            )
-        self._place(value, line)
-
-    def open(self, value: Any, line: int) -> None:
-        """Begin a list or mapping; what follows goes into it until `close`."""
-        if self._wants_key():
-            path = join_path(self._open[-1][1])
-            raise refused(self._name, "a key must be text", line=line, path=path, code="bad_key")
-        if len(self._open) >= MAX_DEPTH:
-            raise too_deep(self._name, line)
-        path = self._place(value, line)
-        self._open.append((value, path))
-        self._key.append(None)
-
-    def close(self) -> None:
-        self._open.pop()
-        self._key.pop()
-
-    def _wants_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1][0], dict) and self._key[-1] is None
-
-    def _place(self, value: Any, line: int) -> Path:
-        self._count += 1
-        if self._count > MAX_VALUES:
-            raise refused(self._name, f"holds more than {MAX_VALUES:,} values", line=line, code="too_many_values")
-        path: Path = ()
-        if not self._open:
-            self.root = value
-        else:
-            parent, parent_path = self._open[-1]
-            if isinstance(parent, list):
-                items = cast("list[Any]", parent)
-                path = (*parent_path, len(items))
-                items.append(value)
-            else:
-                key = self._key[-1]
-                path = (*parent_path, cast("str", key))
-                parent[key] = value
-                self._key[-1] = None
-        self.lines.setdefault(path, line)
-        return path
-
-    def _take_key(self, key: str, line: int, *, plain: bool) -> None:
-        parent, parent_path = self._open[-1]
-        if plain and key in _NULL:
-            path = join_path(parent_path)
-            raise refused(self._name, "a key must be text", line=line, path=path, code="bad_key")
-        if plain and key == "<<":
-            hint = "write the fields out"
-            raise refused(
-                self._name, "uses a merge key", hint=hint, line=line, path=join_path(parent_path), code="merge"
-            )
-        if key in parent:
-            raise twice(self._name, key, join_path((*parent_path, key)), line)
-        self._key[-1] = key
-        self.lines[(*parent_path, key)] = line
