@@ -11,8 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from paddock.cli.as_typed import take_all_as_typed, take_as_typed
-from paddock.cli.output import finish_streams, prepare_streams, say
-from paddock.core.outward import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_OK, EXIT_USAGE
+from paddock.cli.streams import finish_streams, prepare_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +55,15 @@ class LazyGroup(TyperGroup):
         try:
             status = super().main(arguments, "paddock", **extra)
         except typer.Abort:
-            say("stopped")
-            status = EXIT_FAILED
+            sys.stderr.write("stopped\n")
+            status = 1
         except typer.TyperException as error:
             status = self._tell(error, as_json="--json" in arguments)
         sys.exit(status or 0)
 
     def _tell(self, error: typer.TyperException, *, as_json: bool) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
-            return EXIT_USAGE  # the help was shown already
+            return error.exit_code  # the help was shown already
         from paddock.cli.usage import tell_usage
 
         return tell_usage(error, as_json=as_json, plugin_commands=list(loaded("plugin").commands))
@@ -112,14 +111,13 @@ def root(
 def main() -> None:
     """Run the command line; every error that is ours was already told in words by the command itself."""
     prepare_streams()
-    status = EXIT_OK
+    status: int = 0
     try:
         app()
     except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else EXIT_FAILED
+        status = ended.code if isinstance(ended.code, int) else 1
     except KeyboardInterrupt:
-        say("\ninterrupted")
-        status = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        status = EXIT_NO_READER
+        # Before a command took over; `reporting` says so for those.
+        sys.stderr.write("\ninterrupted\n")
+        status = 130
     sys.exit(finish_streams(status))

@@ -11,14 +11,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
 from paddock.core.errors import HostError, Invalid, NeedsConsent, PaddockError, Problem, StoreUnavailable
-from paddock.core.outward import EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_OK, exit_code, to_json
+from paddock.core.outward import EXIT_INTERRUPTED, EXIT_NO_READER, exit_code, to_json
 from paddock.core.printable import printable
 from paddock.store.space import OUT_OF_SPACE
 
@@ -53,10 +51,11 @@ def result(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritten(error) from error
+        raise unwritten(error) from error
 
 
-def _unwritten(error: OSError) -> HostError:
+def unwritten(error: OSError) -> HostError:
+    """What is told when stdout takes no more."""
     return HostError(f"the result could not be written: {error.strerror}", code=_UNWRITTEN)
 
 
@@ -141,32 +140,6 @@ def _mark(error: PaddockError) -> str:
     if not isinstance(error, NeedsConsent):
         return styled("error:", "red", "bold")
     return styled("stopped:" if error.error_code == "consent_refused" else "waiting:", "yellow", "bold")
-
-
-def prepare_streams() -> None:
-    """Where a terminal's encoding lacks a character, show its escape instead of failing; a closed stream is silent."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def finish_streams(status: int) -> int:
-    """Write out what is still held back, and give the exit code: a result that nobody could get is a failure."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        status = EXIT_NO_READER
-    except OSError as error:
-        if status == EXIT_OK:
-            status = told(_unwritten(error), as_json=False)
-    else:
-        return status
-    # Python tries again when it ends, and would complain about that too.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return status
 
 
 def interactive() -> bool:
