@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -349,6 +350,30 @@ def test_a_mistake_in_the_settings_is_told_and_ends_with_6(paddock: Paddock) -> 
 
     error = wrong("plugin", "list", "--json", code=6).error
     assert [problem["path"] for problem in error["errors"]] == ["PADDOCK_VERSIONS_RETENTION_DAYS"]
+
+
+def test_a_cloned_repository_cannot_stop_our_commands(paddock: Paddock, source: Path) -> None:
+    write_file(paddock.home.parent / ".paddock" / "config.toml", "[store]\nurl = '/theirs.db'\n")
+    for words in (["plugin", "list"], ["plugin", "install", native(source), "--yes"], ["config", "show"]):
+        assert "store.url (line 2): a project may not set this" in paddock(*words).err
+    shown = paddock("config", "show", "--json").json
+    assert shown["warnings"][0]["code"] == "config.project_ignored"
+    assert shown["settings"]["store.url"]["value"] == "unset"
+
+
+def test_what_is_missing_or_out_of_reach_is_not_called_invalid(paddock: Paddock, source: Path) -> None:
+    for words in (
+        ["install", source / "absent"],
+        ["install", f"git+{source / 'absent'}"],
+        ["check", source / "absent"],
+    ):
+        paddock.quickly("plugin", *words, code=3)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    away = paddock("plugin", "install", f"git+https://127.0.0.1:{port}/x.git", "--yes", "--json", code=1)
+    assert (away.error["code"], away.error["category"]) == ("git.failed", "dependency")
+    unusable = replace(paddock, more={"PADDOCK_HOME": "/proc/paddock"})
+    assert unusable("plugin", "list", "--json", code=1).error["code"] == "config.home_unusable"
 
 
 def test_the_doctor_answers_with_one_document_and_the_lines_to_type(paddock: Paddock) -> None:

@@ -32,10 +32,11 @@ def show(
 
     loaded = load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=working_directory())
     rows = loaded.rows()
-    if as_json:
-        document({"settings": {name: {"value": value, "origin": str(where)} for name, value, where in rows}})
-        return
     show_problems(loaded.warnings, "!", "yellow")
+    if as_json:
+        settings = {name: {"value": value, "origin": str(where)} for name, value, where in rows}
+        document({"settings": settings, "warnings": [problem.to_dict() for problem in loaded.warnings]})
+        return
     headings = ["SETTING", "VALUE", "ORIGIN"] if origin else ["SETTING", "VALUE"]
     for line in table(headings, [[name, value, str(where)][: len(headings)] for name, value, where in rows]):
         result(line)
