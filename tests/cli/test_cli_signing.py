@@ -200,3 +200,22 @@ def test_a_file_that_is_no_key_is_called_that_whoever_may_read_it(paddock: Paddo
     (source / "signing.pem").chmod(0o644)
     assert "chmod 600" in paddock.quickly("plugin", "sign", package, "--key", source / "signing.pem", code=6).err
     paddock.quickly("key", "show", source / "absent", code=3)
+
+
+@pytest.mark.req("B-04")
+def test_a_strangers_signature_never_takes_the_place_of_a_trusted_one(paddock: Paddock, source: Path) -> None:
+    good, evil = source / "good.pem", source / "evil.pem"
+    made = paddock.quickly("key", "new", good, "--json").json
+    paddock.quickly("key", "new", evil)
+    paddock.quickly("key", "trust", made["public_key"], "--label", "Good")
+    package = native(source / "n")
+    paddock.quickly("plugin", "sign", package, "--key", good)
+    paddock.quickly("plugin", "install", package, "--yes")
+    (package / "paddock.sig").unlink()
+    paddock.quickly("plugin", "sign", package, "--key", evil)
+
+    assert paddock.quickly("plugin", "install", package, "--yes", "--json").json["action"] == "unchanged"
+    assert paddock.listed()["notes"]["tier"] == "verified"
+    following = native(source / "next", version="1.1.0")
+    paddock.quickly("plugin", "sign", following, "--key", evil)
+    paddock.quickly("plugin", "upgrade", "notes", following, "--yes", code=4)

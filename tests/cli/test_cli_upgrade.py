@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(in
     said = installed("plugin", "upgrade", "notes", "--yes", "--json", code=4)
 
     assert said.error["details"] == {"capabilities": [TWO, THREE]}
-    assert f"paddock plugin upgrade notes --grant '{TWO}' --grant '{THREE}' --yes" in said.err
+    assert f"paddock plugin upgrade notes --grant {TWO} --grant {THREE} --yes" in said.err
     assert f"+ {TWO}" in said.err
     assert version(installed) == "1.0.0"
     # Half of it is not enough, and naming each is.
@@ -156,7 +157,7 @@ def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installe
 
     waits = installed("plugin", "rollback", "notes", "--yes", "--json", code=4)
     assert waits.error["details"] == {"capabilities": [ONE]}
-    assert f"paddock plugin rollback notes --grant '{ONE}' --yes" in waits.err
+    assert f"paddock plugin rollback notes --grant {ONE} --yes" in waits.err
     assert version(installed) == "2.0.0"
 
     screen = installed.on_terminal("plugin", "rollback", "notes", answers=["y", "y"])
@@ -234,5 +235,20 @@ def test_without_a_terminal_one_refusal_names_everything_to_agree_to(installed: 
     native(source, version="1.1.0", capabilities=[ONE, TWO])
     said = installed("plugin", "upgrade", "notes", "--json", code=4)
 
-    assert f"paddock plugin upgrade notes --grant '{TWO}' --yes" in said.err
+    assert f"paddock plugin upgrade notes --grant {TWO} --yes" in said.err
     assert "capability changes" in str(said.error["details"]["screen"]).lower()
+
+
+def test_the_line_to_type_is_safe_to_paste(installed: Paddock, source: Path) -> None:
+    hostile = "read:fs:/opt/x'$(touch PWNED)'"
+    native(source, version="1.1.0", capabilities=[ONE, hostile])
+    said = installed("plugin", "upgrade", "notes", "--yes", code=4)
+    line = said.err.rpartition("each of them: ")[2].strip()
+    assert shlex.split(line) == ["paddock", "plugin", "upgrade", "notes", "--grant", hostile, "--yes"]
+
+
+def test_an_upgrade_says_when_it_comes_from_elsewhere(installed: Paddock, tmp_path: Path) -> None:
+    other = native(tmp_path / "elsewhere", version="9.0.0", capabilities=[ONE], author="Mallory")
+    screen = installed("plugin", "install", other, "--yes").err
+    assert "came from directory" in screen
+    assert "now by Mallory" in screen

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.packages import native
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NeedsConsent, NotFound, PluginError
 from paddock.plugins.enabling import enable
+from paddock.plugins.install import commit
+from paddock.plugins.preparing import prepare
 from paddock.plugins.registry import list_plugins, resolve_plugin
 from paddock.plugins.removal import uninstall_version
 from paddock.plugins.rows import find_grant, versions_of
+from paddock.plugins.sources import parse_source
 from paddock.plugins.versions import pin, rollback, rollback_target, unpin
 
 
@@ -46,17 +50,42 @@ def test_going_back_goes_to_the_version_before_and_takes_its_grants_along(shelf:
 
 
 @pytest.mark.req("O-14")
-def test_the_version_left_last_is_the_one_to_go_back_to(shelf: Shelf) -> None:
+def test_going_back_always_goes_to_an_earlier_version_unless_one_is_named(shelf: Shelf) -> None:
     for version in ("1.0.0", "1.1.0", "1.2.0"):
         shelf.install(version=version)
     go_back(shelf)
     assert in_use(shelf) == "1.1.0"
-    go_back(shelf, "1.0.0")
-    assert in_use(shelf) == "1.0.0"
-    # Now 1.1.0 was left last.
     go_back(shelf)
-    assert in_use(shelf) == "1.1.0"
+    assert in_use(shelf) == "1.0.0"
+    with pytest.raises(NotFound, match=r"before 1\.0\.0"):
+        go_back(shelf)
+    go_back(shelf, "1.2.0")
+    assert in_use(shelf) == "1.2.0"
     assert versions(shelf) == ["1.2.0", "1.1.0", "1.0.0"]
+
+
+@pytest.mark.req("O-14")
+def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
+    shelf.install(version="1.0.0")
+    shelf.install(version="1.1.0")
+    now, target, _, _ = rollback_target(shelf.plugins, "notes", None)
+    package = native(shelf.folder / "next", version="2.0.0", capabilities=["net:*"])
+    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+        pin(shelf.plugins, "notes")
+        with pytest.raises(Conflict):
+            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+        with pytest.raises(Conflict):
+            rollback(shelf.plugins, now, target)
+    assert in_use(shelf) == "1.1.0"
+
+
+@pytest.mark.req("K-03")
+def test_a_pin_holds_wherever_it_fits_the_constraint(shelf: Shelf) -> None:
+    for version in ("1.0.0", "1.5.0", "2.0.0"):
+        shelf.install(version=version)
+    pin(shelf.plugins, "notes", "1.0.0")
+    assert resolve_plugin(shelf.plugins, "notes", "1.x").manifest.version == "1.0.0"
+    assert resolve_plugin(shelf.plugins, "notes", "2.x").manifest.version == "2.0.0"
 
 
 @pytest.mark.req("O-14")
@@ -88,7 +117,7 @@ def test_an_old_version_is_kept_for_thirty_days_and_then_let_go(shelf: Shelf) ->
     shelf.plugins.sweep()  # a shared store lets packages go only after a time of grace
     assert not shelf.plugins.blobs.has(old.blob)
     assert not shelf.plugins.root_of("notes", "1.0.0").exists()
-    with pytest.raises(NotFound, match="an earlier one"):
+    with pytest.raises(NotFound, match=r"before 1\.1\.0"):
         rollback_target(shelf.plugins, "notes", None)
     # The one in use is never too old.
     shelf.clock.turn(days=400)

@@ -182,7 +182,10 @@ def settle(
     show_problems(prepared.warnings, "!", "yellow")
     new = prepared.to_acknowledge
     if upgrading:
-        flags = [*(f"--grant '{one}'" for one in new), *(["--less-trust"] if prepared.trust_lost else [])]
+        flags = [
+            *(f"--grant {shlex.quote(str(one))}" for one in new),
+            *(["--less-trust"] if prepared.trust_lost else []),
+        ]
         retype = " ".join([retype, *flags])
     confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
     if upgrading:
@@ -225,7 +228,7 @@ def rollback(
             )
         )
         named = parse_grants(grant or [])
-        retype = " ".join([retype, *(f"--grant '{one}'" for one in new)])
+        retype = " ".join([retype, *(f"--grant {shlex.quote(str(one))}" for one in new)])
         confirm(question, yes=yes, retype=retype)
         acknowledge(new, named, retype)
         roll_back(host.plugins, now, target)

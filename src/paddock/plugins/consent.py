@@ -3,7 +3,7 @@ console each draw it in their own way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,11 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     """Only what is different from the version that was consented to."""
     name = prepared.manifest.display_name
     step = f"{upgrade.old_version} → {upgrade.new_version}"
-    lost = (prepared.trust_lost,) if prepared.trust_lost else ()
-    trust = Section("Who stands behind it", lost, lost)
+    behind = tuple(_behind_lines(prepared))
+    trust = Section("Who stands behind it", behind, behind)
+    alarming = {f"new: {line}" for section in consent_sections(prepared.manifest) for line in section.alarming}
     files = Section("Files", tuple(_file_lines(prepared.files))) if prepared.files else None
-    sections = [trust, *difference_sections(upgrade), files]
+    sections = [trust, *difference_sections(upgrade, alarming), files]
     return Screen(
         f"{name} {step}",
         _facts(prepared),
@@ -58,17 +59,31 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     )
 
 
-def difference_sections(upgrade: Upgrade) -> list[Section]:
-    """The difference between two versions as sections."""
+def difference_sections(upgrade: Upgrade, alarming: Container[str] = ()) -> list[Section]:
+    """The difference between two versions as sections; lines among `alarming` are marked as such."""
     added = tuple(f"+ {one} — {describe(one)} (NEW)" for one in upgrade.added)
     removed = tuple(f"- {one} — {describe(one)} (REMOVED)" for one in upgrade.removed)
     breaking = tuple(f"{one.path}: {one.message}" for one in upgrade.compatibility)
     sections = [
         Section("Capability changes", (*added, *removed) or ("none",), added),
-        Section("Other changes", upgrade.changes),
+        Section("Other changes", upgrade.changes, tuple(line for line in upgrade.changes if line in alarming)),
         Section("Breaks what its version number promises", breaking, breaking),
     ]
     return [section for section in sections if section.lines]
+
+
+def _behind_lines(prepared: Prepared) -> Iterator[str]:
+    if prepared.trust_lost:
+        yield prepared.trust_lost
+    if prepared.installed is None:
+        return
+    before = prepared.installed.source.source
+    now = prepared.staged.source.source
+    if before.location != now.location:
+        yield f"came from {before.describe()}, and now from {now.describe()}"
+    author = str(prepared.installed.document.get("author", ""))
+    if author != prepared.manifest.author:
+        yield f"was written by {author or 'nobody named'}, and now by {prepared.manifest.author or 'nobody named'}"
 
 
 def _file_lines(files: Difference) -> Iterator[str]:

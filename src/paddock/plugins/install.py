@@ -6,6 +6,7 @@ Killed at any point, the store is as it was before or as it is after; what a kil
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterable
 from typing import Any
@@ -54,7 +55,7 @@ def commit(
     if missing:
         raise NeedsConsent(
             f"{manifest.name} asks for {', '.join(map(str, missing))}",
-            hint="say yes to each: " + " ".join(f"--grant '{capability}'" for capability in missing),
+            hint="say yes to each: " + " ".join(f"--grant {shlex.quote(str(one))}" for one in missing),
             details={"capabilities": [str(capability) for capability in missing]},
         )
     with store.changing():
@@ -66,7 +67,7 @@ def commit(
         prepared.staged.root.rename(root)
         store.remember_stats(manifest.name, manifest.version)
         row = _row(store, prepared, blob)
-        store.database.write(lambda tx: _insert(tx, store, prepared, row))
+        store.database.write(lambda tx: _insert(tx, store, prepared, row, allow_downgrade))
         record_installed(store.local_file, manifest.name, manifest.version, values=prepared.values)
         drop_expired(store)
     return row
@@ -104,12 +105,12 @@ def take_signature(store: PluginStore, prepared: Prepared) -> None:
         Conflict: another command changed the plugin meanwhile.
     """
     signature = json.dumps(signature_to_value(prepared.verdict))
+    row = prepared.installed
+    if row is None:
+        return
+    root = local_root(store, row)
     with store.changing():
         store.database.read(lambda tx: _refuse_changed(tx, prepared))
-        row = prepared.installed
-        if row is None:
-            return
-        root = local_root(store, row)
         blob = store.blobs.put(packed_stream(prepared.staged.root, prepared.staged.tree))
         store.database.write(lambda tx: set_signature(tx, row.plugin, row.version, signature, blob))
         shutil.copyfile(prepared.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
@@ -173,7 +174,9 @@ def _row(store: PluginStore, prepared: Prepared, blob: str) -> VersionRow:
     )
 
 
-def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: VersionRow) -> None:
+def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: VersionRow, allow_downgrade: bool) -> None:
+    # Again, where it counts: another node, or a pin, may have come in between.
+    _refuse_stale(tx, prepared, allow_downgrade)
     before = find_plugin(tx, row.plugin)
     grant = find_grant(tx, store.tenant, row.plugin)
     if before is None:

@@ -34,7 +34,7 @@ from paddock.plugins.signature import (
 from paddock.plugins.sources import Source, SourceKind
 from paddock.plugins.staging import Staged, stage
 from paddock.plugins.tree import Difference, Tree, compare
-from paddock.plugins.trust import Standing, signature_to_value, standing_of, trusted_by_id
+from paddock.plugins.trust import Standing, standing_of, trusted_by_id
 from paddock.store.database import Transaction
 
 
@@ -76,9 +76,13 @@ class Prepared:
 
     @property
     def newly_signed(self) -> bool:
-        """Whether these files are installed, and come with another signature now. The digest does not cover it."""
-        now = signature_to_value(self.verdict)
-        return self.unchanged and self.installed is not None and now not in (None, self.installed.signature)
+        """Whether these files are installed, and come with a signature worth keeping. The digest does not cover it.
+
+        A stranger's signature never takes the place of another: it would take over whose word the next upgrade needs.
+        """
+        if not self.unchanged or self.standing is None or self.verdict.key in (None, self.standing.key):
+            return False
+        return self.standing.key is None or self.verdict.state is SignatureState.VERIFIED
 
     @property
     def to_acknowledge(self) -> list[Capability]:

@@ -16,6 +16,7 @@ from paddock.core.semver import Constraint, Version
 from paddock.manifest.document import Document
 from paddock.manifest.model import CallableSpec, Manifest, Schema, SchemaFile
 from paddock.manifest.read import DirectoryFiles, read_values
+from paddock.manifest.readiness import schema_file_problems
 from paddock.plugins.listing import Listed as Listed
 from paddock.plugins.listing import State as State
 from paddock.plugins.listing import list_plugins as list_plugins
@@ -38,7 +39,7 @@ BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """An installed version, ready to be used: its manifest and where its files are."""
+    """An installed version that was found: its manifest, and where its files are. Compare them before they are used."""
 
     manifest: Manifest
     digest: str
@@ -70,6 +71,8 @@ def _resolve(tx: Any, asked: str, constraint: str) -> VersionRow:
         return found
     wanted = Constraint.parse(constraint)
     versions = versions_of(tx, plugin.name)
+    # A pin holds wherever it fits; a workflow that needs another version can still have it.
+    versions.sort(key=lambda row: row.version != plugin.pinned_version)
     for row in versions:
         if wanted.allows(Version.parse(row.version)):
             return row
@@ -158,6 +161,10 @@ def validate_schema(store: PluginStore, value: Any, reference: str) -> list[Prob
             f"the files of {handle.manifest.name} are not the ones you consented to, so its schemas are not used",
             hint=f"restore them: paddock plugin repair {handle.manifest.name}",
         )
+    if isinstance(schema, SchemaFile):
+        unusable = schema_file_problems(schema, DirectoryFiles(handle.root), reference)
+        if unusable:
+            raise PluginError(f"the schema {reference} cannot be used: {unusable[0].message}", code="schema.unusable")
     found = schema_value(schema, handle.root)
     try:
         return compile_schema(found).errors(value)

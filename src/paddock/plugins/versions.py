@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from paddock.config.local import record_installed
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events_lifecycle import PluginPinned, PluginRolledBack
+from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
 from paddock.plugins.local_copy import local_root
@@ -53,7 +54,8 @@ def pin(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
         store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
         return require_plugin(tx, plugin.name)
 
-    return store.database.write(unit)
+    with store.changing():
+        return store.database.write(unit)
 
 
 def unpin(store: PluginStore, name: str) -> PluginRow:
@@ -70,7 +72,8 @@ def unpin(store: PluginStore, name: str) -> PluginRow:
         store.publish(tx, PluginPinned(name=plugin.name, version=None))
         return require_plugin(tx, plugin.name)
 
-    return store.database.write(unit)
+    with store.changing():
+        return store.database.write(unit)
 
 
 def _use(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
@@ -111,16 +114,17 @@ def rollback_target(
                 hint=f"paddock plugin pin {plugin.name} --off",
             )
         now = find_version(tx, plugin.name, plugin.default_version)
-        earlier = sorted(
-            (row for row in versions_of(tx, plugin.name) if row.superseded_at),
-            key=lambda row: row.superseded_at or "",
-            reverse=True,
-        )
-        target = next((row for row in earlier if version in (None, row.version)), None)
+        target = _target(versions_of(tx, plugin.name), now, version) if now else None
         if target is None or now is None:
             if version == plugin.default_version:
                 raise Conflict(f"{plugin.name} {version} is already in use", code="plugin.in_use")
-            raise no_such_version(tx, plugin, version or "an earlier one")
+            if version is None:
+                raise NotFound(
+                    f"there is no version of {plugin.name} before {plugin.default_version} to go back to",
+                    code="plugin.no_such_version",
+                    hint=_installed(tx, plugin),
+                )
+            raise no_such_version(tx, plugin, version)
         grant = find_grant(tx, store.tenant, plugin.name)
         return now, target, grant.capabilities if grant else ()
 
@@ -135,6 +139,15 @@ def rollback_target(
     return now, target, upgrade, uncovered([parse(text) for text in granted], manifest_of(target).capabilities)
 
 
+def _target(rows: list[VersionRow], now: VersionRow, version: str | None) -> VersionRow | None:
+    """The replaced version that is named; or of those before the one in use, the one that was left last."""
+    replaced = sorted((row for row in rows if row.superseded_at), key=lambda row: row.superseded_at or "", reverse=True)
+    if version is not None:
+        return next((row for row in replaced if row.version == version), None)
+    latest = Version.parse(now.version)
+    return next((row for row in replaced if Version.parse(row.version).precedence <= latest.precedence), None)
+
+
 def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
     """Make an earlier version the one in use; the person has consented to what `rollback_target` said.
 
@@ -145,7 +158,8 @@ def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
 
     def unit(tx: Transaction) -> None:
         plugin = require_plugin(tx, now.plugin)
-        if plugin.default_version != now.version or find_version(tx, target.plugin, target.version) is None:
+        moved = plugin.default_version != now.version or plugin.pinned_version is not None
+        if moved or find_version(tx, target.plugin, target.version) is None:
             raise Conflict(
                 f"{now.plugin} changed while you were deciding",
                 code="plugin.changed_meanwhile",
@@ -204,7 +218,10 @@ def drop_expired(store: PluginStore) -> list[VersionRow]:
 
 
 def no_such_version(tx: Transaction, plugin: PluginRow, wanted: str) -> NotFound:
-    installed = ", ".join(row.version for row in versions_of(tx, plugin.name))
     return NotFound(
-        f"{plugin.name} has no version {wanted} to use", code="plugin.no_such_version", hint=f"installed: {installed}"
+        f"{plugin.name} has no version {wanted} to use", code="plugin.no_such_version", hint=_installed(tx, plugin)
     )
+
+
+def _installed(tx: Transaction, plugin: PluginRow) -> str:
+    return f"installed: {', '.join(row.version for row in versions_of(tx, plugin.name))}"
