@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.packages import kernel, native, osqr
 from fixtures.shelves import Shelf
-from paddock.core.errors import NotFound, PaddockError
+from paddock.core.errors import NotFound, PaddockError, PluginError
 from paddock.plugins.aliases import add
 from paddock.plugins.registry import list_plugins, resolve_plugin, validate_schema
 from paddock.plugins.versions import pin
@@ -125,3 +125,14 @@ def test_what_was_stored_reads_back_as_the_manifest_that_was_installed(shelf: Sh
     assert (manifest.title, manifest.dialect) == ("Fourth Formula", "osqr")
     assert manifest.behaviour is not None
     assert manifest.behaviour.trigger_topics == ("money",)
+
+
+@pytest.mark.req("K-03")
+def test_a_schema_file_that_is_broken_never_passes_for_one_that_fits(shelf: Shelf) -> None:
+    package = kernel(shelf.folder / "package")
+    for schema in (package / "schemas").iterdir():
+        schema.write_text("not json")
+    shelf.take(package)
+    name = list_plugins(shelf.plugins)[0].plugin.name
+    with pytest.raises(PluginError, match="cannot be used"):
+        validate_schema(shelf.plugins, {"anything": 1}, f"{name}#input")

@@ -157,6 +157,7 @@ def settle(
     """Show what was prepared, ask for what it needs, and make it part of the store."""
     from paddock.cli.consent import accept_trust, acknowledge, confirm, parse_grants, show_screen
     from paddock.plugins.consent import install_screen, upgrade_screen
+    from paddock.plugins.enabling import missing_configuration
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
 
     manifest = prepared.manifest
@@ -196,6 +197,8 @@ def settle(
         say(f"{styled('✓', 'green')} upgraded {row.plugin} {upgrading.old_version} → {row.version}")
         return value | {"action": "upgraded", "old_version": upgrading.old_version, "screen": screen.to_value()}
     say(f"{styled('✓', 'green')} installed {row.plugin} {row.version}; it is disabled")
+    for missing in missing_configuration(store, manifest):
+        say(f"  {styled('→', 'dim')} first set its configuration: {missing.hint}")
     say(f"  {styled('→', 'dim')} enable it: paddock plugin enable {row.plugin}")
     return value | {"action": "installed", "state": "disabled", "screen": screen.to_value()}
 

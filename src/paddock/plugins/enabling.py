@@ -179,10 +179,10 @@ def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
                 )
         return found
 
-    return [*store.database.read(unit), *_missing_configuration(store, manifest)]
+    return [*store.database.read(unit), *missing_configuration(store, manifest)]
 
 
-def _missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
+def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
     schema = manifest.system_config_schema or {}
     required = [
         name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})

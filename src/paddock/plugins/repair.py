@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from paddock.core.errors import HostError, NotFound
 from paddock.core.events_lifecycle import PluginRepaired
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.local_copy import restore
@@ -22,13 +23,20 @@ def repair(store: PluginStore, name: str) -> list[VersionRow]:
     """
     versions = store.database.read(lambda tx: versions_of(tx, require_plugin(tx, name).name))
     mended: list[VersionRow] = []
+    lost: list[NotFound | HostError] = []
     with store.changing():
         for row in versions:
             root = store.root_of(row.plugin, row.version)
             if verify_tree(root, row.digest).intact:
                 continue
-            restore(store, row)
+            try:
+                restore(store, row)
+            except (NotFound, HostError) as error:
+                lost.append(error)  # one version that cannot be mended must not keep the others broken
+                continue
             require_intact(store, row)
             store.database.write(partial(store.publish, event=PluginRepaired(name=row.plugin, version=row.version)))
             mended.append(row)
+    if lost:
+        raise lost[0]
     return mended
