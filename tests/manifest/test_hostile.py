@@ -20,7 +20,7 @@ from paddock.core.errors import Invalid, Problem
 from paddock.manifest.behaviour import consent_sections
 from paddock.manifest.document import MAX_BYTES
 from paddock.manifest.native_writer import to_yaml
-from paddock.manifest.read import FILE_NAMES, read_bytes, read_file, read_package
+from paddock.manifest.read import FILE_NAMES, read_bytes, read_each, read_file, read_package
 
 MEMORY = 400 * 1024 * 1024
 SECONDS = 20  # of processor time: far more than a reading takes, far less than an explosion
@@ -118,6 +118,94 @@ def test_a_bomb_is_refused_in_little_time_and_memory(tmp_path: Path, bomb: str) 
 
     assert said != "sound"
     assert said == code or not code
+
+
+def listed(**lists: Any) -> str:
+    return json.dumps({"paddock": 1, "name": "a", "version": "1.0.0", "description": "x"} | lists)
+
+
+KAGED_BASE = {"name": "a", "version": "1.0.0", "kaged_api": 1, "description": "x", "command": ["x"], "capabilities": []}
+MANY = 15_000  # values enough to hang whoever compares each with each, and few enough to be read
+
+CROWDS: dict[str, tuple[str, str]] = {
+    "capabilities": ("paddock.json", listed(capabilities=[f"net:h{i}.example:443" for i in range(MANY)])),
+    "tools": ("paddock.json", listed(tools=[f"t{i}" for i in range(MANY)])),
+    "methods": ("paddock.json", listed(methods=[f"t{i}.x" for i in range(MANY)])),
+    "effects": ("paddock.json", listed(tools=[{"name": "a", "effects": [f"db_writ{i}" for i in range(MANY)]}])),
+    "scopes": ("paddock.json", listed(identities=[{"provider": "a", "scopes": [f"s{i}" for i in range(MANY)]}])),
+    "secrets of operations": (
+        "paddock.json",
+        listed(operation_auth={"a": {"secrets": {f"s{i}": "user" for i in range(MANY)}}}),
+    ),
+    "kaged tools": (
+        "kaged-plugin.json",
+        json.dumps(KAGED_BASE | {"tools": [{"name": f"t{i}", "description": "x"} for i in range(MANY)]}),
+    ),
+    "kaged fields": ("kaged-plugin.json", json.dumps(KAGED_BASE | {f"capabilitiez{i}": 1 for i in range(MANY)})),
+    "knob labels": (
+        "kaged-plugin.json",
+        json.dumps(
+            KAGED_BASE
+            | {
+                "config_schema": {"properties": {"x": {"type": "string"}}},
+                "knobs": {
+                    "x": {
+                        "type": "enum",
+                        "label": "x",
+                        "default": "v1",
+                        "binds_to": "config.x",
+                        "values": [f"v{i}" for i in range(MANY)],
+                        "labels": {f"v{i}": "x" for i in range(MANY)},
+                    }
+                },
+            }
+        ),
+    ),
+    "servers": ("mcp.json", json.dumps({"mcpServers": {f"s{i}": {"command": "x"} for i in range(MANY)}})),
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_a_list_of_very_many_is_refused_without_comparing_each_with_each(tmp_path: Path, crowd: str) -> None:
+    name, text = CROWDS[crowd]
+    (tmp_path / "kaged-plugin.yaml" if name.startswith("kaged") else tmp_path / name).write_text(text)
+    if name == "paddock.json":
+        (tmp_path / name).rename(tmp_path / "paddock.yaml")
+
+    assert answer_within_limits(tmp_path) not in ("sound", "too_many_values")
+
+
+def test_one_module_of_many_entrypoints_is_parsed_once(tmp_path: Path) -> None:
+    entrypoints = {f"e{i}": f"big:C{i}" for i in range(2000)}
+    (tmp_path / "manifest.yaml").write_text(json.dumps({"name": "a", "version": "1.0.0", "entrypoints": entrypoints}))
+    (tmp_path / "big.py").write_text("a=1\n" * 60_000 + "class C1: pass\n")
+
+    assert answer_within_limits(tmp_path) != "sound"
+
+
+def test_one_schema_for_many_entrypoints_is_checked_once(tmp_path: Path) -> None:
+    schema = {"properties": {f"p{i}": {"type": "string"} for i in range(1500)}}
+    entrypoints = {f"e{i}": "pkg:C" for i in range(2000)}
+    document = {"name": "a", "version": "1.0.0", "entrypoints": entrypoints, "params_schema": schema}
+    (tmp_path / "manifest.yaml").write_text(json.dumps(document))
+
+    assert answer_within_limits(tmp_path) != "sound"
+
+
+def test_every_server_of_a_crowded_settings_file_is_not_read_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(CROWDS["servers"][1])
+
+    ((_, reading),) = read_each(tmp_path / "mcp.json")
+
+    assert reading.errors
+
+
+def test_no_entry_of_a_list_goes_unseen_because_the_list_is_long() -> None:
+    scopes = [f"s{i}" for i in range(2001)]
+
+    assert sound(native(identities=[{"provider": "a", "scopes": scopes[:2000]}])).identities[0].scopes[-1] == "s1999"
+    error = the_only_error(native(identities=[{"provider": "a", "scopes": scopes}]))
+    assert (error.path, error.code) == ("identities[0].scopes", "too_many_entries")
 
 
 def test_a_manifest_of_a_hundred_megabytes_is_not_read(tmp_path: Path) -> None:

@@ -100,8 +100,9 @@ def _check_options(report: Report, knob: Fields, kind: str) -> None:
         report.add(problems)
         if problems:
             return
+    values = {value for value in knob.items("values") if isinstance(value, str)}
     for label in knob.within("labels").value if "values" in knob else ():
-        if label not in knob.items("values"):
+        if label not in values:
             report.error(
                 knob.at("labels", label), f"there is no value {label!r} to label", "name one of values", "knob_labels"
             )

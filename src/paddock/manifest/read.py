@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from paddock.manifest.package_files import NoFiles, PackageFiles
 from paddock.manifest.parse import EMPTY, EMPTY_HINT, parse_document
 from paddock.manifest.readiness import obstacles
 from paddock.manifest.reading import Reading
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import is_package_path, warn_unknown
+from paddock.manifest.report import MAX_ENTRIES, Fields, Report
+from paddock.manifest.rules import check_entries, is_package_path, warn_unknown
 
 SCHEMAS = Path(__file__).parent / "schemas"
 
@@ -189,15 +189,14 @@ def read_each(path: Path) -> list[tuple[str, Reading]]:
     if form_of(document) in (MCP_SERVERS, VSCODE):
         lists = server_lists(Fields(document.value), document.name)
         titles = list(dict.fromkeys(title for servers in lists for title in servers.titles))
-    if titles:
+    if 0 < len(titles) <= MAX_ENTRIES:
         # Names that become one are judged together, to be refused together.
-        return [(title, _read(document, files, None, partial(_become_one, title))) for title in titles]
+        alike: dict[str, set[str]] = {}
+        for title in titles:
+            alike.setdefault(slug(title), set()).add(title)
+        return [(title, _read(document, files, None, alike[slug(title)].__contains__)) for title in titles]
     reading = _read(document, files, None)
     return [(reading.plugins[0].manifest.name if reading.plugins else document.name, reading)]
-
-
-def _become_one(title: str, other: str) -> bool:
-    return title == other or slug(title) == slug(other)
 
 
 def _file_document(path: Path) -> Document:
@@ -292,6 +291,7 @@ def _read(
     else:
         structural = _structural(document, form, document.value)
         report.add(structural)
+        check_entries(report, fields)
         warn_unknown(report, fields, known_fields(form))
         plugins = [Imported(_SINGLE[form](fields, report, files))]
     if overlay is not None:

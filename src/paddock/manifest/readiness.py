@@ -42,6 +42,8 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
                     )
                 ]
         case PythonRuntime(entrypoints=entrypoints):
+            modules = {target.partition(":")[0] for target in entrypoints.values()}
+            missing = {module for module in modules if files.module_source(module) is None}
             return [
                 Problem(
                     join_path(("runtime", "python", name)),
@@ -50,7 +52,7 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
                     "program_missing",
                 )
                 for name, target in entrypoints.items()
-                if files.module_source(target.partition(":")[0]) is None
+                if target.partition(":")[0] in missing
             ]
         case _:
             pass
@@ -59,9 +61,11 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
 
 def _schemas(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     found: list[Problem] = []
+    seen: set[SchemaFile] = set()  # many callables may share a file: it is read once
     for spec in manifest.callables:
         for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
-            if isinstance(schema, SchemaFile):
+            if isinstance(schema, SchemaFile) and schema not in seen:
+                seen.add(schema)
                 found.extend(schema_file_problems(schema, files, join_path((spec.name, key))))
     return found
 

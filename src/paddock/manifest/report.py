@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, cast
 
 from paddock.core.errors import Problem
@@ -10,6 +11,8 @@ from paddock.core.schema import join_path
 from paddock.manifest.document import Document, Path
 
 MAX_PROBLEMS = 100
+# Of one list or mapping. No more than these are looked at, and `check_entries` refuses a document that has more.
+MAX_ENTRIES = 2000
 
 
 class Report:
@@ -95,7 +98,7 @@ class Fields:
 
     def items(self, key: str) -> list[Any]:
         value = self.value.get(key)
-        return cast("list[Any]", value) if isinstance(value, list) else []
+        return cast("list[Any]", value)[:MAX_ENTRIES] if isinstance(value, list) else []
 
     def within(self, key: str) -> Fields:
         """The mapping under a key; empty when there is none."""
@@ -110,13 +113,14 @@ class Fields:
     def named(self, key: str) -> Iterator[tuple[str, Fields]]:
         """Each mapping of a mapping, with its key."""
         inner = self.within(key)
-        for name, item in inner.value.items():
+        for name, item in islice(inner.value.items(), MAX_ENTRIES):
             if isinstance(item, dict):
                 yield name, Fields(item, inner.at(name))
 
     def text_map(self, key: str) -> dict[str, str]:
         """A mapping of strings to strings; other values are left out."""
-        return {name: item for name, item in self.within(key).value.items() if isinstance(item, str)}
+        entries = islice(self.within(key).value.items(), MAX_ENTRIES)
+        return {name: item for name, item in entries if isinstance(item, str)}
 
     def object(self, key: str) -> dict[str, Any] | None:
         value = self.value.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from paddock.core.errors import PaddockError
@@ -23,7 +24,7 @@ from paddock.manifest.names import (
     method_fault,
     plugin_name_fault,
 )
-from paddock.manifest.report import Fields, Report
+from paddock.manifest.report import MAX_ENTRIES, MAX_PROBLEMS, Fields, Report
 
 # Fields by which a plugin would ask a caller for credentials; the host resolves those itself.
 AUTH_FIELDS = frozenset(
@@ -31,6 +32,8 @@ AUTH_FIELDS = frozenset(
 )
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PROTECTED_ENV = re.compile(r"(KAGED|PADDOCK)_(PLUGIN_NAME|PLUGIN_DIR|API_VERSION)")
+_GUESSES = 20
+_LONGEST_GUESSED = 80
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -47,6 +50,31 @@ def check_plugin_name(report: Report, path: Path, name: str, *, strict: bool = F
             f"{name!r} is also the name of built-in tools",
             "choose another name to avoid confusion",
             "name_shadows_built_in",
+        )
+
+
+def check_entries(report: Report, fields: Fields) -> None:
+    """Refuse a list or mapping with more entries than are looked at, so that none goes unseen.
+
+    Embedded schemas are left to the limits that any schema has.
+    """
+    pending: list[tuple[Path, Any]] = [(fields.path, fields.value)]
+    while pending:
+        path, here = pending.pop()
+        entries: Iterable[tuple[str | int, Any]]
+        if isinstance(here, dict):
+            entries = cast("dict[str, Any]", here).items()
+        elif isinstance(here, list):
+            entries = enumerate(cast("list[Any]", here))
+        else:
+            continue
+        if len(cast("dict[str, Any] | list[Any]", here)) > MAX_ENTRIES:
+            hint = "split the plugin, or list less"
+            report.error(path, f"has more than {MAX_ENTRIES:,} entries", hint, "too_many_entries")
+        pending.extend(
+            ((*path, key), value)
+            for key, value in islice(entries, MAX_ENTRIES)
+            if not str(key).lower().endswith(("schema", "schemas"))
         )
 
 
@@ -91,7 +119,7 @@ def check_version(report: Report, path: Path, text: str) -> None:
 
 def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capability, ...]:
     """A list in the capability grammar; each bad entry is reported under its own index."""
-    found: list[Capability] = []
+    found: dict[Capability, None] = {}  # in order, and quick to ask
     for index, item in enumerate(fields.items(key)):
         path = fields.at(key, index)
         if not isinstance(item, str | dict):
@@ -105,7 +133,7 @@ def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capabil
             if one in found:
                 report.warn(path, f"'{one}' is listed twice", "remove one", "capability_twice")
             else:
-                found.append(one)
+                found[one] = None
                 if capabilities.dangerous(one):
                     report.warn(
                         path,
@@ -135,7 +163,8 @@ def read_effects(report: Report, fields: Fields, key: str = "effects") -> tuple[
             import difflib
 
             words = accepted_words()
-            close = difflib.get_close_matches(text[:80].lower(), words, n=1)
+            guessed = len(report.errors) < _GUESSES
+            close = difflib.get_close_matches(text[:_LONGEST_GUESSED].lower(), words, n=1) if guessed else []
             report.error(
                 fields.at(key, index),
                 f"{text[:80]!r} is not a known effect",
@@ -322,12 +351,14 @@ def warn_unknown(report: Report, fields: Fields, known: Iterable[str]) -> None:
     import difflib
 
     names = list(known)
-    for key in fields.value:
-        if key not in names and not key.startswith(("_", "x-", "x_", "$")):
-            close = difflib.get_close_matches(key, names, n=1)
-            report.warn(
-                fields.at(key),
-                f"the field {key[:80]!r} is not known and is ignored",
-                f"did you mean {close[0]!r}?" if close else "",
-                "unknown_field",
-            )
+    unknown = (key for key in fields.value if key not in names and not key.startswith(("_", "x-", "x_", "$")))
+    for count, key in enumerate(islice(unknown, MAX_PROBLEMS)):
+        # Guessing what was meant costs more than all the rest, so only a person's few slips get a guess.
+        guessed = count < _GUESSES and len(key) <= _LONGEST_GUESSED
+        close = difflib.get_close_matches(key, names, n=1) if guessed else []
+        report.warn(
+            fields.at(key),
+            f"the field {key[:80]!r} is not known and is ignored",
+            f"did you mean {close[0]!r}?" if close else "",
+            "unknown_field",
+        )

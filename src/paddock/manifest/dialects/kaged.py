@@ -61,6 +61,7 @@ def read(fields: Fields, report: Report) -> Manifest:
 
 def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
     found: list[CallableSpec] = []
+    seen: set[str] = set()
     for tool in fields.entries("tools"):
         name = tool.text("name")
         if name and not is_tool_name(name):
@@ -70,8 +71,9 @@ def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
                 "one lowercase segment: letters, digits and '_'",
                 "tool_name",
             )
-        elif name and any(name == other.name for other in found):
+        elif name and name in seen:
             report.error(tool.at("name"), f"{name!r} is declared twice", "keep one of them", "duplicate_name")
+        seen.add(name)
         found.append(
             CallableSpec(
                 name,

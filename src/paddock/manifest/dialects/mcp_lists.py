@@ -39,9 +39,10 @@ def server_lists(fields: Fields, file: str) -> list[ServerList]:
 
     A program that keeps servers for everywhere and for single projects means the former, where it has any.
     """
+    projects = fields.within("projects")
     of_projects = [
         ServerList(project, "mcpServers")
-        for _, project in fields.named("projects")
+        for project in (Fields(value, projects.at(path)) for path, value in projects.value.items())
         if project.within("mcpServers").value
     ]
     if "mcpServers" in fields and (fields.within("mcpServers").value or not of_projects):

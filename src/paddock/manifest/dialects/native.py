@@ -177,12 +177,13 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
 
 def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> tuple[CallableSpec, ...]:
     found: list[CallableSpec] = []
+    seen: set[str] = set()
     for key, form in (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD)):
         for index, item in enumerate(fields.items(key)):
             one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
             spec = _callable(report, one, form, dialect)
             _check_callable_name(report, one, spec, dialect)
-            if spec.name and any(spec.name == other.name for other in found):
+            if spec.name and spec.name in seen:
                 report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
             if kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER) and any(
                 effect not in HARMLESS for effect in spec.effects or ()
@@ -190,6 +191,7 @@ def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> 
                 report.error(
                     one.at("effects"), f"a plugin of kind {kind} has no effects", "only operators act", "kind_boundary"
                 )
+            seen.add(spec.name)
             found.append(spec)
     return tuple(found)
 

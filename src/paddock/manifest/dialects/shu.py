@@ -10,7 +10,6 @@ from paddock.core.ids import PluginName
 from paddock.core.schema import check_schema, join_path
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService
-from paddock.manifest.document import Path
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
     CallableSpec,
@@ -36,6 +35,7 @@ from paddock.manifest.rules import (
 )
 
 SCHEMA = "shu"
+MAX_SOURCES = 4 * 1024 * 1024  # characters of Python in one reading
 
 
 def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
@@ -55,6 +55,10 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
             "add it there, or choose one of them",
             "feed_op",
         )
+    declared = read_schema(report, fields, "params_schema")
+    check_no_auth_fields(report, fields.at("params_schema"), declared)
+    answered = read_schema(report, fields, "output_schema")
+    sources = _Sources(report, fields, files)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
@@ -67,7 +71,15 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         runtime=PythonRuntime(entrypoints),
         capabilities=_capabilities(report, fields),
         callables=tuple(
-            _execute(report, fields, files, callable_name, target) for callable_name, target in entrypoints.items()
+            CallableSpec(
+                callable_name,
+                Form.WHOLE,
+                fields.text("description"),
+                input_schema=sources.schema(callable_name, target) if declared is None else declared,
+                output_schema=answered,
+                effects=(Effect.READ_ONLY,),  # writing is what actions are for
+            )
+            for callable_name, target in entrypoints.items()
         ),
         policy_tags=fields.texts("policy_tags"),
         identities=tuple(read_identities(fields, "required_identities")),
@@ -78,60 +90,65 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     )
 
 
-def _execute(report: Report, fields: Fields, files: PackageFiles, name: str, target: str) -> CallableSpec:
-    """Each entrypoint is one read-only callable: writing is what actions are for."""
-    declared = read_schema(report, fields, "params_schema")
-    path = fields.at("params_schema")
-    if declared is None:
-        declared, path = _schema_in_source(report, fields, files, name, target)
-    check_no_auth_fields(report, path, declared)
-    return CallableSpec(
-        name,
-        Form.WHOLE,
-        fields.text("description"),
-        input_schema=declared,
-        output_schema=read_schema(report, fields, "output_schema"),
-        effects=(Effect.READ_ONLY,),
-    )
+class _Sources:
+    """The package's Python code, read and never run: each module at most once, and no more than so much of it."""
 
+    def __init__(self, report: Report, fields: Fields, files: PackageFiles) -> None:
+        self._report = report
+        self._fields = fields
+        self._files = files
+        self._left = MAX_SOURCES
+        self._classes: dict[str, tuple[str, dict[str, ast.ClassDef]]] = {}  # module -> its path, its classes
+        self._schemas: dict[str, JsonObject | None] = {}  # target -> what its get_schema returns
 
-def _schema_in_source(
-    report: Report, fields: Fields, files: PackageFiles, name: str, target: str
-) -> tuple[JsonObject | None, Path]:
-    """The parameter schema that `get_schema` returns, where it is a literal; the code is read and never run."""
-    module, _, class_name = target.partition(":")
-    source = files.module_source(module)
-    path = fields.at("entrypoints", name, "get_schema")
-    if source is None:
-        return None, path
-    where, text = source
-    try:
-        tree = parse_python_source(where, text)
-    except Invalid as error:
-        report.error(
-            fields.at("entrypoints", name), f"{where} {error.problems[0].message}", "mend the file", "entrypoint"
-        )
-        return None, path
-    for node in _method_returns(tree, class_name, "get_schema"):
+    def schema(self, name: str, target: str) -> JsonObject | None:
+        """The parameter schema that `get_schema` returns, where it is a literal."""
+        if target not in self._schemas:
+            self._schemas[target] = self._returned(name, target)
+        return self._schemas[target]
+
+    def _returned(self, name: str, target: str) -> JsonObject | None:
+        module, _, class_name = target.partition(":")
+        if module not in self._classes:
+            self._classes[module] = self._parsed(name, module)
+        where, classes = self._classes[module]
+        found = classes.get(class_name)
+        path = self._fields.at("entrypoints", name, "get_schema")
+        for node in _method_returns(found, "get_schema") if found else ():
+            try:
+                value = literal(where, node)
+            except Invalid:
+                return None  # computed: known once the plugin runs
+            if isinstance(value, dict):
+                schema = cast("dict[str, Any]", value)
+                self._report.add(check_schema(schema, join_path(path)))
+                check_no_auth_fields(self._report, path, schema)
+                return schema
+        return None
+
+    def _parsed(self, name: str, module: str) -> tuple[str, dict[str, ast.ClassDef]]:
+        source = self._files.module_source(module) if self._left > 0 else None
+        if source is None:
+            return "", {}
+        where, text = source
+        self._left -= len(text)
         try:
-            value = literal(where, node)
-        except Invalid:
-            return None, path  # computed: known once the plugin runs
-        if isinstance(value, dict):
-            schema = cast("dict[str, Any]", value)
-            report.add(check_schema(schema, join_path(path)))
-            return schema, path
-    return None, path
+            tree = parse_python_source(where, text)
+        except Invalid as error:
+            message = f"{where} {error.problems[0].message}"
+            self._report.error(self._fields.at("entrypoints", name), message, "mend the file", "entrypoint")
+            return where, {}
+        classes: dict[str, ast.ClassDef] = {}
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef):
+                classes.setdefault(statement.name, statement)
+        return where, classes
 
 
-def _method_returns(tree: ast.Module, class_name: str, method: str) -> list[ast.expr]:
-    for statement in tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == class_name:
-            for member in statement.body:
-                if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name == method:
-                    return [
-                        step.value for step in member.body if isinstance(step, ast.Return) and step.value is not None
-                    ]
+def _method_returns(found: ast.ClassDef, method: str) -> list[ast.expr]:
+    for member in found.body:
+        if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name == method:
+            return [step.value for step in member.body if isinstance(step, ast.Return) and step.value is not None]
     return []
 
 
