@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.manifest.strategies import json_values, schemas
 
+from paddock.core import schema_walk
 from paddock.core.semver import Version
 from paddock.manifest.compatibility import Change, compare_input, compare_output, step_between
 
@@ -122,6 +123,85 @@ def test_a_schema_that_refers_to_itself_is_compared_once() -> None:
         return {"type": "object", "properties": names | {"leaf": leaf}}
 
     assert [difference.path for difference in compare_input(tree(TEXT), tree(WHOLE))]
+
+
+def test_a_reference_that_meets_two_written_schemas_is_compared_with_both() -> None:
+    old = fields(a={"$ref": "#/$defs/x"}, b={"$ref": "#/$defs/x"}) | {"$defs": {"x": TEXT}}
+
+    assert [found.path for found in compare_input(old, fields(a=dict(TEXT), b=dict(WHOLE)))] == ["input.b"]
+    assert [found.path for found in compare_output(fields(a=dict(TEXT), b=dict(WHOLE)), old)] == ["output.b"]
+
+
+def test_what_is_written_beside_a_reference_counts_wherever_it_stands() -> None:
+    definitions = {"$defs": {"x": TEXT}}
+    old = fields(a={"$ref": "#/$defs/x"}, b={"$ref": "#/$defs/x"}) | definitions
+    new = fields(a={"$ref": "#/$defs/x"}, b={"$ref": "#/$defs/x", "maxLength": 3}) | definitions
+
+    assert largest(compare_input(old, new)) == BREAKING
+
+
+def test_a_change_below_the_deepest_level_that_is_compared_is_not_taken_for_none() -> None:
+    links = {f"l{index}": {"items": {"$ref": f"#/$defs/l{index + 1}"}} for index in range(80)}
+    old = {"$ref": "#/$defs/l0", "$defs": links | {"l80": TEXT}}
+    new = {"$ref": "#/$defs/l0", "$defs": links | {"l80": WHOLE}}
+
+    (difference,) = compare_input(old, new)
+    assert difference.change is BREAKING
+    assert "judged" in difference.message
+
+
+def test_a_schema_that_would_be_refused_is_not_walked_and_counts_as_breaking() -> None:
+    unsound = {"$ref": "https://example.com/x.json"}
+
+    assert largest(compare_input(TEXT, unsound)) == BREAKING
+    assert largest(compare_output(unsound, TEXT)) == BREAKING
+    assert compare_input(unsound, dict(unsound)) == []
+
+
+def crowded(leaf: Any) -> dict[str, Any]:
+    """As many anchors, and references to each, as a schema may have."""
+    anchors = {f"d{index}": {"$anchor": f"a{index}", "title": "x"} for index in range(200)}
+    names = {f"p{index}": {"$ref": f"#a{index}", "title": "y"} for index in range(200)}
+    return {"properties": names | {"leaf": leaf}, "$defs": anchors}
+
+
+def woven(size: int) -> dict[str, Any]:
+    """Each schema leads to the next two: every pair of two such rings of different sizes can meet."""
+    ring = {
+        f"d{index}": {
+            "items": {"$ref": f"#/$defs/d{(index + 1) % size}", "title": "x"},
+            "additionalProperties": {"$ref": f"#/$defs/d{(index * 2 + 1) % size}", "title": "x"},
+        }
+        for index in range(size)
+    }
+    return {"$ref": "#/$defs/d0", "$defs": ring}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (crowded(TEXT), crowded(WHOLE)),
+        (woven(101), woven(103) | {"title": "x"}),
+        (woven(101), {"items": {}}),
+        ({"items": {"$ref": "#"}, "additionalProperties": {"$ref": "#"}}, {"type": "array"}),
+    ],
+)
+def test_comparing_two_schemas_full_of_references_takes_few_steps(old: Any, new: Any) -> None:
+    anchors_gathered = 0
+    gather = schema_walk._anchors  # pyright: ignore[reportPrivateUsage]
+
+    def counted(root: object) -> dict[str, Any]:
+        nonlocal anchors_gathered
+        anchors_gathered += 1
+        return gather(root)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_walk, "_anchors", counted)
+        compared = [compare_input(old, new), compare_output(old, new)]
+
+    # Two for the comparison itself and a few for the checks before it: never one for each reference.
+    assert anchors_gathered <= 20
+    assert all(len(found) < 10_000 for found in compared)
 
 
 @pytest.mark.req("K-16", "report at install")

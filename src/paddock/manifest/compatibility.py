@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from paddock.core.schema import join_path
+from paddock.core.schema import check_schema, join_path
 from paddock.core.schema_walk import Resolver
 from paddock.core.semver import Version
 
 MAX_DEPTH = 64
+MAX_PAIRS = 2000  # of places that refer elsewhere; every pair of two strange schemas would be too many
 
 
 class Change(StrEnum):
@@ -40,12 +41,23 @@ Path = tuple[str | int, ...]
 
 def compare_input(old: Any, new: Any, path: Path = ("input",)) -> list[Difference]:
     """Differences in what a callable accepts: breaking where something accepted before is refused now."""
-    return list(_Comparison(old, new, widening_breaks=False).of(old, new, path))
+    return _compared(old, new, path, widening_breaks=False)
 
 
 def compare_output(old: Any, new: Any, path: Path = ("output",)) -> list[Difference]:
     """Differences in what a callable answers: breaking where something promised before may be missing now."""
-    return list(_Comparison(old, new, widening_breaks=True).of(old, new, path))
+    return _compared(old, new, path, widening_breaks=True)
+
+
+def _compared(old: Any, new: Any, path: Path, *, widening_breaks: bool) -> list[Difference]:
+    """All differences. A schema that is no sound one is not walked: what it means cannot be judged."""
+    for which, schema in (("old", old), ("new", new)):
+        if schema is not None and check_schema(schema):
+            if old == new:
+                return []
+            message = f"the {which} schema is not sound, so the change cannot be judged and counts as breaking"
+            return [Difference(join_path(path), Change.BREAKING, message)]
+    return list(_Comparison(old, new, widening_breaks=widening_breaks).of(old, new, path))
 
 
 def step_between(old: Version, new: Version) -> Change:
@@ -73,21 +85,35 @@ class _Comparison:
     def __init__(self, old: Any, new: Any, *, widening_breaks: bool) -> None:
         self._old = old
         self._new = new
+        # One for each side: each gathers the names inside its schema once, however many references there are.
+        self._resolver_of_old = Resolver()
+        self._resolver_of_new = Resolver()
         self._widening_breaks = widening_breaks
-        self._followed: set[tuple[str, str]] = set()
+        self._followed: set[tuple[str, str] | tuple[int, int]] = set()
 
     def of(self, old: Any, new: Any, path: Path) -> Iterator[Difference]:
         """Every difference between two places of the schemas."""
+        references = _text(_as_object(old).get("$ref")), _text(_as_object(new).get("$ref"))
+        if not any(references) and old == new and not _refers(old):
+            return
         if len(path) > MAX_DEPTH:
+            message = "lies too deep to be judged and counts as breaking"
+            yield self._difference(path, message, narrowed=True, widened=True)
             return
-        references = tuple(_text(_as_object(schema).get("$ref")) for schema in (old, new))
         if any(references):
-            if references in self._followed:
+            # Two bare references mean the same wherever they meet. Else only the very same two places do: a reference
+            # that meets a schema written out meets another one each time.
+            bare = all(references) and len(_as_object(old)) == len(_as_object(new)) == 1
+            pair = references if bare else (id(old), id(new))
+            if pair in self._followed:
                 return
-            self._followed.add(cast("tuple[str, str]", references))
-            old, new = _followed(self._old, old), _followed(self._new, new)
-        elif old == new and not _refers(old):
-            return
+            self._followed.add(pair)
+            if len(self._followed) > MAX_PAIRS:
+                message = "refers to more than can be compared and counts as breaking"
+                yield self._difference(path, message, narrowed=True, widened=True)
+                return
+            old = _followed(self._resolver_of_old, self._old, old)
+            new = _followed(self._resolver_of_new, self._new, new)
         before, after = _as_object(old), _as_object(new)
         yield from self._types(before, after, path)
         yield from self._values(before, after, path)
@@ -180,7 +206,7 @@ class _Comparison:
             yield self._difference(path, message, narrowed=new is False, widened=old is False)
 
 
-def _followed(root: Any, schema: Any) -> Any:
+def _followed(resolver: Resolver, root: Any, schema: Any) -> Any:
     """What a reference stands for, with what is written beside it."""
     seen: set[str] = set()
     here = _as_object(schema)
@@ -188,7 +214,7 @@ def _followed(root: Any, schema: Any) -> Any:
         seen.add(target)
         beside = {key: value for key, value in here.items() if key != "$ref"}
         try:
-            here = {**_as_object(Resolver().resolve(root, target)), **beside}
+            here = {**_as_object(resolver.resolve(root, target)), **beside}
         except LookupError:
             return beside
     return here
