@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import HealthCheck, given, settings
 from tests.manifest.documents import SEEDS, kaged, native, sound
 from tests.manifest.strategies import manifests
@@ -151,4 +153,32 @@ def test_a_changed_command_is_a_change_that_an_upgrade_shows() -> None:
     upgrade = upgrade_between(
         version("1.0.0", "node", "a.js"), version("1.0.1", "node", "b.js"), lambda one: one, lambda one: one
     )
-    assert upgrade.changes == ("no longer: Runs the command: node a.js", "new: Runs the command: node b.js")
+    assert upgrade.changes[:2] == ("no longer: Runs the command: node a.js", "new: Runs the command: node b.js")
+
+
+def test_what_a_plugin_is_trusted_with_is_shown_to_the_last_entry() -> None:
+    many = [f"entry-{index}" for index in range(60)]
+    manifest = sound(
+        native(
+            secrets=[f"secret-{one}" for one in many],
+            identities=[{"provider": "google", "scopes": [f"scope-{one}" for one in many]}],
+            allowed_actions=[f"action-{one}" for one in many],
+            feeds={"allowed_ops": [f"feed-{one}" for one in many]},
+            operation_auth={
+                "send": {"provider": "google", "mode": "user", "scopes": ["mail.send"], "secrets": {"key": "system"}}
+            },
+            runtime={"url": "https://a.example", "headers": {"X-Key": "hidden-value"}},
+            tools=[{"name": "pay", "requires_approval": True, "required_scopes": ["money"], "effects": ["db_write"]}],
+        )
+    )
+    shown = "\n".join(line for section in consent_sections(manifest) for line in section.lines)
+    unbroken = "".join(re.sub(r"^\(line \d+\) ", "", line) for line in shown.splitlines())
+
+    for kind in ("secret", "scope", "action", "feed"):
+        assert all(f"{kind}-{one}" in unbroken for one in many)
+    assert "send acts with your google account as user: mail.send" in shown
+    assert "send uses the secrets key (system)" in shown
+    assert "With the headers: X-Key" in shown
+    assert "hidden-value" not in shown
+    assert "Waits for an approval before each call of pay" in shown
+    assert "pay is only for callers with the scopes money" in shown

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
 from tests.manifest.documents import native, sound
 
+from paddock.core.ids import PluginName
+from paddock.manifest.capability import parse
 from paddock.manifest.compatibility import Change
 from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import (
+    Behaviour,
+    CallableSpec,
+    CommandRuntime,
+    DataAccess,
+    Dialect,
+    Feeds,
+    Form,
+    Identity,
+    Kind,
+    Knob,
+    Manifest,
+    Observability,
+    OperationAuth,
+    Prompt,
+    PythonRuntime,
+    RemoteRuntime,
+    Requires,
+    Resource,
+    Timing,
+)
 
 
 def upgrade(old: dict[str, Any], new: dict[str, Any]) -> Upgrade:
@@ -75,3 +100,126 @@ def test_a_difference_larger_than_the_version_step_is_reported(version: str, rep
 
     assert {difference.path.partition(".")[0] for difference in found.compatibility} == reported
     assert all(difference.change is not Change.NONE for difference in found.compatibility)
+
+
+def test_a_capability_that_became_narrower_is_told_and_needs_no_new_yes() -> None:
+    found = upgrade({"capabilities": ["net:a.example:*"]}, {"capabilities": ["net:a.example:443"]})
+    beside = upgrade({"capabilities": ["net:a.example:*"]}, {"capabilities": ["net:a.example:*", "net:a.example:443"]})
+
+    assert not found.widens
+    assert any(line.startswith("narrowed to net:a.example:443") for line in found.changes)
+    assert beside.changes == ("also lists net:a.example:443, which net:a.example:* includes",)
+
+
+def test_a_change_that_has_no_sentence_is_named_by_its_path() -> None:
+    def schema(default: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {"host": {"type": "string", "default": default}}}
+
+    found = upgrade({"config_schema": schema("a.example")}, {"config_schema": schema("evil.example")})
+
+    assert found.changes == ("also changed: config_schema.properties.host",)
+
+
+def test_very_many_changed_paths_are_counted() -> None:
+    found = upgrade(
+        {"tools": [{"name": f"t{index}", "timeout_sec": 1} for index in range(30)]},
+        {"tools": [{"name": f"t{index}", "timeout_sec": 2} for index in range(30)]},
+    )
+
+    (line,) = found.changes
+    assert line.startswith("also changed: tools.t0.timeout_sec, ")
+    assert line.endswith("tools.t19.timeout_sec and 10 more paths")
+
+
+MANIFEST = Manifest(
+    PluginName("hello"),
+    "1.0.0",
+    Dialect.NATIVE,
+    runtime=CommandRuntime(("x",)),
+    callables=(CallableSpec("a", Form.TOOL),),
+)
+
+MANIFEST_CHANGES: dict[str, Any] = {
+    "name": PluginName("other"),
+    "dialect": Dialect.KAGED,
+    "kind": Kind.AGENT,
+    "api": 2,
+    "trust_claim": "core",
+    "runtime": CommandRuntime(("y",)),
+    "start": "lazy",
+    "capabilities": (parse("net:a.example:443"),),
+    "callables": (),
+    "config_schema": {"type": "object"},
+    "system_config_schema": {"type": "object"},
+    "knobs": (Knob("k", "boolean", "k", "config.k"),),
+    "requires": Requires(capabilities=("x",)),
+    "observability": Observability("debug"),
+    "behaviour": Behaviour(),
+    "data_access": DataAccess(),
+    "resources": (Resource("x:y", "x"),),
+    "prompts": (Prompt("x"),),
+    "identities": (Identity("x"),),
+    "operation_auth": (OperationAuth("x", subject_hint="y"),),
+    "feeds": Feeds("x"),
+    "timing": Timing(call=31),
+}
+CALLABLE_CHANGES: dict[str, Any] = {
+    "form": Form.METHOD,
+    "input_schema": {},
+    "output_schema": {},
+    "effects": (Effect.DB_WRITE,),
+    "requires_approval": True,
+    "timeout_sec": 3,
+    "annotations": {"readOnlyHint": True},
+}
+RUNTIMES = [
+    (CommandRuntime(("x",)), {"command": ("y",), "protocol": "mcp", "env": {"a": "b"}, "cwd": "/x"}),
+    (PythonRuntime({"a": "b:C"}), {"entrypoints": {"a": "b:D"}, "env": {"a": "b"}}),
+    (RemoteRuntime("https://a.example"), {"url": "https://b.example", "transport": "sse", "headers": {"a": "b"}}),
+]
+
+
+def other_value(field: Any, changes: dict[str, Any]) -> Any:
+    """Another value for a field; a text or a list of texts needs no example of its own."""
+    if field.name in changes:
+        return changes[field.name]
+    assert field.default is not MISSING, f"give {field.name} a changed value"
+    return "another" if isinstance(field.default, str) else ("another",)
+
+
+def shown_changes(old: Manifest, new: Manifest) -> tuple[object, ...]:
+    found = upgrade_between(old, replace(new, version="2.0.0"), lambda schema: schema, lambda schema: schema)
+    return (*found.changes, *found.added, *found.removed)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Manifest) if field.name != "version"])
+def test_whatever_changes_in_a_manifest_an_upgrade_shows_it(name: str) -> None:
+    field = next(one for one in fields(Manifest) if one.name == name)
+    changed = replace(MANIFEST, **{name: other_value(field, MANIFEST_CHANGES)})
+
+    assert changed != MANIFEST
+    assert shown_changes(MANIFEST, changed)
+    assert shown_changes(changed, MANIFEST)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(CallableSpec)])
+def test_whatever_changes_in_a_callable_an_upgrade_shows_it(name: str) -> None:
+    field = next(one for one in fields(CallableSpec) if one.name == name)
+    (spec,) = MANIFEST.callables
+    value = "b" if name == "name" else other_value(field, CALLABLE_CHANGES)
+    changed = replace(MANIFEST, callables=(replace(spec, **{name: value}),))
+
+    assert changed != MANIFEST
+    assert shown_changes(MANIFEST, changed)
+    assert shown_changes(changed, MANIFEST)
+
+
+@pytest.mark.parametrize(("runtime", "name"), [(one, field.name) for one, _ in RUNTIMES for field in fields(one)])
+def test_whatever_changes_in_a_program_an_upgrade_shows_it(runtime: Any, name: str) -> None:
+    value = next(changes for one, changes in RUNTIMES if one is runtime)[name]
+    old = replace(MANIFEST, runtime=runtime)
+    changed = replace(MANIFEST, runtime=replace(runtime, **{name: value}))
+
+    assert changed != old
+    assert shown_changes(old, changed)
+    assert shown_changes(changed, old)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from paddock.core.printable import printable
@@ -16,6 +16,7 @@ from paddock.manifest.model import (
     DataAccess,
     Dialect,
     Manifest,
+    OperationAuth,
     PythonRuntime,
     RemoteRuntime,
 )
@@ -23,8 +24,10 @@ from paddock.manifest.model import (
 _LONGEST = 2000  # longer than any capability
 # Those who write MCP servers cannot say what they reach, so most need what they do not ask for.
 _HOW_TO_WIDEN = "A server that needs the network is given it on import, e.g. --capability 'net:api.example.com:443'"
+_CALM = (Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.TEMP_WRITE)
 _ROW = 360  # what a screen shows of one line for certain
 _ROWS = 25  # of one command; nobody reads more
+_LIST_ROWS = 200  # of one list of what a plugin is trusted with: an entry left out would be agreed to unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,10 @@ def _program_lines(manifest: Manifest) -> Iterator[str]:
             for name, target in entrypoints.items():
                 yield from _rows("Runs the Python code: ", f"{target} (as {name})")
             yield from _environment_lines(env)
-        case RemoteRuntime(url=url):
+        case RemoteRuntime(url=url, headers=headers):
             yield from _rows("Connects to: ", url)
+            if headers:  # their values may be secrets
+                yield from _whole("With the headers: ", headers)
         case None:
             pass
 
@@ -114,28 +119,47 @@ def _environment_lines(env: Mapping[str, str]) -> Iterator[str]:
         yield from _rows("With the variables: ", listed)
 
 
-def _rows(label: str, text: str) -> Iterator[str]:
+def _whole(label: str, words: Iterable[str]) -> Iterator[str]:
+    """A list with all its entries."""
+    return _rows(label, ", ".join(words), _LIST_ROWS)
+
+
+def _rows(label: str, text: str, most: int = _ROWS) -> Iterator[str]:
     """A text of any length in lines that a screen shows whole, so that nothing hides behind its edge."""
     whole = label + printable(text, len(text) * 10 + 1)  # ten times: an unprintable character becomes its escape
-    for row in range(min(_ROWS, -(-len(whole) // _ROW))):
+    for row in range(min(most, -(-len(whole) // _ROW))):
         piece = whole[row * _ROW : (row + 1) * _ROW]
         yield f"(line {row + 1}) {piece}" if row else piece
-    if len(whole) > _ROWS * _ROW:
-        yield f"and {len(whole) - _ROWS * _ROW:,} characters more: read the manifest before you agree"
+    if len(whole) > most * _ROW:
+        yield f"and {len(whole) - most * _ROW:,} characters more: read the manifest before you agree"
 
 
 def _data_lines(manifest: Manifest) -> Iterator[str]:
     yield from _vault_lines(manifest.data_access) if manifest.data_access else ()
     for identity in manifest.identities:
         optional = " (optional)" if identity.optional else ""
-        scopes = _listed(identity.scopes, 4) or "no scopes"
-        yield f"Acts with your {identity.provider} account as {identity.mode.replace('_', ' ')}{optional}: {scopes}"
+        who = f"Acts with your {identity.provider} account as {identity.mode.replace('_', ' ')}{optional}: "
+        yield from _whole(who, identity.scopes or ("no scopes",))
+    for auth in manifest.operation_auth:
+        yield from _operation_lines(auth)
     if manifest.secrets:
-        yield f"Uses the secrets {_listed(manifest.secrets, 8)}"
+        yield from _whole("Uses the secrets ", manifest.secrets)
     if manifest.system_config_schema and manifest.system_config_schema.get("properties"):
-        yield f"Is configured on this machine with {_listed(tuple(manifest.system_config_schema['properties']), 8)}"
+        yield from _whole("Is configured on this machine with ", manifest.system_config_schema["properties"])
     if manifest.requires.context_fields:
-        yield f"Is shown {_listed(manifest.requires.context_fields, 8)}"
+        yield from _whole("Is shown ", manifest.requires.context_fields)
+
+
+def _operation_lines(auth: OperationAuth) -> Iterator[str]:
+    """With whose account and which secrets one operation acts."""
+    if auth.provider or auth.mode or auth.scopes or auth.subject_hint:
+        mode = f" as {auth.mode.replace('_', ' ')}" if auth.mode else ""
+        subject = f" for {auth.subject_hint}" if auth.subject_hint else ""
+        account = f"your {auth.provider} account" if auth.provider else "your account"
+        yield from _whole(f"{auth.operation} acts with {account}{mode}{subject}: ", auth.scopes or ("no scopes",))
+    if auth.secrets:
+        named = (f"{secret} ({scope.replace('_', ' ')})" for secret, scope in auth.secrets.items())
+        yield from _whole(f"{auth.operation} uses the secrets ", named)
 
 
 def _vault_lines(access: DataAccess) -> Iterator[str]:
@@ -148,7 +172,7 @@ def _vault_lines(access: DataAccess) -> Iterator[str]:
     elif access.memory == "reference_only":
         yield "Refers to what the assistant remembers about you"
     if access.external_apis:
-        yield f"Sends data to {_listed(access.external_apis, 8)}"
+        yield from _whole("Sends data to ", access.external_apis)
 
 
 def _effects(manifest: Manifest) -> list[Effect]:
@@ -157,14 +181,32 @@ def _effects(manifest: Manifest) -> list[Effect]:
 
 def _effect_lines(manifest: Manifest) -> Iterator[str]:
     for effect in _effects(manifest):
-        names = [spec.name for spec in manifest.callables if effect in effects_of(manifest, spec)]
-        yield f"{IN_WORDS[effect]}: {_listed(tuple(names), 6)}"
+        yield from _callers(manifest, effect)
+    yield from _approval_lines(manifest)
 
 
 def _alarming_effects(manifest: Manifest) -> Iterator[str]:
-    for line, effect in zip(_effect_lines(manifest), _effects(manifest), strict=True):
-        if effect not in (Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.TEMP_WRITE):
-            yield line
+    for effect in _effects(manifest):
+        if effect not in _CALM:
+            yield from _callers(manifest, effect)
+
+
+def _callers(manifest: Manifest, effect: Effect) -> Iterator[str]:
+    names = tuple(spec.name for spec in manifest.callables if effect in effects_of(manifest, spec))
+    if effect in _CALM:
+        yield f"{IN_WORDS[effect]}: {_listed(names, 6)}"
+    else:
+        yield from _whole(f"{IN_WORDS[effect]}: ", names)
+
+
+def _approval_lines(manifest: Manifest) -> Iterator[str]:
+    """What stands between a call and its effect."""
+    asked = [spec.name for spec in manifest.callables if spec.requires_approval]
+    if asked:
+        yield from _whole("Waits for an approval before each call of ", asked)
+    for spec in manifest.callables:
+        if spec.required_scopes:
+            yield from _whole(f"{spec.name} is only for callers with the scopes ", spec.required_scopes)
 
 
 def _capability_section(manifest: Manifest) -> Section:
@@ -196,14 +238,16 @@ def _offer_lines(manifest: Manifest) -> Iterator[str]:
 
 def _run_lines(manifest: Manifest) -> Iterator[str]:
     if manifest.hooks:
-        events = tuple(hook.removeprefix("on_").replace("_", " ") for hook in manifest.hooks)
-        yield f"Is told about {_listed(events, 4)}"
+        yield from _whole("Is told about ", (hook.removeprefix("on_").replace("_", " ") for hook in manifest.hooks))
     if "compactor" in manifest.roles:
         yield "May rewrite the conversation when it grows too long"
     if manifest.requires.tools:
-        yield f"Needs the tools {_listed(tuple(tool.name for tool in manifest.requires.tools), 8)}"
+        yield from _whole("Needs the tools ", (tool.name for tool in manifest.requires.tools))
     if manifest.allowed_actions:
-        yield f"May propose {_listed(manifest.allowed_actions, 8)}"
+        yield from _whole("May propose ", manifest.allowed_actions)
+    unattended = dict.fromkeys([*filter(None, [manifest.feeds.default_op]), *manifest.feeds.allowed_ops])
+    if unattended:
+        yield from _whole("May run on a schedule, with nobody watching: ", unattended)
 
 
 def _listed(words: tuple[str, ...], most: int) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
+from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.behaviour import consent_sections
-from paddock.manifest.capability import Capability, NoNetwork, uncovered
+from paddock.manifest.capability import Capability, NoNetwork, covers, describe, uncovered
 from paddock.manifest.compatibility import Change, Difference, compare_input, compare_output, step_between
 from paddock.manifest.model import CallableSpec, Manifest, Schema
+from paddock.manifest.native_writer import to_document
 
 # Gives the schema itself, also where a manifest only names a file of its package.
 SchemaOf = Callable[[Schema | None], object]
+
+_PATHS = 20  # more are counted
+_PATH_DEPTH = 3
+_LONGEST = 2000  # longer than any capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,9 @@ def _schema_differences(
 
 
 def _changes(old: Manifest, new: Manifest) -> list[str]:
-    """Each consent line that appears or disappears; capabilities have their own list."""
+    """Each consent line that appears or disappears, then whatever else is different; capabilities added or removed
+    have their own lists.
+    """
     reach = "What it may reach"
     before = {
         (section.title, line) for section in consent_sections(old) for line in section.lines if section.title != reach
@@ -86,4 +95,55 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
     ]
     if old.caged != new.caged:
         lines.insert(0, "now runs elsewhere and is NOT caged" if old.caged else "now runs here, in a cage")
+    lines.extend(_narrowed(old, new))
+    paths = list(_differing(_compared_values(old), _compared_values(new), ()))
+    if paths:
+        more = f" and {len(paths) - _PATHS} more paths" if len(paths) > _PATHS else ""
+        lines.append(f"also changed: {', '.join(printable(path) for path in paths[:_PATHS])}{more}")
     return lines
+
+
+def _narrowed(old: Manifest, new: Manifest) -> Iterator[str]:
+    """New capabilities that need no new yes, because something agreed to before includes them."""
+    for one in new.capabilities:
+        if one in old.capabilities or isinstance(one, NoNetwork):
+            continue
+        wider = next((held for held in old.capabilities if covers(held, one)), None)
+        if wider is not None:
+            kept = wider in new.capabilities
+            line = f"also lists {one}, which {wider} includes" if kept else f"narrowed to {one} — {describe(one)}"
+            yield printable(line, _LONGEST)
+
+
+def _compared_values(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as a document, without what an upgrade tells in other places."""
+    values = to_document(manifest) | {"api": manifest.api}
+    return {key: value for key, value in values.items() if key not in ("version", "capabilities")}
+
+
+def _differing(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """The paths at which two documents differ, to the depth that a person can look up."""
+    if old == new:
+        return
+    before, after = _by_name(old), _by_name(new)
+    if before is None or after is None or len(path) == _PATH_DEPTH:
+        yield ".".join(path)
+        return
+    for key in dict.fromkeys([*before, *after]):
+        if key not in before or key not in after:
+            yield ".".join((*path, key))
+        else:
+            yield from _differing(before[key], after[key], (*path, key))
+    if list(before) != list(after) and before == after and isinstance(new, list):
+        yield ".".join(path)  # the order alone
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """A mapping as it is, and a list of things that each have a name of their own by those names."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    if not isinstance(value, list):
+        return None
+    items = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
+    named = {item["name"]: item for item in items if isinstance(item.get("name"), str)}
+    return named if named and len(named) == len(cast("list[Any]", value)) else None
