@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def test_credentials_deep_inside_the_parameters_are_found_too() -> None:
     inner = {"anyOf": [{"properties": {"options": {"properties": {"access_token": {}}}}}]}
 
     assert the_only_error(shu(params_schema=inner)).code == "auth_field"
+
+
+@pytest.mark.parametrize(("dialect", "refused"), [("native", True), ("shu", True), ("kernel", False)])
+def test_credentials_asked_for_in_a_schema_file_keep_the_plugin_from_being_enabled(
+    tmp_path: Path, dialect: str, refused: bool
+) -> None:
+    schema = {"properties": {"who": {"properties": {"access_token": {"type": "string"}}}}}
+    (tmp_path / "in.json").write_text(json.dumps(schema))
+    # The same file may describe an answer, which is no parameter.
+    tools = [{"name": "b", "output_schema": "in.json"}, {"name": "a", "input_schema": "in.json"}]
+    document = {"paddock": 1, "name": "x", "version": "1.0.0", "description": "x", "dialect": dialect, "tools": tools}
+    (tmp_path / "paddock.yaml").write_text(json.dumps(document | {"runtime": {"command": ["x"]}}))
+
+    found = [warning.path for warning in read_package(tmp_path).warnings if warning.code == "auth_field"]
+
+    assert found == (["a.input_schema.properties.who.properties.access_token"] if refused else [])
 
 
 @pytest.mark.req("S-28")

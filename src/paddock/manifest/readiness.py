@@ -10,6 +10,7 @@ from paddock.core.printable import printable
 from paddock.core.schema import check_schema, join_path
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
+from paddock.manifest.rules import auth_fields
 
 
 def obstacles(manifest: Manifest, files: PackageFiles) -> list[Problem]:
@@ -61,17 +62,22 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
 
 def _schemas(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     found: list[Problem] = []
-    seen: set[SchemaFile] = set()  # many callables may share a file: it is read once
+    seen: set[tuple[SchemaFile, bool]] = set()  # many callables may share a file: it is read once
+    ours = manifest.dialect in (Dialect.NATIVE, Dialect.SHU)  # elsewhere such a parameter may mean something else
     for spec in manifest.callables:
         for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
-            if isinstance(schema, SchemaFile) and schema not in seen:
-                seen.add(schema)
-                found.extend(schema_file_problems(schema, files, join_path((spec.name, key))))
+            parameters = ours and key == "input_schema"
+            if isinstance(schema, SchemaFile) and (schema, parameters) not in seen:
+                seen.add((schema, parameters))
+                path = join_path((spec.name, key))
+                found.extend(schema_file_problems(schema, files, path, parameters=parameters))
     return found
 
 
-def schema_file_problems(schema: SchemaFile, files: PackageFiles, path: str) -> list[Problem]:
-    """What is wrong with a schema that the package keeps as a file."""
+def schema_file_problems(
+    schema: SchemaFile, files: PackageFiles, path: str, *, parameters: bool = False
+) -> list[Problem]:
+    """What is wrong with a schema that the package keeps as a file; `parameters` may not ask for credentials."""
     data = files.read(schema.path)
     if data is None:
         return [
@@ -81,4 +87,10 @@ def schema_file_problems(schema: SchemaFile, files: PackageFiles, path: str) -> 
         value: Any = json.loads(data)
     except (ValueError, RecursionError):
         return [Problem(path, f"{printable(schema.path)} is not JSON", "mend the file", "schema_malformed")]
-    return check_schema(value, path)
+    unsound = check_schema(value, path)
+    if unsound or not parameters:
+        return unsound
+    return [
+        Problem(f"{path}.{join_path(where)}", message, hint, "auth_field")
+        for where, message, hint in auth_fields(value)
+    ]

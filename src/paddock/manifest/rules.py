@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -232,17 +232,22 @@ def is_package_path(text: str) -> bool:
 def check_no_auth_fields(report: Report, path: Path, schema: Schema | None) -> None:
     """Parameters may not ask for credentials: those are declared as identities and resolved by the host."""
     if schema is None or isinstance(schema, SchemaFile):
-        return
-    pending: list[tuple[Path, object]] = [(path, schema)]
+        return  # a file is judged when the package around the manifest is
+    for where, message, hint in auth_fields(schema):
+        report.error((*path, *where), message, hint, "auth_field")
+
+
+def auth_fields(schema: object) -> Iterator[tuple[Path, str, str]]:
+    """The parameters of a schema that ask for credentials: where each stands, what is wrong, what to do."""
+    pending: list[tuple[Path, object]] = [((), schema)]
     while pending:
         where, here = pending.pop()
         for name in Fields(here).within("properties").value:
             if name in AUTH_FIELDS:
-                report.error(
+                yield (
                     (*where, "properties", name),
                     f"the parameter {name!r} asks the caller for credentials",
                     "remove it and declare required_identities or op_auth; the host supplies the token",
-                    "auth_field",
                 )
         pending += [((*where, *steps), inner) for steps, inner in subschemas(here)]
 
