@@ -298,13 +298,16 @@ def manifests() -> st.SearchStrategy[Manifest]:
         feeds=st.builds(Feeds, st.none() | odd_text(30).filter(bool), _words()),
         origins=_words(),
         timing=st.builds(Timing, st.integers(1, 30), st.integers(5, 300), st.integers(1, 60), st.integers(1, 900)),
-    ).map(_with_observer)
+    ).map(_with_what_follows)
 
 
-def _with_observer(manifest: Manifest) -> Manifest:
+def _with_what_follows(manifest: Manifest) -> Manifest:
+    """A plugin with hooks observes, and a secret that an operation names is one of its secrets."""
     from dataclasses import replace
 
-    return replace(manifest, roles=("observer",) if manifest.hooks else ())
+    named = dict.fromkeys(secret for auth in manifest.operation_auth for secret in auth.secrets)
+    secrets = (*manifest.secrets, *(secret for secret in named if secret not in manifest.secrets))
+    return replace(manifest, roles=("observer",) if manifest.hooks else (), secrets=secrets)
 
 
 def _behaviours() -> st.SearchStrategy[Behaviour]:

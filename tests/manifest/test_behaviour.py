@@ -182,3 +182,9 @@ def test_what_a_plugin_is_trusted_with_is_shown_to_the_last_entry() -> None:
     assert "hidden-value" not in shown
     assert "Waits for an approval before each call of pay" in shown
     assert "pay is only for callers with the scopes money" in shown
+
+
+def test_a_secret_that_only_an_operation_names_is_one_of_the_plugins_secrets() -> None:
+    operations = {"send": {"secrets": {"key": "system", "both": "user"}}, "read": {"secrets": {"key": "user"}}}
+
+    assert sound(native(secrets=["both"], operation_auth=operations)).secrets == ("both", "key")

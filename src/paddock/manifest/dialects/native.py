@@ -127,7 +127,7 @@ def read(fields: Fields, report: Report) -> Manifest:
             )
             for operation, auth in fields.named("operation_auth")
         ),
-        secrets=fields.texts("secrets"),
+        secrets=_secrets(fields),
         feeds=Feeds(feeds.optional_text("default_op"), feeds.texts("allowed_ops")),
         origins=fields.texts("origins"),
         timing=Timing(
@@ -137,6 +137,14 @@ def read(fields: Fields, report: Report) -> Manifest:
             timing.integer("call_sec", 30),
         ),
     )
+
+
+def _secrets(fields: Fields) -> tuple[str, ...]:
+    """Those listed, then those that only an operation names: what one asks for, a person is shown."""
+    listed = fields.texts("secrets")
+    named = [secret for _, auth in fields.named("operation_auth") for secret in auth.text_map("secrets")]
+    known = set(listed)
+    return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in known))
 
 
 def read_start(fields: Fields) -> Literal["eager", "lazy"]:
