@@ -52,14 +52,14 @@ def test_only_what_was_not_granted_needs_a_new_yes() -> None:
     )
 
     assert [str(one) for one in found.added] == ["storage:write"]
-    assert found.widens
+    assert found.added
     assert [str(one) for one in found.removed] == ["write:fs:/opt/x", "net:a.example:*", "storage:read"]
 
 
 def test_saying_that_there_is_no_network_is_not_asking_for_anything() -> None:
     found = upgrade({"capabilities": []}, {"capabilities": ["net:[]"]})
 
-    assert (found.added, found.removed, found.widens) == ((), (), False)
+    assert (found.added, found.removed) == ((), ())
 
 
 def test_other_lines_of_the_consent_screen_are_told_where_they_differ() -> None:
@@ -106,7 +106,7 @@ def test_a_capability_that_became_narrower_is_told_and_needs_no_new_yes() -> Non
     found = upgrade({"capabilities": ["net:a.example:*"]}, {"capabilities": ["net:a.example:443"]})
     beside = upgrade({"capabilities": ["net:a.example:*"]}, {"capabilities": ["net:a.example:*", "net:a.example:443"]})
 
-    assert not found.widens
+    assert not found.added
     assert any(line.startswith("narrowed to net:a.example:443") for line in found.changes)
     assert beside.changes == ("also lists net:a.example:443, which net:a.example:* includes",)
 

@@ -33,10 +33,6 @@ class Upgrade:
     changes: tuple[str, ...]  # in plain words, everything else a person agreed to that is different now
     compatibility: tuple[Difference, ...]  # schema differences larger than the version step allows
 
-    @property
-    def widens(self) -> bool:
-        return bool(self.added)
-
 
 def upgrade_between(old: Manifest, new: Manifest, schema_of_old: SchemaOf, schema_of_new: SchemaOf) -> Upgrade:
     """Compare two versions of one plugin."""
