@@ -115,6 +115,13 @@ def test_a_version_that_is_there_already_is_used_again_with_its_own_files(shelf:
     assert resolve_plugin(shelf.plugins, "notes").digest == first.digest
 
 
+@pytest.mark.parametrize("other", ["paypa1-send", "PayPal.Send", "paypai_send"])
+def test_a_name_that_the_eye_takes_for_another_is_refused(shelf: Shelf, other: str) -> None:
+    shelf.install("paypal-send")
+    with pytest.raises(Conflict, match="could be taken for"):
+        shelf.install(other)
+
+
 def test_what_stands_in_the_place_of_a_new_version_is_cleared_away(shelf: Shelf, tmp_path: Path) -> None:
     root = shelf.plugins.root_of("notes", "1.0.0")
     write_file(root / "left" / "over.py", "")

@@ -33,6 +33,7 @@ from paddock.plugins.rows import (
     insert_plugin,
     insert_version,
     move_default,
+    renew_version,
     save_grant,
     set_signature,
 )
@@ -183,6 +184,8 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
         insert_plugin(tx, PluginRow(row.plugin, prepared.manifest.title, row.version, None, True, row.installed_at))
     if find_version(tx, row.plugin, row.version) is None:
         insert_version(tx, row, prepared.staged.tree)
+    else:
+        renew_version(tx, row)
     move_default(tx, row.plugin, row.version, row.installed_at)
     capabilities = tuple(str(capability) for capability in prepared.manifest.capabilities)
     save_grant(

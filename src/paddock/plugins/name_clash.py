@@ -47,4 +47,6 @@ def refuse_name_clash(tx: Transaction, manifest: Manifest) -> None:
 
 
 def _skeleton(name: str) -> str:
-    return re.sub(r"[-_.]", "", name.lower())
+    """A name without what the eye skips over: separators, case, and letters that look like others."""
+    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
+    return plain.translate(str.maketrans("10i5", "lols"))

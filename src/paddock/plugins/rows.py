@@ -185,6 +185,14 @@ def set_signature(tx: Transaction, name: str, version: str, signature: str, blob
     )
 
 
+def renew_version(tx: Transaction, row: VersionRow) -> None:
+    """Keep where a version that is used again came from this time, and who signed it. Its files are the same."""
+    tx.execute(
+        "UPDATE plugin_versions SET blob = ?, source = ?, signature = ? WHERE plugin = ? AND version = ?",
+        (row.blob, row.source_text, row.signature_text, row.plugin, row.version),
+    )
+
+
 def packages(tx: Transaction) -> set[str]:
     """The blobs of every installed version."""
     return {row["blob"] for row in tx.all("SELECT DISTINCT blob FROM plugin_versions")}
