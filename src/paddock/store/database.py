@@ -12,8 +12,8 @@ export functions that take `tx`, so that what belongs together commits together.
 A caller cancelled while waiting cannot know whether its unit was committed; it was so wholly or not at all.
 
 There are two ways in. `open_database` is for a daemon: asynchronous, many callers at once. `open_direct` is for a
-one-shot command: the same units on the calling thread, without the event loop that would cost more to import than
-the whole command takes.
+one-shot command: the same units on the calling thread, without the event loop, whose import would cost several times
+what opening and reading the store does.
 """
 
 from __future__ import annotations
