@@ -10,12 +10,9 @@ from pathlib import Path
 from paddock.config.directories import Directories, create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.origins import LoadedSettings
-from paddock.core.clock import Clock, SystemClock, SystemRandom
+from paddock.core.clock import Clock
+from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import PluginStore
-from paddock.store.blobs import blobs_of
-from paddock.store.database import open_direct
-
-DATABASE_FILE = "paddock.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +37,5 @@ def open_for_command(
     directories = find_directories(environ, home)
     create_directories(directories)
     loaded = load_settings(directories, environ, cwd=cwd)
-    where = loaded.settings.store.url or directories.data / DATABASE_FILE
-    clock = clock or SystemClock()
-    with open_direct(where) as database:
-        store = PluginStore(
-            database=database,
-            blobs=blobs_of(database, directories.data / "packages", clock),
-            data=directories.data,
-            local_file=directories.local_file,
-            clock=clock,
-            random=SystemRandom(),
-            retention_days=loaded.settings.versions.retention_days,
-        )
-        yield CommandHost(directories, loaded, store)
+    with open_plugin_store(directories, loaded.settings, clock=clock) as plugins:
+        yield CommandHost(directories, loaded, plugins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 import tempfile
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from paddock.core.errors import HostError, Modified
 from paddock.plugins.names import Listing, left_out
-from paddock.plugins.package import pack, packed_stream, unpack
+from paddock.plugins.package import packed_stream, unpack
 from paddock.plugins.tree import Tree, scan_tree
 from paddock.store.blobs import FileBlobs
 
@@ -41,23 +42,18 @@ def test_any_tree_survives_packing_and_unpacking(files: dict[str, tuple[bytes, b
         root = Path(place) / "root"
         root.mkdir()
         tree = write(root, {"paddock.yaml": (b"name: x", False), **files})
-        blob, again = io.BytesIO(), io.BytesIO()
-        assert pack(root, tree, blob).size == len(blob.getvalue())
-        assert packed_stream(root, tree).read() == blob.getvalue()
-        blob.seek(0)
+        blob = io.BytesIO(packed_stream(root, tree).read())
         unpack(blob, Path(place) / "copy", tree)
         assert scan_tree(Path(place) / "copy") == tree
-        pack(Path(place) / "copy", tree, again)
-        assert again.getvalue() == blob.getvalue()
+        assert packed_stream(Path(place) / "copy", tree).read() == blob.getvalue()
 
 
 def test_the_blob_is_a_tar_that_other_tools_read(plugin: Path) -> None:
     (plugin / ("long" * 30)).write_text("long")
     (plugin / "ünïcode.py").write_text("text")
     (plugin / "paddock.sig").write_text("{}")
-    tree, blob = scan_tree(plugin), io.BytesIO()
-    pack(plugin, tree, blob)
-    blob.seek(0)
+    tree = scan_tree(plugin)
+    blob = io.BytesIO(packed_stream(plugin, tree).read())
     with tarfile.open(fileobj=blob, mode="r:") as archive:
         found = {member.name: (member.size, member.mode, member.mtime, member.uid) for member in archive}
     listed = {file.path: (file.size, 0o755 if file.executable else 0o644, 0, 0) for file in tree.files}
@@ -66,9 +62,8 @@ def test_the_blob_is_a_tar_that_other_tools_read(plugin: Path) -> None:
 
 def test_the_signature_travels_with_the_package(plugin: Path, tmp_path: Path) -> None:
     (plugin / "paddock.sig").write_text("{}")
-    tree, blob = scan_tree(plugin), io.BytesIO()
-    pack(plugin, tree, blob)
-    blob.seek(0)
+    tree = scan_tree(plugin)
+    blob = io.BytesIO(packed_stream(plugin, tree).read())
     unpack(blob, tmp_path / "copy", tree)
     assert (tmp_path / "copy" / "paddock.sig").read_text() == "{}"
 
@@ -77,7 +72,7 @@ def test_a_file_that_changed_cannot_be_packed(plugin: Path) -> None:
     tree = scan_tree(plugin)
     (plugin / "code" / "main.py").write_text("print('HELLO')\n")
     with pytest.raises(Modified, match="main"):
-        pack(plugin, tree, io.BytesIO())
+        packed_stream(plugin, tree).read()
     (plugin / "code" / "main.py").unlink()
     with pytest.raises(Modified, match="main"):
         packed_stream(plugin, tree).read()
@@ -85,9 +80,9 @@ def test_a_file_that_changed_cannot_be_packed(plugin: Path) -> None:
 
 def test_a_store_takes_the_package_without_a_copy_in_between(plugin: Path, tmp_path: Path) -> None:
     (plugin / "big.bin").write_bytes(bytes(range(256)) * 12_000)
-    tree, blob, blobs = scan_tree(plugin), io.BytesIO(), FileBlobs(tmp_path / "blobs")
+    tree, blobs = scan_tree(plugin), FileBlobs(tmp_path / "blobs")
     digest = blobs.put(packed_stream(plugin, tree))
-    assert digest == "sha256:" + pack(plugin, tree, blob).sha256
+    assert digest == "sha256:" + hashlib.sha256(packed_stream(plugin, tree).read()).hexdigest()
     with blobs.open(digest) as kept:
         unpack(kept, tmp_path / "copy", tree)
     assert scan_tree(tmp_path / "copy") == tree
@@ -95,9 +90,8 @@ def test_a_store_takes_the_package_without_a_copy_in_between(plugin: Path, tmp_p
 
 @pytest.mark.parametrize("place", [0, 5, 512, 1024 + 3, 1024 + 200, -1, -700])
 def test_a_damaged_blob_is_refused_wherever_the_damage_is(place: int, plugin: Path, tmp_path: Path) -> None:
-    tree, blob = scan_tree(plugin), io.BytesIO()
-    pack(plugin, tree, blob)
-    damaged = bytearray(blob.getvalue())
+    tree = scan_tree(plugin)
+    damaged = bytearray(packed_stream(plugin, tree).read())
     damaged[place] ^= 1
     with pytest.raises(HostError) as caught:
         unpack(io.BytesIO(damaged), tmp_path / "copy", tree)
@@ -105,9 +99,8 @@ def test_a_damaged_blob_is_refused_wherever_the_damage_is(place: int, plugin: Pa
 
 
 def test_a_blob_cut_short_continued_or_of_another_tree_is_refused(plugin: Path, tmp_path: Path) -> None:
-    tree, blob = scan_tree(plugin), io.BytesIO()
-    pack(plugin, tree, blob)
-    whole = blob.getvalue()
+    tree = scan_tree(plugin)
+    whole = packed_stream(plugin, tree).read()
     for number, wrong in enumerate([b"", whole[:700], whole[:-1], whole + b"\0"]):
         with pytest.raises(HostError):
             unpack(io.BytesIO(wrong), tmp_path / str(number), tree)

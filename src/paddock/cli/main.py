@@ -119,5 +119,7 @@ def main() -> None:
     except KeyboardInterrupt:
         # Before a command took over; `reporting` says so for those.
         sys.stderr.write("\ninterrupted\n")
-        status = 130
+        from paddock.core.outward import EXIT_INTERRUPTED
+
+        status = EXIT_INTERRUPTED
     sys.exit(finish_streams(status))

@@ -13,29 +13,17 @@ _WHY = "A plugin whose files changed never loads."
 def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     """Look at every installed plugin as `plugin list` does, without waiting for whoever holds the store."""
     # Imported here: only a machine with plugins needs it.
-    from paddock.core.clock import SystemClock, SystemRandom
     from paddock.plugins.listing import State, list_plugins
-    from paddock.plugins.plugin_store import PluginStore
-    from paddock.store.blobs import blobs_of
-    from paddock.store.database import embedded_path, open_direct
+    from paddock.plugins.opening import open_plugin_store
+    from paddock.store.database import embedded_path
 
     if settings is None:
         return _unknown("the settings have to be mended first")
-    where = settings.store.url or directories.database_file
     try:
-        path = embedded_path(where)
+        path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("plugins", Status.OK, "none are installed")
-        clock = SystemClock()
-        with open_direct(where, wait=0.0) as database:
-            store = PluginStore(
-                database=database,
-                blobs=blobs_of(database, directories.data / "packages", clock),
-                data=directories.data,
-                local_file=directories.local_file,
-                clock=clock,
-                random=SystemRandom(),
-            )
+        with open_plugin_store(directories, settings, wait=0.0) as store:
             listed = list_plugins(store)
     except PaddockError as error:
         return _unknown(error.message)

@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -30,28 +29,6 @@ _END = bytes(2 * _BLOCK)
 # No link, no owner's name, no device, no prefix.
 _AFTER_KIND = bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2 + bytes(167)
 _AFTER_KIND_SUM = sum(_AFTER_KIND)
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A package blob: how long it is, and the hex SHA-256 of its bytes."""
-
-    size: int
-    sha256: str
-
-
-def pack(root: Path, tree: Tree, into: BinaryIO) -> Packed:
-    """Write the blob of `tree`, whose files are below `root`.
-
-    Raises:
-        Modified: a file is not the one that the tree lists.
-    """
-    digest, size = hashlib.sha256(), 0
-    for chunk in packed_chunks(root, tree):
-        digest.update(chunk)
-        size += len(chunk)
-        into.write(chunk)
-    return Packed(size, digest.hexdigest())
 
 
 def packed_stream(root: Path, tree: Tree) -> BinaryIO:
