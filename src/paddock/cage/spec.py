@@ -1,0 +1,95 @@
+"""A cage as a value: everything that decides what one plugin process sees and may use. Nothing here touches the machine.
+
+The daemon makes a spec from granted capabilities (`compile.py`); the warden builds the cage from it and adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A file or directory of the host, seen inside at `target`."""
+
+    source: str  # resolved: no link on the way
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link that the cage has of its own."""
+
+    path: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One host the plugin may connect to; `*` is every host, None every port."""
+
+    host: str
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one cage may use of the machine."""
+
+    memory_bytes: int = 512 * MIB
+    pids: int = 100
+    cpu_weight: int = 256
+    cpu_quota: float | None = None  # in CPUs; None is no hard limit
+    tmp_bytes: int = 64 * MIB  # each of /tmp and /dev/shm
+    open_files: int = 512
+    write_bytes: int = 256 * MIB  # the largest single file
+
+
+@dataclass(frozen=True, slots=True)
+class PythonMain:
+    """A command that is nothing but an interpreter and a script, so that a warm interpreter may run it."""
+
+    interpreter: str
+    script: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CageSpec:
+    """One cage and the program in it."""
+
+    cage_id: str
+    plugin: str  # whose process it is, for records
+    command: tuple[str, ...]  # as the cage sees it; the first is absolute
+    directory: str  # the working directory, as the cage sees it
+    environment: Mapping[str, str]
+    binds: tuple[Bind, ...] = ()
+    links: tuple[Link, ...] = ()
+    executables: tuple[str, ...] = ()  # the only files that may be executed, as the cage sees them
+    network: tuple[Reach, ...] = ()
+    limits: Limits = Limits()
+    python: PythonMain | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """The spec as JSON data."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> CageSpec:
+        """The spec from what `to_wire` gave."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a caged process ended."""
+
+    code: int | None
+    signal: int | None = None
+    cause: str = ""  # why the host ended it or the kernel did, e.g. `memory`; empty when it ended by itself
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -1,0 +1,1 @@
+"""Keeping plugin processes alive: their states, their restarts, and the calls that reach them."""
