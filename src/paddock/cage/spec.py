@@ -1,4 +1,4 @@
-"""A cage as a value: everything that decides what one plugin process sees and may use. Nothing here touches the machine.
+"""A cage as a value: everything that decides what one plugin process sees and may use. No file is touched here.
 
 The daemon makes a spec from granted capabilities (`compile.py`); the warden builds the cage from it and adds nothing.
 """
@@ -76,13 +76,47 @@ class CageSpec:
     python: PythonMain | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """The spec as JSON data."""
-        raise NotImplementedError
+        """The spec as JSON data, for the socket between the daemon and the warden."""
+        return {
+            "cage_id": self.cage_id,
+            "plugin": self.plugin,
+            "command": list(self.command),
+            "directory": self.directory,
+            "environment": dict(self.environment),
+            "binds": [[bind.source, bind.target, bind.writable] for bind in self.binds],
+            "links": [[link.path, link.to] for link in self.links],
+            "executables": list(self.executables),
+            "network": [[reach.host, reach.port] for reach in self.network],
+            "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
+            "python": self.python
+            and {
+                "interpreter": self.python.interpreter,
+                "script": self.python.script,
+                "arguments": list(self.python.arguments),
+            },
+        }
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> CageSpec:
-        """The spec from what `to_wire` gave."""
-        raise NotImplementedError
+        """The spec from what `to_wire` gave. Both ends are ours and of one version: nothing is forgiven.
+
+        Raises:
+            KeyError, TypeError: it is not such data.
+        """
+        python = data["python"]
+        return cls(
+            cage_id=data["cage_id"],
+            plugin=data["plugin"],
+            command=tuple(data["command"]),
+            directory=data["directory"],
+            environment=dict(data["environment"]),
+            binds=tuple(Bind(*bind) for bind in data["binds"]),
+            links=tuple(Link(*link) for link in data["links"]),
+            executables=tuple(data["executables"]),
+            network=tuple(Reach(*reach) for reach in data["network"]),
+            limits=Limits(**data["limits"]),
+            python=python and PythonMain(python["interpreter"], python["script"], tuple(python["arguments"])),
+        )
 
 
 @dataclass(frozen=True, slots=True)
