@@ -5,10 +5,13 @@ PaddockError
 │   ├── Invalid          a document with mistakes; carries every one of them
 │   └── Unreachable      what they named is well-formed and cannot be had right now
 ├── PluginError          one plugin misbehaved; the host carries on
-│   └── Modified         its files are not the ones a person consented to
+│   ├── Modified         its files are not the ones a person consented to
+│   ├── Unavailable      it does not run right now
+│   └── TimedOut         it did not answer in time
 ├── CallerError          the request is wrong
 │   ├── NotFound         nothing goes by that name
 │   ├── Conflict         it clashes with what is already there
+│   ├── Busy             too much at once; the same request may pass later
 │   ├── NeedsConsent     a person has to say yes first
 │   └── Denied           policy said no, and says why
 └── HostError            ours: stop and say so
@@ -141,6 +144,21 @@ class Modified(PluginError):
     code = "plugin.modified"
 
 
+class Unavailable(PluginError):
+    """The plugin does not run right now; the hint says why and what would help."""
+
+    code = "plugin.unavailable"
+    retryable = True
+
+
+class TimedOut(PluginError):
+    """The plugin did not answer in time."""
+
+    code = "plugin.timeout"
+    category = Category.TIMEOUT
+    retryable = True
+
+
 class CallerError(PaddockError):
     """The request is wrong."""
 
@@ -160,6 +178,14 @@ class Conflict(CallerError):
 
     code = "conflict"
     category = Category.CONFLICT
+
+
+class Busy(CallerError):
+    """Too much is under way already; the same request may pass later."""
+
+    code = "resource_busy"
+    category = Category.TRANSIENT
+    retryable = True
 
 
 class NeedsConsent(CallerError):

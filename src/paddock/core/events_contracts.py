@@ -46,6 +46,15 @@ class PluginVersionMismatch(Event):
     received: str
 
 
+@event("plugin.methods_differ")
+class PluginMethodsDiffer(Event):
+    """The plugin serves other methods than its manifest declares: `extra` are ignored, `missing` unavailable."""
+
+    name: str
+    extra: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
 @event("plugin.stopped")
 class PluginStopped(Event):
     """A process stopped as asked."""

@@ -1,0 +1,36 @@
+"""A plugin's error answer as an error of ours: the one translation from its wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.core.errors import Busy, CallerError, NotFound, PaddockError, PluginError
+from paddock.core.printable import printable
+from paddock.rpc.faults import RpcFault
+
+_LONGEST_MESSAGE = 2_000
+
+
+def error_of(plugin: str, fault: RpcFault) -> PaddockError:
+    """What the caller meets when the plugin answered with this fault. The plugin's words are made safe to show."""
+    message = printable(fault.message, _LONGEST_MESSAGE) or "the plugin gave no reason"
+    details: dict[str, Any] = {"plugin": plugin, "rpc_code": fault.code}
+    if fault.data is not None:
+        details["data"] = fault.data
+    match fault.code:
+        case -32601:
+            return NotFound(message, code="method_not_found", details=details)
+        case -32602:
+            return CallerError(message, code="invalid_params", details=details)
+        case -32001:
+            return PluginError(message, code="capability_denied", details=details)
+        case -32003:
+            return PluginError(message, code="storage_access_denied", details=details)
+        case -32004:
+            return PluginError(message, code="config_invalid", details=details)
+        case -32005:
+            return Busy(message, details=details)
+        case -32006:
+            return CallerError(message, code="not_applicable", details=details)
+        case _:
+            return PluginError(message, details=details)

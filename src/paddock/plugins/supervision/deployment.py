@@ -1,0 +1,98 @@
+"""What the supervisor is given to run, and what it tells about it. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from paddock.cage.spec import CageSpec
+from paddock.core.call import CallContext
+from paddock.core.ids import Digest, PluginName, Tenant
+from paddock.manifest.capability import Capability
+from paddock.manifest.model import Manifest
+from paddock.plugins.supervision.lifecycle import State
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceKey:
+    """What one process stands for: this version of this plugin, for these people."""
+
+    tenant: Tenant
+    plugin: PluginName
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Everything that is needed to run one plugin for one tenant."""
+
+    key: InstanceKey
+    manifest: Manifest
+    capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
+    projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    storage_available: bool = False
+
+    @property
+    def name(self) -> PluginName:
+        return self.key.plugin
+
+    @property
+    def takes_config(self) -> bool:
+        """Whether the plugin declares any configuration; one that does not may leave `config.update` unserved."""
+        return self.manifest.config_schema is not None or self.manifest.system_config_schema is not None
+
+
+class Prepare(Protocol):
+    """Makes a deployment ready to start: its files compared with what was consented to, its cage compiled."""
+
+    async def __call__(self, deployment: Deployment) -> CageSpec:
+        """The cage to start it in.
+
+        Raises:
+            PaddockError: it must not or cannot run; says why.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks the host for something: a plugin, and the call it does so for where it said which."""
+
+    key: InstanceKey
+    manifest: Manifest
+    call: CallContext | None  # None: the plugin acts for itself; no user's secret, no user's identity
+
+
+class Door(Protocol):
+    """The way back from a plugin into the host."""
+
+    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+        """The result of a plugin's request.
+
+        Raises:
+            PaddockError: the answer is no; the plugin is told in JSON-RPC's words.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How one plugin is doing."""
+
+    key: InstanceKey
+    version: str
+    state: State
+    pid: int | None = None
+    cage_id: str | None = None
+    reason: str = ""  # why it is not running, in words
+    hint: str = ""
+    error_code: str = ""
+    failures: int = 0
+    running_since: str | None = None  # ISO-8601
+    restarts_in: float | None = None  # seconds
+    in_flight: int = 0
+    calls: int = 0
+    unavailable_methods: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()

@@ -1,0 +1,117 @@
+"""Why a plugin did not start, in words: from how its process ended and what it said. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.cage.spec import Exit
+from paddock.core.printable import printable
+
+_SIGNALS = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+    31: "SIGSYS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A sentence for a person, and what to do about it."""
+
+    reason: str
+    hint: str = ""
+
+
+# The last line that says something, and what is behind it. The first that fits is taken.
+_TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([^']+)'"),
+        "its Python module {0} cannot be imported in the cage",
+        "put {0} into the package (vendor/); programs of this machine's Python are not visible to plugins",
+    ),
+    (
+        re.compile(r"ImportError: (.+)"),
+        "an import failed: {0}",
+        "the package has to bring what it imports",
+    ),
+    (
+        re.compile(r"Cannot find module '([^']+)'"),
+        "its Node module {0} is not in the package",
+        "run npm install in the package before it is installed here",
+    ),
+    (
+        re.compile(r"error while loading shared libraries: ([^:]+)"),
+        "the shared library {0} is not visible in the cage",
+        "install it into the system's library directory, or put it into the package",
+    ),
+    (
+        re.compile(
+            r"(?:env|bash|sh): (?:line \d+: )?[‘'\"]?([^:’'\"]+)[’'\"]?: "
+            r"(?:No such file|command not found|not found|Permission denied)"
+        ),
+        "it runs the program {0}, which it may not or which is not there",
+        "declare it in the manifest: exec:{0}:/",
+    ),
+    (
+        re.compile(r"PermissionError: \[Errno 13\] Permission denied: '([^']+)'"),
+        "it may not use {0}",
+        "declare it in the manifest: read:fs:{0} or write:fs:{0}",
+    ),
+    (
+        re.compile(r"(?:FileNotFoundError: \[Errno 2\] No such file or directory|ENOENT[^']*): '(/[^']+)'"),
+        "it looked for {0}, which the cage does not show",
+        "if it is there on this machine, declare it in the manifest: read:fs:{0}",
+    ),
+    (re.compile(r"SyntaxError: (.+)"), "its code cannot be read: {0}", "the interpreter may be older than it needs"),
+    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", "raise limits.memory_mb"),
+    (
+        re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
+        "it tried to reach a host that it was not granted",
+        "declare it in the manifest: net:HOST:PORT",
+    ),
+)
+
+
+def why_it_ended(ended: Exit, stderr: Sequence[str], *, answered: bool, noise: Sequence[str] = ()) -> Diagnosis:
+    """The likeliest reason that a process ended.
+
+    Args:
+        ended: How.
+        stderr: Its last lines.
+        answered: Whether it ever answered the handshake.
+        noise: Lines on its standard output that were no JSON.
+    """
+    when = "" if answered else " before it answered the handshake"
+    if ended.cause == "memory":
+        return Diagnosis(f"it used more memory than it may{when}", "raise limits.memory_mb if it needs it")
+    if ended.cause:
+        return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
+    for line in reversed([*noise, *stderr]):
+        for pattern, reason, hint in _TOLD:
+            found = pattern.search(line)
+            if found:
+                parts = [printable(part or "", 120) for part in found.groups()]
+                return Diagnosis(reason.format(*parts) + when, hint.format(*parts))
+    if ended.signal is not None:
+        name = _SIGNALS.get(ended.signal, f"signal {ended.signal}")
+        hint = "it used a system call that plugins may not use" if ended.signal == _BAD_SYSTEM_CALL else ""
+        return Diagnosis(f"it was ended by {name}{when}", hint)
+    said = next((line for line in reversed(stderr) if line.strip()), "")
+    shown = f"; its last words: {printable(said, 160)}" if said else "; it wrote nothing to its log"
+    if ended.code == 0:
+        if answered:
+            return Diagnosis(f"it ended by itself{shown}", "a plugin serves until it is told to shut down")
+        if noise:
+            return Diagnosis(
+                f"it ended without answering; its output is no JSON-RPC: {printable(noise[-1], 120)}",
+                "a plugin speaks JSON-RPC on its standard output and logs to its standard error",
+            )
+        return Diagnosis(f"it ended by itself{when}{shown}", "it has to read requests from its standard input")
+    return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", "see 'paddock plugin logs'")

@@ -1,0 +1,151 @@
+"""The first exchange with a plugin: what the host says, and what every possible answer means. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from paddock import __version__
+from paddock.core.event import Event
+from paddock.core.events_contracts import (
+    PluginApiMismatch,
+    PluginMethodsDiffer,
+    PluginNameMismatch,
+    PluginVersionMismatch,
+)
+from paddock.core.events_host import PluginCapabilityOverreach, PluginProtocolViolation
+from paddock.core.printable import printable
+from paddock.manifest.capability import BadCapability, Capability, NoNetwork, covers, normalise, parse
+from paddock.manifest.model import Form, Manifest
+from paddock.plugins.supervision.wire_names import API_VERSION, FEATURES
+
+TIMEOUT = 10.0
+_MOST_NAMES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """A plugin that answered as its manifest promised."""
+
+    methods: frozenset[str]  # those of the manifest that it really serves
+    notifications: frozenset[str]
+    features: frozenset[str]
+    warning: PluginMethodsDiffer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An answer that ends the plugin. Starting it again would end the same way."""
+
+    code: str
+    reason: str
+    event: Event
+
+
+def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:
+    """What the host says of itself."""
+    return {
+        "daemon_version": __version__,
+        "api_version": API_VERSION,
+        "plugin_name": manifest.name,
+        "storage_available": storage_available,
+        "projects": list(projects),
+    }
+
+
+def judge(manifest: Manifest, granted: Iterable[Capability], answer: Any) -> Introduced | Refused:
+    """What the answer to `initialize` means for a plugin with this manifest."""
+    if not isinstance(answer, dict):
+        return malformed(manifest, "the answer to initialize is no object")
+    fields = cast("dict[str, Any]", answer)
+    wrong = [name for name in ("name", "version") if not isinstance(fields.get(name), str)]
+    if not isinstance(fields.get("api_version"), int) or isinstance(fields.get("api_version"), bool):
+        wrong.append("api_version")
+    lists = {name: fields.get(name, []) for name in ("methods", "notifications", "capabilities_used", "features")}
+    wrong += [name for name, value in lists.items() if not _names(value, maps=name == "capabilities_used")]
+    if wrong:
+        return malformed(manifest, f"the answer to initialize has no usable {', '.join(wrong)}")
+    if fields["api_version"] != API_VERSION:
+        return Refused(
+            "initialize.api_mismatch",
+            f"it speaks version {fields['api_version']} of the plugin API, the host speaks {API_VERSION}",
+            PluginApiMismatch(name=manifest.name, expected=API_VERSION, received=fields["api_version"]),
+        )
+    if fields["name"] != manifest.name:
+        return Refused(
+            "initialize.name_mismatch",
+            f"it calls itself {printable(fields['name'], 80)!r}",
+            PluginNameMismatch(name=manifest.name, received=printable(fields["name"], 200)),
+        )
+    if fields["version"] != manifest.version:
+        return Refused(
+            "initialize.version_mismatch",
+            f"it says it is version {printable(fields['version'], 80)!r}, its manifest says {manifest.version!r}",
+            PluginVersionMismatch(
+                name=manifest.name, expected=manifest.version, received=printable(fields["version"], 200)
+            ),
+        )
+    overreach = _overreach(granted, lists["capabilities_used"])
+    if overreach:
+        return Refused(
+            "initialize.capability_overreach",
+            f"it claims capabilities that it was not granted: {', '.join(overreach[:5])}",
+            PluginCapabilityOverreach(
+                name=manifest.name, claimed=overreach, allowed=tuple(str(capability) for capability in granted)
+            ),
+        )
+    return _introduced(manifest, lists)
+
+
+def malformed(manifest: Manifest, detail: str) -> Refused:
+    """A handshake that is no JSON-RPC, or comes before it was asked for."""
+    event = PluginProtocolViolation(name=manifest.name, violation_type="handshake", detail=printable(detail, 500))
+    return Refused("protocol_violation", detail, event)
+
+
+def _introduced(manifest: Manifest, lists: Mapping[str, Any]) -> Introduced:
+    # Only methods are confirmed by name. Tools and hooks follow from the manifest.
+    declared = {spec.name for spec in manifest.callables if spec.form is Form.METHOD}
+    tools = {f"{manifest.name}.{spec.name}" for spec in manifest.callables if spec.form is Form.TOOL}
+    offered = set(lists["methods"])
+    extra, missing = offered - declared - tools, declared - offered
+    warning = None
+    if extra or missing:
+        warning = PluginMethodsDiffer(
+            name=manifest.name,
+            extra=tuple(printable(name, 128) for name in sorted(extra)[:20]),
+            missing=tuple(sorted(missing)),
+        )
+    return Introduced(
+        methods=frozenset(declared & offered),
+        notifications=frozenset(lists["notifications"]),
+        features=frozenset(lists["features"]) & FEATURES,
+        warning=warning,
+    )
+
+
+def _names(value: Any, *, maps: bool) -> bool:
+    """Whether it is a short list of names (a capability may also be YAML's map form, `{"net": []}`)."""
+    if not isinstance(value, list) or len(cast("list[Any]", value)) > _MOST_NAMES:
+        return False
+    entries = cast("list[Any]", value)
+    return all(isinstance(entry, str) or (maps and isinstance(entry, dict)) for entry in entries)
+
+
+def _overreach(granted: Iterable[Capability], claimed: list[Any]) -> tuple[str, ...]:
+    held = list(granted)
+    beyond: list[str] = []
+    for entry in claimed:
+        try:
+            capabilities = [parse(text) for text in normalise(entry)]
+        except BadCapability:
+            # Nobody can have granted what is no capability.
+            beyond.append(printable(str(entry), 200))
+            continue
+        beyond += [
+            str(one)
+            for one in capabilities
+            if not isinstance(one, NoNetwork) and not any(covers(have, one) for have in held)
+        ]
+    return tuple(beyond[:50])
