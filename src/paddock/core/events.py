@@ -11,3 +11,4 @@ from paddock.core.event import to_record as to_record
 from paddock.core.events_contracts import *
 from paddock.core.events_host import *
 from paddock.core.events_lifecycle import *
+from paddock.core.events_network import *
