@@ -42,9 +42,8 @@ class NetworkPlan:
     """What has to stand in a cage's network before its program starts."""
 
     listen: tuple[Listen, ...] = ()
-    names: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # host -> address, for /etc/hosts and to know who was meant
+    # host -> address, for /etc/hosts and to know who was meant
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
     routes: tuple[str, ...] = ()  # prefixes that are local in the cage though they are not loopback
     # Prefixes whose TCP goes to LOOPBACK:redirect_port, whatever port was meant; `!` in front is everything but.
     redirect: tuple[str, ...] = ()

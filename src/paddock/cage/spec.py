@@ -70,7 +70,11 @@ class CageSpec:
     environment: Mapping[str, str]
     binds: tuple[Bind, ...] = ()
     links: tuple[Link, ...] = ()
+    covers: tuple[str, ...] = ()  # directories inside a bind that are shown empty: they are the host's own
     executables: tuple[str, ...] = ()  # the only files that may be executed, as the cage sees them
+    # The host's Python that raises the inner walls before the command runs, as the cage sees it. Unless it is among the
+    # executables too, it can be neither run nor read once they stand.
+    trampoline: str = "/usr/bin/python3"
     network: tuple[Reach, ...] = ()
     limits: Limits = Limits()
     python: PythonMain | None = None
@@ -85,7 +89,9 @@ class CageSpec:
             "environment": dict(self.environment),
             "binds": [[bind.source, bind.target, bind.writable] for bind in self.binds],
             "links": [[link.path, link.to] for link in self.links],
+            "covers": list(self.covers),
             "executables": list(self.executables),
+            "trampoline": self.trampoline,
             "network": [[reach.host, reach.port] for reach in self.network],
             "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
             "python": self.python
@@ -112,7 +118,9 @@ class CageSpec:
             environment=dict(data["environment"]),
             binds=tuple(Bind(*bind) for bind in data["binds"]),
             links=tuple(Link(*link) for link in data["links"]),
+            covers=tuple(data["covers"]),
             executables=tuple(data["executables"]),
+            trampoline=data["trampoline"],
             network=tuple(Reach(*reach) for reach in data["network"]),
             limits=Limits(**data["limits"]),
             python=python and PythonMain(python["interpreter"], python["script"], tuple(python["arguments"])),

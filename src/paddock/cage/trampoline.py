@@ -1,0 +1,165 @@
+"""The first program in a cage: raises the inner walls, then becomes the plugin. Runs as `python -I -S` inside.
+
+    trampoline.py exec PROGRAM ARGUMENT…     replace this process by the program
+    trampoline.py python SCRIPT ARGUMENT…    run the script right here, which saves starting a second interpreter
+
+Its orders stand in a file that only the cage sees (`orders.py` writes it). It fails closed: where a wall that the
+kernel has cannot be raised, the plugin does not run, and the exit status is 125.
+
+This file stands alone: any Python from 3.8 runs it, with as few imports as it can, for it is on the way of every start.
+The warm start uses `confine` and `run_script` as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+ORDERS = "/.cage/orders"
+REFUSED = 125
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
+_NO_NEW_PRIVILEGES = 38
+_TELL_VERSION = 1
+_BENEATH_PATH = 1
+_IS_DIRECTORY = 0o040000
+_FOR_FILES = 0b1100_0000_0000_0111  # execute, write, read, truncate, device control
+# Access bits that each version of Landlock can handle; a later version handles all of these.
+_HANDLED = ((1, 0x1FFF), (2, 0x3FFF), (3, 0x7FFF), (5, 0xFFFF))
+_SCOPES = 0b11  # from version 6: no abstract sockets and no signals to the outside
+
+
+class Refused(Exception):
+    """A wall could not be raised."""
+
+
+def confine(orders: bytes) -> dict[bytes, bytes]:
+    """Lower the limits and restrict this process as ordered; gives the environment that was ordered.
+
+    Raises:
+        Refused: a wall could not be raised. The process must end.
+    """
+    limits: list[tuple[int, int]] = []
+    rules: list[tuple[int, bytes]] = []
+    environment: dict[bytes, bytes] = {}
+    for record in orders.split(b"\0"):
+        kind, _, rest = record.partition(b" ")
+        if kind == b"limit":
+            number, _, value = rest.partition(b" ")
+            limits.append((int(number), int(value)))
+        elif kind == b"allow":
+            bits, _, path = rest.partition(b" ")
+            rules.append((int(bits), path))
+        elif kind == b"set":
+            name, _, value = rest.partition(b"=")
+            environment[name] = value
+        elif record:
+            raise Refused("an order is not understood")
+    _lower(limits)
+    _restrict(rules)
+    return environment
+
+
+def _lower(limits: list[tuple[int, int]]) -> None:
+    import resource
+
+    for number, wanted in limits:
+        _, ceiling = resource.getrlimit(number)
+        value = wanted if ceiling == resource.RLIM_INFINITY else min(wanted, ceiling)
+        try:
+            resource.setrlimit(number, (value, value))
+        except (OSError, ValueError) as error:
+            raise Refused(f"limit {number} cannot be set: {error}") from None
+
+
+def _restrict(rules: list[tuple[int, bytes]]) -> None:
+    # ctypes itself would take longer to import than everything else here together.
+    import _ctypes
+
+    library = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType] None is this process
+    syscall, prctl, call = _ctypes.dlsym(library, "syscall"), _ctypes.dlsym(library, "prctl"), _ctypes.call_function
+    if call(prctl, (_NO_NEW_PRIVILEGES, 1, 0, 0, 0)):
+        raise Refused("new privileges cannot be given up")
+    version = call(syscall, (_CREATE_RULESET, None, 0, _TELL_VERSION))
+    if version < 1:
+        return  # this kernel has no Landlock; the cage stands without its second wall, and `doctor` says so
+    handled = [bits for since, bits in _HANDLED if since <= version][-1]
+    ruleset = handled.to_bytes(8, "little")
+    if version >= 6:
+        ruleset += bytes(8) + _SCOPES.to_bytes(8, "little")  # no rules for the network: the cage has none of its own
+    walls = call(syscall, (_CREATE_RULESET, ruleset, len(ruleset), 0))
+    if walls < 0:
+        raise Refused("Landlock cannot be used")
+    for bits, path in rules:
+        try:
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if os.fstat(place).st_mode & 0o170000 != _IS_DIRECTORY:
+            bits &= _FOR_FILES
+        rule = (bits & handled).to_bytes(8, "little") + place.to_bytes(4, "little")
+        if call(syscall, (_ADD_RULE, walls, _BENEATH_PATH, rule, 0)):
+            raise Refused("no Landlock rule can be made for " + os.fsdecode(path))
+        os.close(place)
+    if call(syscall, (_RESTRICT_SELF, walls, 0)):
+        raise Refused("Landlock cannot be applied")
+    os.close(walls)
+
+
+def run_script(script: str, arguments: list[str]) -> None:
+    """Run a script as `python3 SCRIPT ARGUMENT…` would, in this interpreter; ends the process as that would."""
+    sys.argv = [script, *arguments]
+    extra = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    sys.path[:0] = [os.path.dirname(script), *extra]  # noqa: PTH120 pathlib would take longer than the rest
+    import site
+
+    site.main()
+    module = type(sys)("__main__")
+    module.__file__ = script
+    module.__builtins__ = sys.modules["builtins"]
+    module.__annotations__ = {}
+    module.__cached__ = None
+    sys.modules["__main__"] = module
+    try:
+        with open(script, "rb") as file:  # noqa: PTH123
+            code = compile(file.read(), script, "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102 this is what we are for
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # Without the frame of this file: the author knows only their own.
+        trace = error.__traceback__
+        sys.excepthook(type(error), error, trace.tb_next if trace else None)
+        sys.exit(1)
+
+
+def main() -> None:
+    try:
+        import resource
+
+        with open(ORDERS, "rb") as file:  # noqa: PTH123
+            orders = file.read()
+        # Before the limit on open files sinks: nothing above it could be named afterwards.
+        ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        os.closerange(3, ceiling if ceiling > 0 else 1 << 20)
+        environment = confine(orders)
+    except BaseException as error:
+        os.write(2, f"cage: {error or type(error).__name__}\n".encode("utf-8", "replace"))
+        os._exit(REFUSED)
+    mode, target, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if mode == "python":
+        for name in list(os.environb):
+            if name not in environment:
+                del os.environb[name]
+        os.environb.update(environment)
+        run_script(target, arguments)
+    else:
+        try:
+            os.execve(target, [target, *arguments], environment)  # noqa: S606 as above
+        except OSError as error:
+            os.write(2, f"cage: cannot run {target}: {error.strerror}\n".encode("utf-8", "replace"))
+            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+if __name__ == "__main__":
+    main()
