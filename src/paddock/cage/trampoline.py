@@ -7,7 +7,7 @@ Its orders stand in a file that only the cage sees (`orders.py` writes it). It f
 kernel has cannot be raised, the plugin does not run, and the exit status is 125.
 
 This file stands alone: any Python from 3.8 runs it, with as few imports as it can, for it is on the way of every start.
-The warm start uses `confine` and `run_script` as they are.
+The warm start uses `confine` and `run_as_main` as they are.
 """
 
 from __future__ import annotations
@@ -114,6 +114,11 @@ def run_script(script: str, arguments: list[str]) -> None:
     import site
 
     site.main()
+    run_as_main(script)
+
+
+def run_as_main(script):
+    """Run a script as the program of this interpreter, whose arguments and paths are set; ends the process with it."""
     module = type(sys)("__main__")
     module.__file__ = script
     module.__builtins__ = sys.modules["builtins"]
