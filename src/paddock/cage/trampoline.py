@@ -117,7 +117,7 @@ def run_script(script: str, arguments: list[str]) -> None:
     run_as_main(script)
 
 
-def run_as_main(script):
+def run_as_main(script: str) -> None:
     """Run a script as the program of this interpreter, whose arguments and paths are set; ends the process with it."""
     module = type(sys)("__main__")
     module.__file__ = script
@@ -135,6 +135,10 @@ def run_as_main(script):
         # Without the frame of this file: the author knows only their own.
         trace = error.__traceback__
         sys.excepthook(type(error), error, trace.tb_next if trace else None)
+        if isinstance(error, KeyboardInterrupt):
+            # Its story is told. The interpreter itself then ends by the signal, as whoever sent it expects.
+            sys.excepthook = lambda *_: None
+            raise
         sys.exit(1)
 
 
