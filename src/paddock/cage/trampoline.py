@@ -17,6 +17,7 @@ import sys
 
 ORDERS = "/.cage/orders"
 REFUSED = 125
+GATE = 3  # the descriptor of a socket to the warden
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -106,6 +107,18 @@ def _restrict(rules: list[tuple[int, bytes]]) -> None:
     os.close(walls)
 
 
+def await_the_gate() -> None:
+    """Tell the warden that every wall stands, and wait until it has done its part outside: limits and network.
+
+    Raises:
+        Refused: the warden is gone or does not want this plugin any more. The process must end.
+    """
+    os.write(GATE, b"R")
+    if os.read(GATE, 1) != b"G":
+        raise Refused("the warden did not open the gate")
+    os.close(GATE)
+
+
 def run_script(script: str, arguments: list[str]) -> None:
     """Run a script as `python3 SCRIPT ARGUMENT…` would, in this interpreter; ends the process as that would."""
     sys.argv = [script, *arguments]
@@ -150,8 +163,9 @@ def main() -> None:
             orders = file.read()
         # Before the limit on open files sinks: nothing above it could be named afterwards.
         ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        os.closerange(3, ceiling if ceiling > 0 else 1 << 20)
+        os.closerange(GATE + 1, ceiling if ceiling > 0 else 1 << 20)
         environment = confine(orders)
+        await_the_gate()
     except BaseException as error:
         os.write(2, f"cage: {error or type(error).__name__}\n".encode("utf-8", "replace"))
         os._exit(REFUSED)
