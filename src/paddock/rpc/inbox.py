@@ -1,0 +1,108 @@
+"""What arrives, handed over in fair portions: a side that floods us gets its turn, and only its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from paddock.rpc.framing import LineSplitter, Violation
+from paddock.rpc.transport import Receiver
+
+TURN: Final = 128 * 1024
+"""How much is handed over before everybody else has a turn, in bytes."""
+
+PER_LINE: Final = 512
+"""What a line counts beside its length, so that a turn of tiny lines is short too."""
+
+
+class Inbox:
+    """Splits what arrives into lines and gives them to the receiver in order: lines, then a violation, then the end.
+
+    Args:
+        receiver: Who gets them, from `start` until `stop`.
+        pause: Called when we fall behind; better feed nothing until `resume` is called. It begins paused.
+        resume: Called when we have caught up.
+    """
+
+    def __init__(self, receiver: Receiver, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._receiver = receiver
+        self._pause = pause
+        self._resume = resume
+        self._splitter = LineSplitter()
+        self._lines: deque[bytes] = deque()
+        self._violation: Violation | None = None
+        self._violation_told = False
+        self._end: str | None = None
+        self._delivering = False  # from start to stop
+        self._paused = True
+        self._booked = False  # the next portion comes by itself, in the next turn of the event loop
+
+    def start(self) -> None:
+        """Begin to deliver, from the next turn of the event loop on."""
+        self._delivering = True
+        self._book()
+
+    def stop(self) -> None:
+        """Deliver nothing more, not even the rest of this portion."""
+        self._delivering = False
+        self._lines.clear()
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what arrived."""
+        if self._violation is not None:
+            return
+        try:
+            self._lines.extend(self._splitter.feed(chunk))
+        except Violation as violation:
+            self._lines.extend(violation.before)
+            self._violation = violation
+        if not self._booked:
+            self._portion()
+
+    def end(self, reason: str) -> None:
+        """Nothing more will arrive."""
+        if self._end is None:
+            self._end = reason
+            if not self._booked:
+                self._portion()
+
+    def _book(self) -> None:
+        if not self._booked:
+            self._booked = True
+            asyncio.get_running_loop().call_soon(self._portion)
+
+    def _portion(self) -> None:
+        self._booked = False
+        lines = self._lines
+        deliver = self._receiver.frame_received
+        left = TURN
+        while lines and left > 0 and self._delivering:
+            line = lines.popleft()
+            left -= len(line) + PER_LINE
+            deliver(line)
+        if not self._delivering:
+            return
+        behind = bool(lines)
+        if behind:
+            self._book()
+        elif self._violation is not None or self._end is not None:
+            self._finish()
+        self._wait(behind or self._violation is not None)
+
+    def _wait(self, paused: bool) -> None:
+        if paused != self._paused:
+            self._paused = paused
+            if paused:
+                self._pause()
+            else:
+                self._resume()
+
+    def _finish(self) -> None:
+        if self._violation is not None and not self._violation_told:
+            self._violation_told = True
+            self._receiver.violated(self._violation.kind, self._violation.detail)
+        if self._end is not None and self._delivering:
+            self.stop()
+            self._receiver.lost(self._end)

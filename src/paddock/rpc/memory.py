@@ -1,0 +1,137 @@
+"""Two transports in one process: what one sends the other receives, with the same bounds as over pipes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
+from paddock.rpc.inbox import Inbox
+from paddock.rpc.stall import StallWatch
+from paddock.rpc.transport import MAX_BACKLOG, STALLED_AFTER, Receiver
+
+AT_ONCE: Final = 64 * 1024
+"""How many bytes are carried over before everybody else has a turn; what a pipe holds."""
+
+
+def memory_pair(
+    receiver_a: Receiver,
+    receiver_b: Receiver,
+    *,
+    max_backlog: int = MAX_BACKLOG,
+    stalled_after: float = STALLED_AFTER,
+) -> tuple[MemoryTransport, MemoryTransport]:
+    """The two ends of one connection. `receiver_a` gets what is sent on the second, `receiver_b` what is on the first.
+
+    Nothing is delivered before `start`, and never while `send` runs.
+    """
+    one = MemoryTransport(receiver_a, max_backlog, stalled_after)
+    other = MemoryTransport(receiver_b, max_backlog, stalled_after)
+    one.connect(other)
+    other.connect(one)
+    return one, other
+
+
+class MemoryTransport:
+    """One end of a connection in memory; see `Transport` for what each method promises. Made by `memory_pair`."""
+
+    def __init__(self, receiver: Receiver, max_backlog: int, stalled_after: float) -> None:
+        self._max_backlog = max_backlog
+        self._other: MemoryTransport | None = None
+        self._inbox = Inbox(receiver, self.pause_reading, self.resume_reading)
+        self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
+        self._waiting: deque[bytes] = deque()  # sent, and not yet taken by the other side
+        self._size = 0
+        self._reading = False
+        self._carrying = False  # a turn of the event loop is booked to carry what waits
+        self._over: str | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    def connect(self, other: MemoryTransport) -> None:
+        self._other = other
+
+    @property
+    def backlog(self) -> int:
+        return self._size
+
+    def start(self) -> None:
+        self._inbox.start()
+
+    def send(self, frame: bytes) -> None:
+        if self._over is not None:
+            raise PeerLost(self._over)
+        if self._size > self._max_backlog:
+            raise RpcFault(RESOURCE_BUSY, f"{self._size} bytes wait to be read, no more is accepted")
+        self._waiting.append(frame)
+        self._size += len(frame)
+        self._stall.queued(len(frame))
+        self._carry_later()
+
+    async def drained(self) -> None:
+        while self._size and self._over is None:
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+        if self._over is not None:
+            raise PeerLost(self._over)
+
+    def close(self) -> None:
+        self._inbox.stop()
+        if self._over is not None:
+            return
+        self._finish("the connection was closed")
+        if self._other is not None:
+            # Not at once: the other side may be the one that is talking right now.
+            asyncio.get_running_loop().call_soon(self._leave, self._other)
+
+    async def wait_closed(self) -> None:
+        """Nothing to wait for: memory gives itself back."""
+
+    def pause_reading(self) -> None:
+        """Take nothing more of what the other side sends."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        if self._other is not None:
+            self._other._carry_later()
+
+    def _leave(self, other: MemoryTransport) -> None:
+        # Like a pipe: what was sent before still arrives.
+        while self._waiting:
+            other._inbox.feed(self._waiting.popleft())
+        self._size = 0
+        reason = "the other side closed the connection"
+        other._finish(reason)
+        other._inbox.end(reason)
+
+    def _carry_later(self) -> None:
+        if not self._carrying and self._waiting:
+            self._carrying = True
+            asyncio.get_running_loop().call_soon(self._carry)
+
+    def _carry(self) -> None:
+        self._carrying = False
+        other = self._other
+        left = AT_ONCE
+        while other is not None and other._reading and self._waiting and left > 0:
+            frame = self._waiting.popleft()
+            self._size -= len(frame)
+            left -= len(frame)
+            other._inbox.feed(frame)
+        if not self._size:
+            self._tell_drained()
+        elif other is not None and other._reading:
+            self._carry_later()
+
+    def _finish(self, reason: str) -> None:
+        if self._over is None:
+            self._over = reason
+            self._stall.stop()
+            self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None

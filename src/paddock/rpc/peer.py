@@ -1,0 +1,299 @@
+"""One side of a JSON-RPC conversation: asks and matches answers, is asked and answers, over any transport."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from paddock.core.errors import PaddockError
+from paddock.rpc.faults import INTERNAL_ERROR, INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcFault, fault_of
+from paddock.rpc.message import (
+    Failure,
+    Malformed,
+    MessageId,
+    Noise,
+    Notification,
+    Request,
+    Result,
+    decode,
+    encode_failure,
+    encode_notification,
+    encode_request,
+    encode_result,
+)
+from paddock.rpc.transport import Transport
+
+MAX_SERVING: Final = 32
+"""How many requests of the other side are worked on at a time; one more is answered -32005."""
+
+
+class PeerOwner(Protocol):
+    """Whom a peer serves. All but `serve` are called from the event loop, must be quick and must not raise."""
+
+    async def serve(self, method: str, params: dict[str, Any], request_id: MessageId) -> Any:
+        """The answer to a request. An `RpcFault` or `PaddockError` becomes an error answer, anything else -32603."""
+        ...
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """They sent a notification."""
+        ...
+
+    def noise(self, line: bytes) -> None:
+        """They wrote a line that is no JSON-RPC."""
+        ...
+
+    def violated(self, kind: str, detail: str) -> None:
+        """They broke a rule; whether that ends the connection is the owner's to say.
+
+        After `oversize_message` and `too_dense` nothing more can be read. After the others the conversation goes on:
+        `batch`, `malformed`, `too_deep`, `unknown_reply` (an answer to nothing we asked), `unaddressed_error` (an error
+        without an id: they could not read something of ours), `duplicate_id` (two requests at once under one id) and
+        `unread_answers` (they ask, and do not read what we answer).
+        """
+        ...
+
+    def stalled(self) -> None:
+        """They have read nothing for 10 seconds although something waits for them."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """They are gone; every call that was under way has failed. Not called after our own `close`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """A request that was sent. The future ends with the answer, an `RpcFault` or `PeerLost`."""
+
+    id: int
+    future: asyncio.Future[Any]
+
+
+class Peer:
+    """Speaks for its owner over one transport, from `attach` until `close` or until the other side is gone.
+
+    Ids are counted from 1, each side for itself. An answer that comes after its caller gave up, or comes twice, is
+    dropped and counted in `late_replies`.
+
+    Args:
+        owner: Who answers requests and hears of the rest.
+        max_serving: How many requests of the other side are worked on at a time.
+    """
+
+    def __init__(self, owner: PeerOwner, *, max_serving: int = MAX_SERVING) -> None:
+        self.late_replies = 0
+        self._owner = owner
+        self._max_serving = max_serving
+        self._transport: Transport | None = None
+        self._closed: str | None = None
+        self._last_id = 0
+        self._pending: dict[MessageId | None, asyncio.Future[Any]] = {}
+        self._serving: dict[MessageId, asyncio.Task[None]] = {}
+
+    def attach(self, transport: Transport) -> None:
+        """Begin the conversation. The transport is the peer's from now on."""
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        transport.start()
+
+    @property
+    def last_id(self) -> int:
+        """The id of the latest request we sent; 0 before the first."""
+        return self._last_id
+
+    @property
+    def in_flight(self) -> int:
+        """How many of our requests wait for an answer."""
+        return len(self._pending)
+
+    def request(self, method: str, params: dict[str, Any] | None = None) -> Pending:
+        """Ask. Whoever stops waiting calls `forget`.
+
+        Raises:
+            RpcFault: the request cannot be written or is too large (-32602), or they do not read (-32005).
+            PeerLost: the conversation is over.
+        """
+        transport = self._open()
+        id = self._last_id + 1  # noqa: A001
+        transport.send(encode_request(id, method, params))
+        self._last_id = id
+        future = self._pending[id] = self._loop.create_future()
+        return Pending(id, future)
+
+    async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """Ask, and wait for the answer as long as the caller does.
+
+        Raises:
+            RpcFault: they answered with an error, or as for `request`.
+            PeerLost: no answer will come.
+        """
+        pending = self.request(method, params)
+        try:
+            return await pending.future
+        finally:
+            self.forget(pending)
+
+    def forget(self, pending: Pending) -> None:
+        """Nobody waits for this answer any more. Harmless when it has come."""
+        if self._pending.pop(pending.id, None) is not None:
+            pending.future.cancel()
+
+    def detach(self, pending: Pending) -> asyncio.Future[Any]:
+        """What will end when the answer comes after all, apart from the future that its caller waited for."""
+        later: asyncio.Future[Any] = self._loop.create_future()
+        if pending.id in self._pending:
+            self._pending[pending.id] = later
+        else:
+            later.set_result(None)
+        return later
+
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Tell.
+
+        Raises:
+            RpcFault: as for `request`.
+            PeerLost: the conversation is over.
+        """
+        self._open().send(encode_notification(method, params))
+
+    def close(self, reason: str) -> None:
+        """End the conversation: what waits fails with `PeerLost(reason)`, what is being served is cancelled.
+
+        Harmless when it is over already. The owner hears nothing more.
+        """
+        if self._closed is not None:
+            return
+        self._closed = reason
+        if self._transport is not None:
+            self._transport.close()
+        for task in self._serving.values():
+            task.cancel()
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(PeerLost(reason))
+                future.exception()  # seen: a caller that never looks is no reason for a warning
+
+    async def wait_closed(self) -> None:
+        """After `close`: wait until nothing is being served any more and the transport has given everything back."""
+        if self._serving:
+            await asyncio.wait(list(self._serving.values()))
+        if self._transport is not None:
+            await self._transport.wait_closed()
+
+    # What the transport tells us.
+
+    def frame_received(self, frame: bytes) -> None:
+        message = decode(frame)
+        if isinstance(message, (Result, Failure)):
+            self._settle(message)
+        elif isinstance(message, Request):
+            self._begin(message)
+        elif isinstance(message, Notification):
+            self._owner.notified(message.method, message.params)
+        elif isinstance(message, Noise):
+            self._owner.noise(frame)
+        else:
+            self._refuse(message)
+
+    def violated(self, kind: str, detail: str) -> None:
+        self._owner.violated(kind, detail)
+
+    def stalled(self) -> None:
+        self._owner.stalled()
+
+    def lost(self, reason: str) -> None:
+        if self._closed is None:
+            self.close(reason)
+            self._owner.lost(reason)
+
+    # Answers to us.
+
+    def _settle(self, answer: Result | Failure) -> None:
+        future = self._pending.pop(answer.id, None)
+        if future is None:
+            self._unexpected(answer)
+        elif not future.done():  # done: its caller was cancelled and has not told us yet
+            if isinstance(answer, Result):
+                future.set_result(answer.value)
+            else:
+                future.set_exception(answer.fault)
+        else:
+            self.late_replies += 1
+
+    def _unexpected(self, answer: Result | Failure) -> None:
+        id = answer.id  # noqa: A001
+        if type(id) is int and 0 < id <= self._last_id:
+            self.late_replies += 1
+            return
+        if isinstance(answer, Failure) and id is None:
+            self._owner.violated("unaddressed_error", f"they could not read something of ours: {answer.fault.message}")
+        else:
+            self._owner.violated("unknown_reply", f"an answer to {id!r}, which was never asked")
+
+    # Requests to us.
+
+    def _begin(self, request: Request) -> None:
+        id = request.id  # noqa: A001
+        if id in self._serving:
+            self._answer(encode_failure(id, RpcFault(INVALID_REQUEST, "a request with this id is under way")))
+            self._owner.violated("duplicate_id", f"two requests at once under the id {id!r}")
+        elif len(self._serving) >= self._max_serving:
+            busy = f"{self._max_serving} requests are being worked on; try again"
+            self._answer(encode_failure(id, RpcFault(RESOURCE_BUSY, busy)))
+        else:
+            self._serving[id] = self._loop.create_task(self._serve(request))
+
+    async def _serve(self, request: Request) -> None:
+        id = request.id  # noqa: A001
+        try:
+            try:
+                frame = encode_result(id, await self._owner.serve(request.method, request.params, id))
+            except RpcFault as fault:
+                frame = encode_failure(id, fault)
+            except PaddockError as error:
+                frame = encode_failure(id, fault_of(error))
+            except Exception as error:
+                # Theirs to know that it failed, ours to know why.
+                frame = encode_failure(id, RpcFault(INTERNAL_ERROR, "internal error"))
+                self._loop.call_exception_handler({"message": f"serving {request.method!r} failed", "exception": error})
+            await self._deliver(frame)
+        except PeerLost:
+            pass  # nobody is left to read the answer
+        finally:
+            self._serving.pop(id, None)
+
+    async def _deliver(self, frame: bytes) -> None:
+        """Send an answer as soon as there is room; until then it counts as being worked on."""
+        transport = self._open()
+        while True:
+            try:
+                return transport.send(frame)
+            except RpcFault:
+                await transport.drained()
+
+    def _refuse(self, message: Malformed) -> None:
+        if message.meant_as == "request":
+            self._answer(encode_failure(message.id, RpcFault(message.code, message.reason)))
+        elif message.meant_as == "answer" and message.id is not None:
+            future = self._pending.pop(message.id, None)
+            if future is not None and not future.done():
+                future.set_exception(RpcFault(INTERNAL_ERROR, f"the answer was malformed: {message.reason}"))
+        self._owner.violated(message.kind, message.reason)
+
+    def _answer(self, frame: bytes) -> None:
+        """Send a short answer that nothing waits behind."""
+        try:
+            self._open().send(frame)
+        except RpcFault as fault:
+            self._owner.violated("unread_answers", fault.message)
+        except PeerLost:
+            pass
+
+    def _open(self) -> Transport:
+        if self._closed is not None:
+            raise PeerLost(self._closed)
+        if self._transport is None:
+            raise PeerLost("the connection is not open")
+        return self._transport

@@ -1,0 +1,213 @@
+"""A connection over two pipes, such as the standard input and output of a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import Any, Final
+
+from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
+from paddock.rpc.inbox import Inbox
+from paddock.rpc.stall import StallWatch
+from paddock.rpc.transport import MAX_BACKLOG, STALLED_AFTER, Receiver
+
+LAST_WORDS: Final = 1.0
+"""How many seconds a side that has stopped listening may still talk, so that answers on their way are not lost."""
+
+
+async def open_pipes(
+    read_fd: int,
+    write_fd: int,
+    receiver: Receiver,
+    *,
+    max_backlog: int = MAX_BACKLOG,
+    stalled_after: float = STALLED_AFTER,
+) -> PipeTransport:
+    """Connect the two descriptors to a receiver. From here on they are closed by the transport, whatever happens.
+
+    Nothing is delivered before `start`.
+
+    Raises:
+        OSError, ValueError: a descriptor is not open, or no pipe; both are closed.
+    """
+    loop = asyncio.get_running_loop()
+    reading, writing = _Descriptor(read_fd), _Descriptor(write_fd)
+    transport = PipeTransport(receiver, max_backlog, stalled_after)
+    try:
+        await loop.connect_write_pipe(lambda: _Writing(transport), writing)
+        await loop.connect_read_pipe(lambda: _Reading(transport), reading)
+    except BaseException:
+        transport.close()
+        reading.close()
+        writing.close()
+        raise
+    return transport
+
+
+class PipeTransport:
+    """Lines over two pipes; see `Transport` for what each method promises. Made by `open_pipes`."""
+
+    def __init__(self, receiver: Receiver, max_backlog: int, stalled_after: float) -> None:
+        self._max_backlog = max_backlog
+        self._inbox = Inbox(receiver, self._pause, self._resume)
+        self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
+        self._read: asyncio.ReadTransport | None = None
+        self._write: asyncio.WriteTransport | None = None
+        self._open_ends = 0
+        self._paused = True
+        self._over: str | None = None  # why nothing can be sent any more
+        self._closed = False
+        self._last_words: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._all_closed: asyncio.Future[None] | None = None
+
+    @property
+    def backlog(self) -> int:
+        return 0 if self._write is None or self._over is not None else self._write.get_write_buffer_size()
+
+    def start(self) -> None:
+        self._inbox.start()
+
+    def send(self, frame: bytes) -> None:
+        write = self._write
+        if self._over is not None or write is None:
+            raise PeerLost(self._over or "the connection is not open")
+        waiting = write.get_write_buffer_size()
+        if waiting > self._max_backlog:
+            raise RpcFault(RESOURCE_BUSY, f"{waiting} bytes wait to be read, no more is accepted")
+        write.write(frame)
+        self._stall.queued(len(frame))
+
+    async def drained(self) -> None:
+        while self.backlog:
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+        if self._over is not None:
+            raise PeerLost(self._over)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._inbox.stop()
+        self._cannot_send("the connection was closed")
+        if self._last_words is not None:
+            self._last_words.cancel()
+        if self._read is not None:
+            self._read.close()
+        if self._write is not None:
+            self._write.abort()  # close() would wait for a reader that may never read
+
+    async def wait_closed(self) -> None:
+        while self._open_ends:
+            if self._all_closed is None:
+                self._all_closed = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._all_closed)
+
+    def read_opened(self, read: asyncio.ReadTransport) -> None:
+        self._open_ends += 1
+        self._read = read
+        if self._closed:
+            read.close()
+        elif self._paused:
+            read.pause_reading()
+
+    def write_opened(self, write: asyncio.WriteTransport) -> None:
+        self._open_ends += 1
+        self._write = write
+        # With both marks at zero we hear of every moment at which nothing waits any more.
+        write.set_write_buffer_limits(high=0, low=0)
+        if self._closed:
+            write.abort()
+
+    def received(self, data: bytes) -> None:
+        self._inbox.feed(data)
+
+    def emptied(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+
+    def read_ended(self) -> None:
+        self._end_closed()
+        self._read = None
+        self._cannot_send("the other side closed its output")
+        self._inbox.end("the other side closed its output")
+
+    def write_ended(self) -> None:
+        self._end_closed()
+        self._write = None
+        self._cannot_send("the other side closed its input")
+        if self._read is not None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._last_words = loop.call_later(LAST_WORDS, self._inbox.end, "the other side closed its input")
+
+    def _cannot_send(self, reason: str) -> None:
+        if self._over is None:
+            self._over = reason
+            self._stall.stop()
+            self.emptied()
+
+    def _end_closed(self) -> None:
+        self._open_ends -= 1
+        if not self._open_ends and self._all_closed is not None:
+            self._all_closed.set_result(None)
+            self._all_closed = None
+
+    def _pause(self) -> None:
+        self._paused = True
+        if self._read is not None and not self._closed:
+            self._read.pause_reading()
+
+    def _resume(self) -> None:
+        self._paused = False
+        if self._read is not None and not self._closed:
+            self._read.resume_reading()
+
+
+class _Reading(asyncio.Protocol):
+    """The event loop's view of the pipe we read."""
+
+    def __init__(self, transport: PipeTransport) -> None:
+        self._transport = transport
+        self.data_received = transport.received  # no call in between: this runs for every chunk
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport.read_opened(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport.read_ended()
+
+
+class _Writing(asyncio.BaseProtocol):
+    """The event loop's view of the pipe we write."""
+
+    def __init__(self, transport: PipeTransport) -> None:
+        self._transport = transport
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport.write_opened(transport)
+
+    def resume_writing(self) -> None:
+        self._transport.emptied()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport.write_ended()
+
+
+class _Descriptor:
+    """A file descriptor that is closed exactly once: its number may be somebody else's file a moment later."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        number, self._number = self._number, -1
+        if number >= 0:
+            with contextlib.suppress(OSError):
+                os.close(number)

@@ -1,0 +1,71 @@
+"""The seam between a peer and what carries its lines: a process's pipes, another peer in this process, …"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+MAX_BACKLOG: Final = 1024 * 1024
+"""How many bytes may wait for a reader; when more do, nothing is accepted for it."""
+
+STALLED_AFTER: Final = 10.0
+"""How many seconds a reader may take nothing of what waits for it."""
+
+
+class Transport(Protocol):
+    """One connection, as its peer sees it. Delivers to its `Receiver` from `start` until `close`."""
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes the other side has not taken yet."""
+        ...
+
+    def start(self) -> None:
+        """Begin to deliver. What arrived earlier has waited."""
+        ...
+
+    def send(self, frame: bytes) -> None:
+        """Queue one line, its newline included.
+
+        Taken while no more than 1 MiB waits, whatever its own size: at most one long line goes beyond.
+
+        Raises:
+            RpcFault: the other side does not take what it is sent (-32005).
+            PeerLost: the connection is over.
+        """
+        ...
+
+    async def drained(self) -> None:
+        """Wait until nothing waits any more.
+
+        Raises:
+            PeerLost: the connection is over.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the connection at once; what still waits is dropped. Harmless when it is over already."""
+        ...
+
+    async def wait_closed(self) -> None:
+        """Wait until everything the connection held is given back."""
+        ...
+
+
+class Receiver(Protocol):
+    """Who gets what arrives. Called from the event loop, one call at a time, and must not raise."""
+
+    def frame_received(self, frame: bytes) -> None:
+        """One line, without its newline."""
+        ...
+
+    def violated(self, kind: str, detail: str) -> None:
+        """A bound was passed (`oversize_message`, `too_dense`). Nothing more is delivered but `lost`."""
+        ...
+
+    def stalled(self) -> None:
+        """The other side has taken nothing for 10 seconds although something waits. Said once per silence."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """The other side has ended the connection. Said once, last, and not after our own `close`."""
+        ...
