@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from paddock.cage.spec import Exit
 from paddock.core.printable import printable
 
+_BAD_SYSTEM_CALL = 31
 _SIGNALS = {
     4: "SIGILL",
     6: "SIGABRT",
@@ -17,7 +18,7 @@ _SIGNALS = {
     9: "SIGKILL",
     11: "SIGSEGV",
     15: "SIGTERM",
-    31: "SIGSYS",
+    _BAD_SYSTEM_CALL: "SIGSYS",
 }
 
 

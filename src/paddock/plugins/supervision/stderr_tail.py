@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 
+from paddock.core.clock import Clock
 from paddock.core.events_host import STDERR_LINES
 
 LONGEST_LINE = 4_000
 BYTES_A_SECOND = 256 * 1024
+_LAST_WORDS_WAIT = 1.0  # seconds for the rest of what a process wrote before it died
 
 
 class StderrTail:
@@ -59,3 +63,39 @@ class StderrTail:
 
 def _text(line: bytes) -> str:
     return line[:LONGEST_LINE].decode("utf-8", "replace").rstrip("\r")
+
+
+class StderrReader(asyncio.Protocol):
+    """Feeds a pipe into a tail until the pipe ends."""
+
+    def __init__(self, tail: StderrTail, clock: Clock) -> None:
+        self._tail = tail
+        self._clock = clock
+        self._transport: asyncio.BaseTransport | None = None
+        self._ended = asyncio.Event()
+
+    async def attach(self, descriptor: int) -> None:
+        """Read from this descriptor; closing the reader closes it."""
+        pipe = os.fdopen(descriptor, "rb", buffering=0)
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    async def last_words(self) -> tuple[str, ...]:
+        """The last lines of a process that is gone, once everything it wrote has arrived."""
+        try:
+            async with asyncio.timeout(_LAST_WORDS_WAIT):
+                await self._ended.wait()
+        except TimeoutError:
+            pass  # something else still holds the pipe; what came is what there is
+        return self._tail.lines
+
+    def data_received(self, data: bytes) -> None:
+        self._tail.feed(data, self._clock.monotonic())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._tail.end()
+        self._ended.set()

@@ -1,0 +1,279 @@
+"""One plugin kept running through all its lives: it drives the lifecycle table and spends the restart budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from paddock.cage.launcher import Launcher
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError, Unavailable
+from paddock.core.event import Publish
+from paddock.core.events_host import PluginFailed
+from paddock.manifest.model import Dialect
+from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepare, Status
+from paddock.plugins.supervision.diagnosis import Diagnosis
+from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped, ending_of
+from paddock.plugins.supervision.life import Life, Running
+from paddock.plugins.supervision.lifecycle import ALIVE, Move, State, after
+from paddock.plugins.supervision.restart import Account, Again, with_jitter
+from paddock.plugins.supervision.start_gate import StartGate
+
+READY_WITHIN = 30.0  # seconds that a caller waits for a plugin that is starting
+_LIMITS = {Dialect.OSQR: 3}  # that dialect's own document allows fewer restarts
+
+
+class Watcher(Protocol):
+    """Who is told what happens to a plugin beyond the audit events."""
+
+    def logged(self, key: InstanceKey, line: str) -> None:
+        """It wrote a line to its standard error."""
+        ...
+
+    def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
+        """It sent a notification."""
+        ...
+
+    def given_up(self, key: InstanceKey, reason: str) -> None:
+        """It failed too often and is not started again until a person enables it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every plugin of one supervisor shares."""
+
+    launcher: Launcher
+    prepare: Prepare
+    publish: Publish
+    door: Door
+    watcher: Watcher
+    clock: Clock
+    random: Random
+    starts: StartGate
+
+
+class Keeper:
+    """One plugin of one tenant. `keep` is its owner's task; everything else asks something of that task."""
+
+    def __init__(self, deployment: Deployment, around: Surroundings) -> None:
+        self.deployment = deployment
+        self.state = State.DISABLED
+        self.calls = 0
+        self.last_used = around.clock.monotonic()
+        self.hooks = asyncio.Lock()  # hooks of one plugin run one after another
+        self._around = around
+        self._account = self._fresh_account()
+        self._life: Life | None = None
+        self._running: Running | None = None
+        self._running_since: float | None = None
+        self._since_text: str | None = None
+        self._diagnosis = Diagnosis("")
+        self._error_code = ""
+        self._next_start: float | None = None
+        self._wanted = False
+        self._nudged = asyncio.Event()  # something was asked of the task
+        self._settled = asyncio.Event()  # not starting: it runs, or it is known why not
+        self._settled.set()
+
+    # --- what others ask ----------------------------------------------------------------------------------------------
+
+    def enable(self) -> None:
+        """Let it run, with its failures forgotten. Harmless when it does."""
+        self._account = self._fresh_account()
+        self._wanted = True
+        if self.state is not State.RUNNING:
+            self._settled.clear()
+        self._nudged.set()
+
+    def stop(self) -> None:
+        """Let it end gracefully and not start again by itself."""
+        self._wanted = False
+        if self._life is not None:
+            self._life.stop()
+        self._nudged.set()
+
+    def replace(self, deployment: Deployment) -> None:
+        """Use this from the next start on."""
+        self.deployment = deployment
+
+    async def stopped(self) -> None:
+        """Wait until no process of it is left."""
+        while self.state in ALIVE or self.state is State.CRASHED:
+            self._changed = asyncio.Event()
+            await self._changed.wait()
+
+    _changed: asyncio.Event | None = None
+
+    async def running(self) -> Running:
+        """The process to talk to; waits for one that is starting.
+
+        Raises:
+            Unavailable: there is none, and the reason.
+        """
+        if self._running is None and self.state in (State.SPAWNING, State.DISABLED, State.STOPPED, State.CRASHED):
+            try:
+                async with asyncio.timeout(READY_WITHIN):
+                    await self._settled.wait()
+            except TimeoutError:
+                raise self._unavailable("it is still starting", "try again in a moment") from None
+        if self._running is None:
+            raise self._why_not()
+        return self._running
+
+    def status(self) -> Status:
+        now = self._around.clock.monotonic()
+        running = self._running
+        return Status(
+            key=self.deployment.key,
+            version=self.deployment.manifest.version,
+            state=self.state,
+            pid=running.pid if running else None,
+            cage_id=running.cage_id if running else None,
+            reason=self._diagnosis.reason,
+            hint=self._diagnosis.hint,
+            error_code=self._error_code,
+            failures=len(self._account.failures),
+            running_since=self._since_text,
+            restarts_in=max(0.0, self._next_start - now) if self._next_start is not None else None,
+            in_flight=running.conversation.in_flight if running else 0,
+            calls=self.calls,
+            unavailable_methods=running.introduced.warning.missing if running and running.introduced.warning else (),
+            features=tuple(sorted(running.introduced.features)) if running else (),
+        )
+
+    # --- the task -----------------------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Start it when it is wanted, and again when it fell. Ends by being cancelled, and the process with it."""
+        try:
+            while True:
+                await self._until_wanted()
+                self._move(Move.ENABLE)
+                while self.state is State.SPAWNING:
+                    await self._follow(await self._live())
+        finally:
+            self._running = None
+
+    async def _until_wanted(self) -> None:
+        while not self._wanted:
+            if self.state is State.STOPPED:
+                self._settled.set()
+            self._nudged.clear()
+            await self._nudged.wait()
+
+    async def _live(self) -> Ending:
+        around, deployment = self._around, self.deployment
+        try:
+            async with around.starts.turn() as turn:
+                if not self._wanted:
+                    return Stopped()
+                spec = await around.prepare(deployment)
+                self._life = Life(
+                    deployment,
+                    launcher=around.launcher,
+                    publish=around.publish,
+                    door=around.door,
+                    clock=around.clock,
+                    on_running=self._met_running,
+                    on_log=lambda line: around.watcher.logged(deployment.key, line),
+                    on_notification=lambda method, params: around.watcher.notified(deployment.key, method, params),
+                )
+                if not self._wanted:  # nobody could tell the life while there was none
+                    return Stopped()
+                return await self._life.run(spec, turn)
+        except PaddockError as error:
+            return ending_of(error)
+        finally:
+            self._life = self._running = None
+
+    def _met_running(self, running: Running) -> None:
+        self._running = running
+        self._running_since = self._around.clock.monotonic()
+        self._since_text = self._around.clock.now().isoformat()
+        self._diagnosis, self._error_code = Diagnosis(""), ""
+        self.last_used = self._running_since
+        self._move(Move.HANDSHAKE_OK)
+
+    async def _follow(self, ending: Ending) -> None:
+        """Draw the consequence of how a life ended."""
+        ran_since, self._running_since, self._since_text = self._running_since, None, None
+        match ending:
+            case Stopped():
+                self._move(Move.STOP)
+            case GaveUp(code, diagnosis):
+                self._diagnosis, self._error_code = diagnosis, code
+                self._wanted = False
+                self._move(Move.REFUSED)
+            case Crashed(diagnosis, _, spends_budget):
+                self._diagnosis, self._error_code = diagnosis, "plugin.crashed"
+                self._move(Move.EXITED)
+                await self._after_crash(ran_since, spends_budget=spends_budget)
+
+    async def _after_crash(self, ran_since: float | None, *, spends_budget: bool) -> None:
+        now = self._around.clock.monotonic()
+        pause = 0.0
+        if spends_budget:
+            self._account, verdict = self._account.failed(now, ran_since=ran_since)
+            if not isinstance(verdict, Again):
+                self._wanted = False
+                self._around.publish.publish(PluginFailed(name=self.deployment.name, total_failures=verdict.failures))
+                self._move(Move.BUDGET_SPENT)
+                self._around.watcher.given_up(self.deployment.key, self._diagnosis.reason)
+                return
+            pause = with_jitter(verdict.pause, self._around.random.bytes(1)[0])
+        self._next_start = now + pause
+        account = self._account
+        try:
+            async with asyncio.timeout(pause):
+                while self._wanted and self._account is account:  # enabling it opens a fresh account
+                    self._nudged.clear()
+                    await self._nudged.wait()
+        except TimeoutError:
+            pass
+        self._next_start = None
+        if not self._wanted:
+            self._move(Move.STOP)
+        else:
+            self._move(Move.BACKOFF_OVER if self._account is account else Move.ENABLE)
+
+    def _move(self, move: Move) -> None:
+        self.state = after(self.state, move)
+        if self.state is State.SPAWNING:
+            self._settled.clear()
+        else:
+            self._settled.set()
+        if self._changed is not None:
+            self._changed.set()
+
+    def disabled(self) -> None:
+        """Nobody wants it any more; it was stopped."""
+        if self.state is not State.DISABLED:
+            self._move(Move.DISABLE)
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    def _why_not(self) -> Unavailable:
+        name = self.deployment.name
+        match self.state:
+            case State.FAILED:
+                hint = self._diagnosis.hint or f"mend it, then: paddock plugin enable {name}"
+                return self._unavailable(f"it failed: {self._diagnosis.reason}", hint)
+            case State.CRASHED:
+                return self._unavailable(f"it is being restarted: {self._diagnosis.reason}", "try again in a moment")
+            case State.DISABLED:
+                return self._unavailable("it is disabled", f"paddock plugin enable {name}")
+            case _:
+                return self._unavailable(f"it is {self.state}", "try again in a moment")
+
+    def _unavailable(self, why: str, hint: str) -> Unavailable:
+        details = {"plugin": self.deployment.name, "state": self.state.value}
+        if self._error_code:
+            details["reason_code"] = self._error_code
+        return Unavailable(f"{self.deployment.name} does not run: {why}", hint=hint, details=details)
+
+    def _fresh_account(self) -> Account:
+        limit = _LIMITS.get(self.deployment.manifest.dialect)
+        return Account(limit) if limit is not None else Account()

@@ -1,0 +1,310 @@
+"""Every plugin process of this host: who runs, who is asked, and how much at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from paddock.core.call import CallContext
+from paddock.core.errors import Busy, NotFound, PaddockError
+from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
+from paddock.core.ids import Tenant
+from paddock.core.outward import json_rpc_error
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import CallableSpec, Form
+from paddock.plugins.supervision import wire_names
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
+from paddock.plugins.supervision.flight import LONGEST, OnEvent
+from paddock.plugins.supervision.keeper import Keeper, Surroundings
+from paddock.plugins.supervision.life import CONFIG_TIMEOUT, Running
+from paddock.plugins.supervision.lifecycle import State
+from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
+
+MOST_PER_PLUGIN = 64
+MOST_PER_TENANT = 128
+MOST_IN_ALL = 512
+DRAIN = 10.0  # seconds that calls under way get before their plugin is asked to stop
+IDLE_STOP = 600.0
+_CLOSE_WITHIN = 60.0
+_WITHOUT_EFFECT = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.UNKNOWN})
+
+
+class Supervisor:
+    """The plugins of this host. Opened with `open_supervisor`, which also ends them."""
+
+    def __init__(self, around: Surroundings, tasks: TaskGroup, *, call_timeout: float, idle_stop: float) -> None:
+        self._around = around
+        self._tasks = tasks
+        self._call_timeout = call_timeout
+        self._idle_stop = idle_stop
+        self._keepers: dict[InstanceKey, Keeper] = {}
+        self._scopes: dict[InstanceKey, anyio.CancelScope] = {}
+        self._by_tenant: Counter[Tenant] = Counter()
+        self._in_all = 0
+
+    # --- which plugins there are --------------------------------------------------------------------------------------
+
+    def deploy(self, deployment: Deployment, *, start: bool) -> None:
+        """Know a plugin, and start it now or at its first call. One that is known already is given the new values.
+
+        Plugins start in the order in which they are deployed.
+        """
+        keeper = self._keepers.get(deployment.key)
+        if keeper is None:
+            keeper = Keeper(deployment, self._around)
+            self._keepers[deployment.key] = keeper
+            scope = self._scopes[deployment.key] = anyio.CancelScope()
+            self._tasks.start_soon(self._kept, keeper, scope, name=f"keep {deployment.name}")
+        else:
+            keeper.replace(deployment)
+        if start:
+            keeper.enable()
+
+    async def _kept(self, keeper: Keeper, scope: anyio.CancelScope) -> None:
+        with scope:
+            await keeper.keep()
+
+    def enable(self, key: InstanceKey) -> None:
+        """Start a known plugin, its failures forgotten."""
+        self._keeper(key).enable()
+
+    async def settled(self, key: InstanceKey) -> Status:
+        """How a plugin is doing once it either runs or is known not to."""
+        keeper = self._keeper(key)
+        with contextlib.suppress(PaddockError):  # the status says why
+            await keeper.running()
+        return keeper.status()
+
+    async def stop(self, key: InstanceKey) -> None:
+        """End its process gracefully, after the calls under way. Its next call starts it again."""
+        keeper = self._keepers.get(key)
+        if keeper is None:
+            return
+        await self._drained(keeper)
+        keeper.stop()
+        await keeper.stopped()
+
+    async def disable(self, key: InstanceKey) -> None:
+        """Stop it, and let nobody start it until it is deployed again."""
+        await self.stop(key)
+        keeper = self._keepers.pop(key, None)
+        if keeper is not None:
+            self._scopes.pop(key).cancel()
+
+    def status(self, key: InstanceKey) -> Status | None:
+        keeper = self._keepers.get(key)
+        return keeper.status() if keeper else None
+
+    def statuses(self) -> tuple[Status, ...]:
+        """Every known plugin, in the order of deployment."""
+        return tuple(keeper.status() for keeper in self._keepers.values())
+
+    async def close(self) -> None:
+        """End every process, last started first; each gets its own time, all of them at once."""
+        for keeper in reversed(self._keepers.values()):
+            keeper.stop()
+        with anyio.move_on_after(_CLOSE_WITHIN):
+            for keeper in reversed(self._keepers.values()):
+                await keeper.stopped()
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        key: InstanceKey,
+        spec: CallableSpec,
+        payload: Mapping[str, Any],
+        context: CallContext,
+        *,
+        on_event: OnEvent | None = None,
+    ) -> Any:
+        """Run one callable of a plugin; a plugin that is not running yet is started.
+
+        Raises:
+            Busy: too many calls are under way.
+            NotFound: the plugin does not serve this method.
+            Unavailable, TimedOut, PaddockError: see `Conversation.call`.
+        """
+        keeper = self._keeper(key)
+        running = await self._running(keeper)
+        method = wire_names.method_of(keeper.deployment.manifest, spec)
+        if spec.form is Form.METHOD and spec.name not in running.introduced.methods:
+            raise NotFound(
+                f"{key.plugin} declares {spec.name} and does not serve it",
+                code="method_not_found",
+                hint="the plugin's author has to mend it",
+                details={"plugin": key.plugin},
+            )
+        self._take_seat(key, running)
+        keeper.calls += 1
+        try:
+            return await running.conversation.call(
+                method,
+                payload,
+                context,
+                idle=self._time_for(keeper, spec),
+                effect=not _WITHOUT_EFFECT.issuperset(spec.effects or ()),
+                on_event=on_event,
+            )
+        finally:
+            self._by_tenant[key.tenant] -= 1
+            self._in_all -= 1
+            keeper.last_used = self._around.clock.monotonic()
+
+    async def _running(self, keeper: Keeper) -> Running:
+        if keeper.state in (State.STOPPED, State.DISABLED):
+            keeper.enable()
+        return await keeper.running()
+
+    def _take_seat(self, key: InstanceKey, running: Running) -> None:
+        full = (
+            (running.conversation.in_flight >= MOST_PER_PLUGIN and f"{key.plugin} works on {MOST_PER_PLUGIN} calls")
+            or (self._by_tenant[key.tenant] >= MOST_PER_TENANT and f"{MOST_PER_TENANT} calls of yours are under way")
+            or (self._in_all >= MOST_IN_ALL and f"this host works on {MOST_IN_ALL} calls")
+        )
+        if full:
+            raise Busy(f"{full} already", hint="try again when some of them are done", details={"plugin": key.plugin})
+        self._by_tenant[key.tenant] += 1
+        self._in_all += 1
+
+    def _time_for(self, keeper: Keeper, spec: CallableSpec) -> float:
+        declared = spec.timeout_sec or keeper.deployment.manifest.timing.call
+        return min(float(declared or self._call_timeout), LONGEST)
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    async def fire(self, key: InstanceKey, hook: str, params: Mapping[str, Any], context: CallContext) -> Any:
+        """Tell a plugin of a moment in a session. Whatever goes wrong, the answer is None and the session goes on."""
+        keeper = self._keepers.get(key)
+        if keeper is None or hook not in keeper.deployment.manifest.hooks:
+            return None
+        limit = float(keeper.deployment.manifest.timing.hook)
+        name, agent = key.plugin, context.agent_path
+        try:
+            running = await self._running(keeper)
+            async with keeper.hooks:  # one at a time, in the order they came
+                self._around.publish.publish(
+                    PluginHookFired(
+                        name=name, hook=hook, agent_path=agent, session_id=context.session, request_id=context.request
+                    )
+                )
+                started = self._around.clock.monotonic()
+                method = wire_names.hook_method(keeper.deployment.manifest, hook)
+                asked = {**params, "_context": context.plugin_context()}
+                result = await running.conversation.ask(method, asked, limit)
+        except TimeoutError:
+            self._around.publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
+            return None
+        except (RpcFault, PeerLost, PaddockError) as error:
+            code, message = _rpc_words(error)
+            self._around.publish.publish(
+                PluginHookFailed(name=name, hook=hook, agent_path=agent, error_code=code, error_message=message)
+            )
+            return None
+        duration = round((self._around.clock.monotonic() - started) * 1000, 3)
+        self._around.publish.publish(
+            PluginHookReturned(name=name, hook=hook, duration_ms=duration, has_result=result is not None)
+        )
+        return result
+
+    # --- configuration ------------------------------------------------------------------------------------------------
+
+    async def configure(self, key: InstanceKey, config: Mapping[str, Any]) -> None:
+        """Give a plugin a new configuration; a running one is told first and may refuse it.
+
+        Raises:
+            PaddockError: it refused, and keeps the old one.
+        """
+        keeper = self._keeper(key)
+        await self._told(keeper, wire_names.CONFIG_UPDATE, {"config": dict(config)})
+        keeper.replace(replace(keeper.deployment, config=config))
+
+    async def activate_project(self, key: InstanceKey, project: str, config: Mapping[str, Any]) -> None:
+        """A project that uses the plugin was loaded, or loaded again."""
+        keeper = self._keeper(key)
+        await self._told(keeper, wire_names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
+        projects = {**keeper.deployment.projects, project: config}
+        keeper.replace(replace(keeper.deployment, projects=projects))
+
+    async def deactivate_project(self, key: InstanceKey, project: str) -> None:
+        """A project that used the plugin was unloaded."""
+        keeper = self._keeper(key)
+        await self._told(keeper, wire_names.PROJECT_DEACTIVATED, {"project": project})
+        projects = {name: config for name, config in keeper.deployment.projects.items() if name != project}
+        keeper.replace(replace(keeper.deployment, projects=projects))
+
+    async def _told(self, keeper: Keeper, method: str, params: Mapping[str, Any]) -> None:
+        from paddock.plugins.supervision.answers import error_of
+
+        if keeper.state is not State.RUNNING:
+            return  # it gets everything when it starts
+        running = await keeper.running()
+        try:
+            await running.conversation.ask(method, params, CONFIG_TIMEOUT)
+        except RpcFault as fault:
+            if fault.code != METHOD_NOT_FOUND or keeper.deployment.takes_config:
+                raise error_of(keeper.deployment.name, fault) from None
+        except (TimeoutError, PeerLost):
+            pass  # it is on its way out, and starts again with the new values
+
+    # --- idleness -----------------------------------------------------------------------------------------------------
+
+    async def stop_idle(self) -> None:
+        """Stop, again and again, what was started for a call and has had none for a while."""
+        while True:
+            await asyncio.sleep(self._idle_stop / 4)
+            now = self._around.clock.monotonic()
+            for keeper in tuple(self._keepers.values()):
+                lazy = keeper.deployment.manifest.start == "lazy"
+                idle = keeper.state is State.RUNNING and not keeper.status().in_flight
+                if lazy and idle and now - keeper.last_used >= self._idle_stop:
+                    keeper.stop()
+
+    async def _drained(self, keeper: Keeper) -> None:
+        if keeper.state is State.RUNNING:
+            with anyio.move_on_after(DRAIN):
+                await (await keeper.running()).conversation.drained()
+
+    def _keeper(self, key: InstanceKey) -> Keeper:
+        try:
+            return self._keepers[key]
+        except KeyError:
+            raise NotFound(
+                f"{key.plugin} is not enabled",
+                code="plugin.not_enabled",
+                hint=f"paddock plugin enable {key.plugin}",
+                details={"plugin": key.plugin},
+            ) from None
+
+
+def _rpc_words(error: RpcFault | PeerLost | PaddockError) -> tuple[int, str]:
+    if isinstance(error, RpcFault):
+        return error.code, error.message[:500]
+    if isinstance(error, PaddockError):
+        return json_rpc_error(error)["code"], error.message
+    return -32603, error.reason
+
+
+@asynccontextmanager
+async def open_supervisor(
+    around: Surroundings, *, call_timeout: float = 30.0, idle_stop: float = IDLE_STOP
+) -> AsyncGenerator[Supervisor, None]:
+    """The supervisor for as long as the block runs; no plugin outlives it."""
+    async with anyio.create_task_group() as tasks:
+        supervisor = Supervisor(around, tasks, call_timeout=call_timeout, idle_stop=idle_stop)
+        tasks.start_soon(supervisor.stop_idle)
+        try:
+            yield supervisor
+        finally:
+            # Shielded: being interrupted is no reason to leave plugins behind.
+            with anyio.CancelScope(shield=True):
+                await supervisor.close()
+            tasks.cancel_scope.cancel()
