@@ -150,9 +150,13 @@ def run_as_main(script: str) -> None:
         sys.excepthook(type(error), error, trace.tb_next if trace else None)
         if isinstance(error, KeyboardInterrupt):
             # Its story is told. The interpreter itself then ends by the signal, as whoever sent it expects.
-            sys.excepthook = lambda *_: None
+            sys.excepthook = _say_nothing
             raise
         sys.exit(1)
+
+
+def _say_nothing(*_: object) -> None:
+    pass
 
 
 def main() -> None:
