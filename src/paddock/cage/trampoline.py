@@ -147,7 +147,8 @@ def run_as_main(script: str) -> None:
     except BaseException as error:
         # Without the frame of this file: the author knows only their own.
         trace = error.__traceback__
-        sys.excepthook(type(error), error, trace.tb_next if trace else None)
+        error.__traceback__ = trace.tb_next if trace else None
+        sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, KeyboardInterrupt):
             # Its story is told. The interpreter itself then ends by the signal, as whoever sent it expects.
             sys.excepthook = _say_nothing
