@@ -1,0 +1,190 @@
+"""One cage's network, seen from the daemon: its listeners and its name server, and what is recorded about them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from paddock.cage.addresses import FAKE_PREFIX, plan_network
+from paddock.cage.denials import Denial, Denials
+from paddock.cage.destinations import NOT_GRANTED, TOO_MANY, Destination, Destinations, bare
+from paddock.cage.dialing import Outside
+from paddock.cage.dns import LONGEST_QUESTION, MadeUpAddresses, reply_to
+from paddock.cage.listeners import Wanted, wanted
+from paddock.cage.pace import Pace
+from paddock.cage.redirect import meant_by
+from paddock.cage.relay import NetworkLimits, Relay, close
+from paddock.cage.spec import CageSpec
+from paddock.cage.splice import Pipes
+from paddock.core.errors import HostError
+from paddock.core.event import Publish
+from paddock.core.events_network import PluginNetConnected, PluginNetDenied
+
+_BREATH_SECONDS = 0.2  # when no connection can be accepted, as with no descriptors left
+
+
+class Attachment:
+    """Carries what one plugin connects to, as far as it was granted, for as long as `run` runs."""
+
+    def __init__(
+        self,
+        spec: CageSpec,
+        sockets: Sequence[socket.socket],
+        *,
+        publish: Publish,
+        outside: Outside,
+        pipes: Pipes,
+        limits: NetworkLimits,
+        in_all: anyio.CapacityLimiter,
+    ) -> None:
+        self._spec = spec
+        self._plan = plan_network(spec.network)
+        self._purposes = wanted(self._plan)
+        self._sockets = sockets
+        self._publish = publish
+        self._outside = outside
+        self._pipes = pipes
+        self._limits = limits
+        self._granted = Destinations(spec.network)
+        self._made_up = MadeUpAddresses(FAKE_PREFIX)
+        self._denials = Denials()
+        self._pace = Pace(a_second=limits.connections_a_second, at_once=limits.connections)
+        self._name_pace = Pace(a_second=limits.names_a_second, at_once=int(limits.names_a_second))
+        self._lookups = anyio.Semaphore(limits.lookups)
+        self._in_all = in_all
+        self._running = 0
+        if len(sockets) != len(self._purposes):
+            raise HostError(
+                f"the cage's network has {len(sockets)} sockets where its plan has {len(self._purposes)}",
+                code="cage.network_mismatch",
+            )
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listen until cancelled. Every connection is closed and recorded when this returns."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                for one, purpose in zip(self._sockets, self._purposes, strict=True):
+                    one.setblocking(False)
+                    if purpose.purpose == "dns":
+                        tasks.start_soon(self._answer_names, one)
+                    else:
+                        tasks.start_soon(self._accept, one, purpose, tasks)
+                task_status.started()
+        finally:
+            for denial, times in self._denials.rest():
+                self._publish_denial(denial, times)
+
+    async def _accept(self, listener: socket.socket, purpose: Wanted, tasks: TaskGroup) -> None:
+        while True:
+            await _readable(listener, self._pace)
+            try:
+                connection, _ = listener.accept()
+            except BlockingIOError:
+                continue
+            except OSError:
+                await anyio.sleep(_BREATH_SECONDS)
+                continue
+            connection.setblocking(False)
+            destination = self._destination(connection, purpose)
+            if destination is None:
+                close(connection, broken=True)
+            else:
+                self._running += 1
+                tasks.start_soon(self._serve, connection, destination)
+
+    def _destination(self, connection: socket.socket, purpose: Wanted) -> Destination | None:
+        """Where a connection may go; None, on record, where it may not."""
+        address: str | None = None
+        if purpose.purpose == "redirect":
+            try:
+                address, port = meant_by(connection)
+            except OSError:  # it is over already
+                return None
+            known = self._made_up.name_of(address) or self._plan.host_of(address)
+            host = bare(known or address)
+        else:
+            host, port, known = bare(purpose.host), purpose.port, purpose.host
+        if not (known or self._plan.everything) or not self._granted.allows(host, port):
+            self._deny(Denial(host, address, port, NOT_GRANTED))
+        elif self._running >= self._limits.connections or not self._in_all.available_tokens:
+            self._deny(Denial(host, address, port, TOO_MANY))
+        else:
+            return Destination(host, port)
+        return None
+
+    async def _serve(self, connection: socket.socket, destination: Destination) -> None:
+        relay = Relay(connection, destination)
+        began = anyio.current_time()
+        try:
+            async with self._in_all:
+                await relay.run(self._granted, self._outside, self._pipes, self._limits, self._lookups)
+        finally:
+            self._running -= 1
+            connection.close()
+            self._record(relay, seconds=anyio.current_time() - began)
+
+    async def _answer_names(self, server: socket.socket) -> None:
+        while True:
+            await _readable(server, self._name_pace)
+            with contextlib.suppress(OSError):  # an answer that cannot be sent is asked for again
+                question, asker = server.recvfrom(LONGEST_QUESTION + 1)
+                reply = reply_to(question, self._address_of)
+                if reply is None:
+                    continue
+                server.sendto(reply.data, asker)
+                if reply.name and not reply.found:
+                    self._deny(Denial(reply.name, None, None, NOT_GRANTED))
+
+    def _address_of(self, name: str) -> str | None:
+        planned = self._plan.names.get(name)
+        if planned is None and self._plan.everything:
+            return self._made_up.address_of(name)
+        return planned
+
+    def _record(self, relay: Relay, *, seconds: float) -> None:
+        host, port = relay.destination.host, relay.destination.port
+        if relay.denied and relay.error is not None:
+            self._deny(Denial(host, relay.address, port, relay.error))
+            return
+        self._publish.publish(
+            PluginNetConnected(
+                name=self._spec.plugin,
+                cage_id=self._spec.cage_id,
+                host=host,
+                port=port,
+                address=relay.address,
+                bytes_up=relay.up,
+                bytes_down=relay.down,
+                duration_ms=round(seconds * 1000, 3),
+                error=relay.error,
+            )
+        )
+
+    def _deny(self, denial: Denial) -> None:
+        for told, times in self._denials.note(denial, anyio.current_time()):
+            self._publish_denial(told, times)
+
+    def _publish_denial(self, denial: Denial, times: int) -> None:
+        self._publish.publish(
+            PluginNetDenied(
+                name=self._spec.plugin,
+                cage_id=self._spec.cage_id,
+                host=denial.host,
+                address=denial.address,
+                port=denial.port,
+                reason=denial.reason,
+                times=times,
+            )
+        )
+
+
+async def _readable(one: socket.socket, pace: Pace) -> None:
+    """Wait until something has come, and until it is its turn: a flood waits in the kernel, not in our loop."""
+    await anyio.wait_readable(one)
+    pause = pace.take(anyio.current_time())
+    if pause:
+        await anyio.sleep(pause)
