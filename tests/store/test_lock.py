@@ -1,4 +1,4 @@
-"""One daemon, or any number of commands, have the embedded store; the lock dies with its holder."""
+"""One daemon, and any number of commands beside it, have the embedded store; the lock dies with its holder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 from paddock.core.errors import StoreUnavailable
 from paddock.store.database import open_database, open_direct
+from paddock.store.event_log import recent, record
 from paddock.store.lock import StoreLock
 
 HOLD = """
@@ -64,33 +65,46 @@ async def test_a_second_daemon_in_the_same_process_is_refused_too(sqlite_address
         pass
 
 
-def test_a_command_waits_for_the_daemon_and_then_names_it(sqlite_address: str) -> None:
-    with holding(sqlite_address, "daemon") as daemon:
-        with pytest.raises(StoreUnavailable) as refused, open_direct(sqlite_address, wait=0.2):
-            pass
-        assert refused.value.error_code == "store.locked"
-        assert f"daemon (pid {daemon.pid})" in refused.value.message
-
-
-def test_a_command_that_waits_gets_the_store_when_the_daemon_goes(sqlite_address: str) -> None:
-    with holding(sqlite_address, "daemon") as daemon:
-        command = [sys.executable, "-c", HOLD, sqlite_address, "command"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as waiting:
-            daemon.kill()
-            assert waiting.communicate("", timeout=60)[0] == "open\n"
-
-
-def test_several_commands_have_the_store_at_once_and_a_daemon_names_one_it_waited_for(sqlite_address: str) -> None:
+def test_commands_write_beside_a_daemon_and_beside_each_other(sqlite_address: str) -> None:
     with (
-        holding(sqlite_address, "command") as other,
-        open_direct(sqlite_address, wait=0) as database,
+        holding(sqlite_address, "daemon"),
+        holding(sqlite_address, "command"),
+        open_direct(sqlite_address, wait=0) as first,
+        open_direct(sqlite_address, wait=0) as second,
     ):
-        database.write(lambda tx: tx.execute("DELETE FROM aliases"))
-        with pytest.raises(StoreUnavailable) as refused, open_direct(sqlite_address, role="daemon", wait=0.1):
-            pass
+        first.write(lambda tx: record(tx, event_id="evt_1", at="", event_type="a", tenant="default", data={}))
+        second.write(lambda tx: record(tx, event_id="evt_2", at="", event_type="a", tenant="default", data={}))
+        assert {event.id for event in first.read(recent)} == {"evt_1", "evt_2"}
+
+
+@pytest.mark.anyio
+async def test_a_daemon_sees_what_a_command_committed(sqlite_address: str) -> None:
+    async with open_database(sqlite_address, role="daemon") as daemon:
+        with open_direct(sqlite_address, wait=0) as command:
+            at = "2026-01-01T00:00:00+00:00"
+            command.write(
+                lambda tx: record(tx, event_id="evt_1", at=at, event_type="plugin.enabled", tenant="default", data={})
+            )
+        assert [event.id for event in await daemon.read(recent)] == ["evt_1"]
+
+
+def test_a_command_that_would_have_to_migrate_under_a_daemon_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.db"
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, count in ((one, 1), (two, 2)):
+        folder.mkdir()
+        for number in range(1, count + 1):
+            (folder / f"{number:04}_step.sql").write_text(f"CREATE TABLE step_{number} (id {{text}}) {{strict}};")
+    with (
+        open_direct(path, migrations=one, role="daemon"),
+        pytest.raises(StoreUnavailable) as refused,
+        open_direct(path, migrations=two, wait=0.1),
+    ):
+        pass
     assert refused.value.error_code == "store.locked"
-    assert refused.value.details["role"] == "command"
-    assert refused.value.details["pid"] in (other.pid, None)
+    assert refused.value.details["pid"] == os.getpid()
+    with open_direct(path, migrations=two, wait=0) as database:
+        assert database.read(lambda tx: tx.all("SELECT id FROM step_2")) == []
 
 
 def test_the_lock_is_free_after_kill_9(sqlite_address: str) -> None:

@@ -83,8 +83,8 @@ async def open_database(
     Args:
         where: A path and `sqlite:` URL mean the embedded engine.
         migrations: The folder of migrations to bring it up to.
-        role: The embedded store has one daemon, or any number of commands. See `lock.py`.
-        wait: Seconds to wait for another process that holds the embedded store.
+        role: The embedded store has at most one daemon, and any number of commands beside it. See `lock.py`.
+        wait: Seconds to wait for another process that is changing the shape of the embedded store.
 
     Raises:
         StoreUnavailable: `store.locked` when another process holds it, else when it cannot be reached.

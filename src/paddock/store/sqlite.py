@@ -17,7 +17,7 @@ import apsw
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
 
 from .lock import Role, StoreLock
-from .migrate import migrate
+from .migrate import is_current, migrate
 from .space import OUT_OF_SPACE
 from .statement import Statement, Value
 from .transaction import CheckedTransaction, Row, Transaction
@@ -199,29 +199,49 @@ class SqliteDirect:
     engine: Literal["sqlite"] = "sqlite"
     words: Mapping[str, str] = {"text": "TEXT", "bigint": "INTEGER", "blob": "BLOB", "strict": "STRICT"}
 
-    def __init__(self, path: Path, connection: apsw.Connection, lock: StoreLock) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, lock: StoreLock | None) -> None:
         self.path = path
         self.connection = connection
         self._lock = lock
 
     @classmethod
     def open(cls, path: Path, *, migrations: Path, role: Role, wait: float) -> SqliteDirect:
-        """Take the lock, open the file and migrate it."""
+        """Open the file and bring it up to date; a daemon takes the lock first and keeps it."""
         create_file(path)
-        lock = StoreLock.take(path.parent, role, wait=wait)
+        lock = StoreLock.take(path.parent, role, wait=wait) if role == "daemon" else None
         try:
             # A daemon needs its readers beside the writer; it says that the disk is full instead of limping.
             connection = _connect_on_any_disk(path) if role == "command" else connect(path)
         except BaseException:
-            lock.release()
+            if lock is not None:
+                lock.release()
             raise
         database = cls(path, connection, lock)
         try:
-            migrate(database, migrations)
+            database._bring_up_to_date(migrations, wait)
         except BaseException:
             database.close()
             raise
         return database
+
+    def _bring_up_to_date(self, migrations: Path, wait: float) -> None:
+        deadline = time.monotonic() + wait
+        while not is_current(self, migrations):
+            if self._lock is not None:
+                migrate(self, migrations)
+                continue
+            # Nobody may have the tables open while their shape changes. Whoever held us up may have migrated.
+            try:
+                lock = StoreLock.take(self.path.parent, "command", wait=0)
+            except StoreUnavailable as error:
+                if error.error_code != "store.locked" or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.05)
+                continue
+            try:
+                migrate(self, migrations)
+            finally:
+                lock.release()
 
     def write(self, fn: Callable[[Transaction], T]) -> T:
         with self.alone() as tx:
@@ -235,7 +255,8 @@ class SqliteDirect:
         try:
             self.connection.close()
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
 
     def has_table(self, name: str) -> bool:
         with self.reading() as tx:
