@@ -1,19 +1,21 @@
 """The zygote: a Python interpreter that waits in an outer cage and turns copies of itself into plugins.
 
-It runs as a program inside that cage, with this package's few files beside it. An order is nothing but descriptors:
-the zygote forks, and only the copy reads what is in them, so that nothing of one plugin (its secrets are in its
-environment) is ever in the memory that the next one is copied from.
+It runs as a program inside that cage, with this package's few files beside it. One copy is always ready: in namespaces
+of its own, but knowing nothing yet. It takes the next order itself, so that nothing of one plugin (its secrets are in
+its environment) is ever in the memory that the next one is copied from.
 
-Every copy becomes two processes: the first one of a new pid namespace, which waits for the end of everything in it, and
-the plugin. A first process ignores signals it has no handler for; a plugin must not.
+A copy is two processes: the first one of a new pid namespace, which waits for the end of everything in it, and the
+plugin. A first process ignores signals that it has no handler for; a plugin must not.
 
-    warden → copy    the order file; `go`
-    copy → warden    `ready` with descriptors of both processes · `ended STATUS` · `failed WHY`
+    warden → zygote    orders, which are nothing but descriptors (`Order`)
+    zygote → warden    `warm`, once · `failed WHY`, and it ends
+    copy → warden      over the order's own socket: `ready` with descriptors (`Ready`) · `failed WHY`
+    warden → copy      over the same: `go`
 """
 
 from __future__ import annotations
 
-import array
+import contextlib
 import fcntl
 import gc
 import json
@@ -22,7 +24,7 @@ import resource
 import signal
 import socket
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from paddock.cage import trampoline, zygote_walls
 
@@ -30,12 +32,11 @@ from paddock.cage import trampoline, zygote_walls
 WARM = ("asyncio", "base64", "dataclasses", "datetime", "hashlib", "logging", "pathlib", "random", "uuid")
 OURS = "paddock"  # modules that a plugin must not find loaded
 
-MOST_DESCRIPTORS = 6
 LONGEST_MESSAGE = 4096
 
 
 class Order(NamedTuple):
-    """The descriptors that come with one request."""
+    """The descriptors that come with one order."""
 
     file: int  # what is asked for, as JSON
     stdin: int
@@ -43,6 +44,14 @@ class Order(NamedTuple):
     stderr: int
     control: int  # a sequenced-packet socket to the warden
     tree: int | None = None  # the plugin's files as a mount, where the warden can make one
+
+
+class Ready(NamedTuple):
+    """The descriptors that answer an order."""
+
+    first: int  # the first process of the cage; when it is gone, everything is
+    plugin: int
+    status: int  # a pipe that will hold how the plugin ended, in decimal, as wait(2) says it
 
 
 class Program(NamedTuple):
@@ -57,23 +66,24 @@ def main() -> Program:
     warden = socket.socket(fileno=int(sys.argv[1]))
     _warm_up()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    # Nobody asks how a copy ended: it tells the warden itself.
+    # Nobody here asks how a copy ended: it tells the warden.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     warden.send(b"warm")
     while True:
-        order = _next_order(warden)
-        if order is None:
-            os._exit(0)
+        told, tell = os.pipe()
         zygote_walls.new_pids_for_children()
         if os.fork() == 0:
-            warden.close()
+            os.close(told)
             os.close(own_pids)
-            return _become_plugin(order)
+            return _be_a_copy(warden, tell)
         zygote_walls.old_pids_for_children(own_pids)
-        for descriptor in order:
-            if descriptor is not None:
-                os.close(descriptor)
+        os.close(tell)
+        taken = os.read(told, 1)
+        os.close(told)
+        if not taken:
+            # The copy is gone without an order: the warden hung up, or something is wrong that a next copy would meet.
+            os._exit(0)
 
 
 def _warm_up() -> None:
@@ -84,62 +94,66 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _next_order(warden: socket.socket) -> Order | None:
-    size = array.array("i").itemsize
-    _, ancillary, _, _ = warden.recvmsg(16, socket.CMSG_LEN(MOST_DESCRIPTORS * size), socket.MSG_CMSG_CLOEXEC)
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            return Order(*array.array("i", data))
-    return None
-
-
-def _become_plugin(order: Order) -> Program:
-    """Be the first process of the cage, and have the plugin for a child. Returns in the child alone."""
-    control = socket.socket(fileno=order.control)
+def _be_a_copy(warden: socket.socket, tell: int) -> Program:
+    """Be the first process of a cage, and have the plugin for a child. Returns in the child alone."""
+    answer = warden
     try:
         zygote_walls.die_with_parent()
-        with open(order.file, "rb") as file:  # noqa: PTH123
-            asked: dict[str, Any] = json.loads(file.read())
-        # Our own /proc will be read-only, and the last steps have to write to it.
-        proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         zygote_walls.new_surroundings()
         os.setsid()
-        tree = zygote_walls.open_tree(asked["root"]) if order.tree is None else order.tree
-        zygote_walls.own_view(
-            tree=tree, root=asked["root"], trees=asked["trees"], tmp_bytes=asked["tmp_bytes"], etc=asked["etc"]
-        )
-        os.close(tree)
+        proc = zygote_walls.own_kernel_files()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        status, ended = os.pipe()
         plugin = os.fork()
-        if plugin == 0:
-            return _stand_behind_walls(order, asked, proc, control)
-        for descriptor in (proc, order.stdin, order.stdout, order.stderr):
-            os.close(descriptor)
-        # A first process ignores what it has no handler for.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        zygote_walls.drop_capabilities()
-        status = _wait_for(plugin)
-        control.send(b"ended %d" % status)
+        if plugin:
+            os.dup2(ended, 3)
+            os.closerange(4, _descriptors())
+            _watch(plugin, 3)
+        order = _next_order(warden)
+        if order is None:
+            os._exit(0)
+        os.write(tell, b"t")
+        answer = socket.socket(fileno=order.control)
+        return _stand_behind_walls(order, answer, proc, status)
     except BaseException as error:
         # Whatever happened, a copy must not go on as the zygote.
-        control.send(f"failed {type(error).__name__}: {error}".encode()[:LONGEST_MESSAGE])
+        with contextlib.suppress(OSError):
+            answer.send(f"failed {type(error).__name__}: {error}".encode()[:LONGEST_MESSAGE])
         os._exit(trampoline.REFUSED)
-    os._exit(0)
 
 
-def _stand_behind_walls(order: Order, asked: dict[str, Any], proc: int, control: socket.socket) -> Program:
+def _watch(plugin: int, ended: int) -> NoReturn:
+    """Be the first process until the plugin ends, and tell how; whatever is left in the cage ends with us."""
+    # Whoever is interrupted, it is not us.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    zygote_walls.drop_capabilities()
+    while True:
+        pid, status = os.wait()
+        if pid == plugin:
+            # Where nobody reads it any more the warden is gone, and so are we.
+            with contextlib.suppress(OSError):
+                os.write(ended, b"%d" % status)
+            os._exit(0)
+
+
+def _stand_behind_walls(order: Order, control: socket.socket, proc: int, status: int) -> Program:
+    with open(order.file, "rb") as file:  # noqa: PTH123
+        asked: dict[str, Any] = json.loads(file.read())
+    root: str = asked["root"]
+    tree = zygote_walls.open_tree(root) if order.tree is None else order.tree
+    zygote_walls.own_files(tree=tree, root=root, trees=asked["trees"], tmp_bytes=asked["tmp_bytes"], etc=asked["etc"])
     zygote_walls.become_nobody(proc)
-    processes = array.array("i", [os.pidfd_open(1), os.pidfd_open(os.getpid())])
     for number, descriptor in enumerate((order.stdin, order.stdout, order.stderr)):
         os.dup2(descriptor, number)
-    control, processes = _close_all_but(control, processes)
+    talk, *answer = _close_all_but(control.detach(), os.pidfd_open(1), os.pidfd_open(os.getpid()), status)
+    control = socket.socket(fileno=talk)
     environment = trampoline.confine(asked["orders"].encode("utf-8", "surrogateescape"))
     os.environb.clear()
     os.environb.update(environment)
     os.chdir(asked["directory"])
     zygote_walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))
-    control.sendmsg([b"ready"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, processes)])
-    for descriptor in processes:
+    socket.send_fds(control, [b"ready"], Ready(*answer))
+    for descriptor in answer:
         os.close(descriptor)
     # The warden now limits what we may use and opens what we may reach.
     if control.recv(LONGEST_MESSAGE) != b"go":
@@ -148,22 +162,24 @@ def _stand_behind_walls(order: Order, asked: dict[str, Any], proc: int, control:
     return Program(asked["script"], asked["arguments"])
 
 
-def _close_all_but(control: socket.socket, processes: array.array[int]) -> tuple[socket.socket, array.array[int]]:
+def _next_order(warden: socket.socket) -> Order | None:
+    _, descriptors, _, _ = socket.recv_fds(warden, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
+    return Order(*descriptors) if descriptors else None
+
+
+def _close_all_but(*kept: int) -> list[int]:
     """Close everything but the three streams and these, which get new numbers."""
-    above = 1 + max(control.fileno(), *processes)
-    kept = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above) for descriptor in (control.fileno(), *processes)]
-    control.detach()
+    above = 1 + max(kept)
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above) for descriptor in kept]
     os.closerange(3, above)
-    os.closerange(max(kept) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    return socket.socket(fileno=kept[0]), array.array("i", kept[1:])
+    os.closerange(1 + max(moved), _descriptors())
+    return moved
 
 
-def _wait_for(plugin: int) -> int:
-    """How the plugin ended; orphans of the cage are reaped on the way, and whatever is left ends with us."""
-    while True:
-        pid, status = os.wait()
-        if pid == plugin:
-            return status
+def _descriptors() -> int:
+    """No descriptor has this number or a higher one."""
+    ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return ceiling if ceiling > 0 else 1 << 20
 
 
 def forget_ourselves(program: Program) -> None:

@@ -65,39 +65,52 @@ def open_tree(path: str) -> int:
     return _check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE_WHOLE_TREE), f"open_tree {path}")
 
 
-def own_view(*, tree: int, root: str, trees: str, tmp_bytes: int, etc: Mapping[str, str]) -> None:
+def own_kernel_files() -> int:
+    """A /proc that shows our processes alone, and terminals of our own. Gives a descriptor of the outer /proc.
+
+    The outer one can still be written to, which the last steps need.
+    """
+    outer = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)
+    # Terminals that all could open would be a way from plugin to plugin.
+    _mount("devpts", "/dev/pts", "devpts", _NO_SET_ID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
+    return outer
+
+
+def own_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc: Mapping[str, str]) -> None:
     """Cover what the zygote and other plugins have, and put this plugin's own in its place.
 
     Nothing can be uncovered later: that takes a capability over this mount namespace, which the plugin never has.
+
+    Args:
+        tree: The plugin's files, as a mount.
+        root: Where it finds them.
+        trees: The directory around the files of all plugins; only `root` is left in it.
+        tmp_bytes: The size of /tmp and of /dev/shm.
+        etc: Files of /etc that differ from the zygote's.
     """
-    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
-    # Of all installed trees only this one is left.
     _small_tmpfs(trees)
     os.makedirs(root, exist_ok=True)  # noqa: PTH103
-    empty = ctypes.c_char_p(b"")
-    _check(_libc.syscall(_MOVE_MOUNT, tree, empty, _HERE, os.fsencode(root), _FROM_DESCRIPTOR), "move_mount")
+    _check(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(root), _FROM_DESCRIPTOR), "move_mount")
     _read_only(trees)
-
-    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)
-    for place in ("/tmp", "/dev/shm"):  # noqa: S108
+    for place in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
         _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
-    # One terminal device file for all would be a way from plugin to plugin.
-    _mount("devpts", "/dev/pts", "devpts", _NO_SET_ID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
-
-    # Our own program files go out of sight, and the files of /etc that differ from plugin to plugin come in.
+    # Our own program files go out of sight.
     _small_tmpfs("/.cage")
-    for path, text in etc.items():
-        with open(f"/.cage/{os.path.basename(path)}", "w", encoding="utf-8") as file:  # noqa: PTH119, PTH123
-            file.write(text)
+    hidden = {path: f"/.cage/{number}" for number, path in enumerate(etc)}
+    for path, copy in hidden.items():
+        with open(copy, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(etc[path])
     _read_only("/.cage")
-    for path in etc:
-        _mount(f"/.cage/{os.path.basename(path)}", path, None, _BIND)  # noqa: PTH119
+    for path, copy in hidden.items():
+        _mount(copy, path, None, _BIND)
 
 
 def become_nobody(proc: int) -> None:
     """A user namespace where we are nobody, that can have no others below it, and every capability given up.
 
-    `proc` is a descriptor of a /proc that can be written to: our own is read-only.
+    `proc` is the outer /proc: our own is read-only.
     """
     user, group = os.getuid(), os.getgid()
     _check(_libc.unshare(_NEW_USER), "unshare user")
