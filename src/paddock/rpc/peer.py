@@ -89,6 +89,7 @@ class Peer:
         self._closed: str | None = None
         self._last_id = 0
         self._pending: dict[MessageId | None, asyncio.Future[Any]] = {}
+        self._late: dict[int, asyncio.Future[Any]] = {}  # detached from their callers
         self._serving: dict[MessageId, asyncio.Task[None]] = {}
 
     def attach(self, transport: Transport) -> None:
@@ -148,6 +149,20 @@ class Peer:
             later.set_result(None)
         return later
 
+    def detach(self, pending: Pending) -> asyncio.Future[Any]:
+        """Part the answer from its caller: `pending.future` is the caller's to end, and the returned one ends with the
+        answer if it still comes, or with `PeerLost`. It is done already when the answer has come.
+
+        Dropping what this returns is harmless.
+        """
+        late: asyncio.Future[Any] = self._loop.create_future()
+        if self._pending.pop(pending.id, None) is not None:
+            self._late[pending.id] = late
+            late.add_done_callback(_seen)
+        else:
+            late.set_result(None)
+        return late
+
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Tell.
 
@@ -169,11 +184,13 @@ class Peer:
             self._transport.close()
         for task in self._serving.values():
             task.cancel()
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
+        waiting = [*self._pending.values(), *self._late.values()]
+        self._pending.clear()
+        self._late.clear()
+        for future in waiting:
             if not future.done():
                 future.set_exception(PeerLost(reason))
-                future.exception()  # seen: a caller that never looks is no reason for a warning
+                _seen(future)
 
     async def wait_closed(self) -> None:
         """After `close`: wait until nothing is being served any more and the transport has given everything back."""
@@ -214,18 +231,18 @@ class Peer:
         future = self._pending.pop(answer.id, None)
         if future is None:
             self._unexpected(answer)
-        elif not future.done():  # done: its caller was cancelled and has not told us yet
-            if isinstance(answer, Result):
-                future.set_result(answer.value)
-            else:
-                future.set_exception(answer.fault)
-        else:
+        elif future.done():  # its caller was cancelled and has not told us yet
             self.late_replies += 1
+        else:
+            _end(future, answer)
 
     def _unexpected(self, answer: Result | Failure) -> None:
         id = answer.id  # noqa: A001
         if type(id) is int and 0 < id <= self._last_id:
             self.late_replies += 1
+            late = self._late.pop(id, None)
+            if late is not None and not late.done():
+                _end(late, answer)
             return
         if isinstance(answer, Failure) and id is None:
             self._owner.violated("unaddressed_error", f"they could not read something of ours: {answer.fault.message}")
@@ -297,3 +314,16 @@ class Peer:
         if self._transport is None:
             raise PeerLost("the connection is not open")
         return self._transport
+
+
+def _end(future: asyncio.Future[Any], answer: Result | Failure) -> None:
+    if isinstance(answer, Result):
+        future.set_result(answer.value)
+    else:
+        future.set_exception(answer.fault)
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """A caller that never looks at how it ended is no reason for a warning."""
+    if not future.cancelled():
+        future.exception()
