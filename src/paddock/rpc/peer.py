@@ -141,15 +141,6 @@ class Peer:
             pending.future.cancel()
 
     def detach(self, pending: Pending) -> asyncio.Future[Any]:
-        """What will end when the answer comes after all, apart from the future that its caller waited for."""
-        later: asyncio.Future[Any] = self._loop.create_future()
-        if pending.id in self._pending:
-            self._pending[pending.id] = later
-        else:
-            later.set_result(None)
-        return later
-
-    def detach(self, pending: Pending) -> asyncio.Future[Any]:
         """Part the answer from its caller: `pending.future` is the caller's to end, and the returned one ends with the
         answer if it still comes, or with `PeerLost`. It is done already when the answer has come.
 
