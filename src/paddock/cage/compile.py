@@ -1,0 +1,272 @@
+"""From what a person granted to the cage that holds exactly that. Pure over a `Machine`; finds all obstacles at once.
+
+What each capability becomes:
+
+    read:fs:PATH    the place itself, read-only, with everything below it
+    write:fs:PATH   the same, writable
+    exec:BIN:PATH   that one program may run; PATH is shown read-only as a place to run it in, unless it is `/`, which
+                    stands for any place in the cage. The kernel cannot tie a program to a directory: what keeps it in
+                    its place is that there is no other.
+    net:…           addresses in the cage that lead out (`addresses.py`)
+    storage, host   nothing: the plugin asks the host for these over its own pipe
+
+Besides these a cage shows the plugin's own folder, the program of its command and what that needs to run; nothing more
+can be executed. A grant that contains Paddock's own directories shows them empty; one that lies inside is refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paddock.cage.grants import Places, RefusedPath, granted_path
+from paddock.cage.launcher import CageUnavailable
+from paddock.cage.layout import Layout, below
+from paddock.cage.machine import Machine
+from paddock.cage.programs import Program, Traced, find_program, interpreters, is_python, trace
+from paddock.cage.runtime_trees import COMMON, library_trees, program_trees, python_trees
+from paddock.cage.spec import Bind, CageSpec, Limits, Link, PythonMain, Reach
+from paddock.core.errors import Problem
+from paddock.manifest.capability import Capability, Execute, FileAccess, Network
+from paddock.manifest.model import CommandRuntime, Manifest
+
+SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_COMMAND = "runtime.command"
+_NO_PLACES = Places()
+_DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is the same for every plugin of this host."""
+
+    python: str  # the host's own interpreter; it raises the inner walls where the plugin is no Python program
+    sdk: str | None = None  # the directory that contains `paddock_sdk`
+    hidden: tuple[str, ...] = ()  # Paddock's own directories, never shown
+    program_path: str = PROGRAM_PATH
+
+
+def compile_cage(
+    *,
+    cage_id: str,
+    manifest: Manifest,
+    root: str,
+    capabilities: Iterable[Capability],
+    environment: Mapping[str, str],
+    surroundings: Surroundings,
+    machine: Machine,
+    places: Places = _NO_PLACES,
+    limits: Limits = _DEFAULT_LIMITS,
+    command: Sequence[str] | None = None,
+) -> CageSpec:
+    """The cage for one plugin.
+
+    Args:
+        cage_id: Names the cage in records.
+        manifest: What the plugin is.
+        root: The directory it is installed in.
+        capabilities: What was granted, which may be less than the manifest asks for.
+        environment: Its variables (`environment.spawn_environment`).
+        surroundings: What every plugin of this host has around it.
+        machine: The host's files.
+        places: What `config:` and `project:` stand for.
+        limits: What it may use.
+        command: What to run where the manifest names no command: the worker that imports its Python entrypoints.
+
+    Raises:
+        CageUnavailable: something that was granted or that its command names is not there or cannot be shown. Carries
+            every such obstacle in `details["problems"]`; code and hint are the first one's.
+    """
+    job = _Compilation(root, surroundings, machine)
+    granted = tuple(capabilities)
+    runtime = manifest.runtime
+    named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
+    job.show_own_folder()
+    job.show_libraries()
+    job.show_granted(granted, places)
+    words = job.command(named)
+    directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
+    variables = job.with_sdk(environment)
+    trampoline = job.trampoline()
+    if job.problems:
+        raise _unavailable(manifest, job.problems)
+    binds, links, covers = job.layout.finished()
+    return CageSpec(
+        cage_id=cage_id,
+        plugin=manifest.name,
+        command=words,
+        directory=directory,
+        environment=variables,
+        binds=binds,
+        links=links,
+        covers=covers,
+        executables=tuple(sorted(job.executables)),
+        trampoline=trampoline,
+        network=tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network))),
+        limits=limits,
+        python=job.python_main(words, directory, environment, granted),
+    )
+
+
+@dataclass(slots=True)
+class _Compilation:
+    """One cage in the making: what it shows, what may run in it, and what stands against it."""
+
+    root: str
+    surroundings: Surroundings
+    machine: Machine
+    layout: Layout = field(init=False)
+    executables: set[str] = field(default_factory=set[str])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    host_program: Program | None = None  # the command's program, where it is the machine's and not the package's
+    python: bool = False  # whether the command is run by a Python interpreter
+
+    def __post_init__(self) -> None:
+        found = (trace(path, self.machine) for path in self.surroundings.hidden)
+        self.layout = Layout(self.machine, [place.real for place in found if place])
+
+    def show_own_folder(self) -> None:
+        """The plugin's package, read-only, at the path by which the plugin is told of it."""
+        found = trace(self.root, self.machine)
+        if found is None:
+            self._object("root", "path_missing", f"the plugin's folder {self.root} is gone", "install it again")
+        else:
+            self.layout.show_traced(found)
+
+    def show_libraries(self) -> None:
+        self._show_trees([*library_trees(self.machine), *COMMON])
+        for path in ("/bin", "/lib", "/lib64", "/sbin"):
+            if self.machine.kind(path) == "link":
+                self.layout.link([Link(path, self.machine.link(path))])
+
+    def show_granted(self, granted: Iterable[Capability], places: Places) -> None:
+        for capability in granted:
+            if not isinstance(capability, FileAccess | Execute):
+                continue
+            if isinstance(capability, Execute):
+                self._allow_program(capability.binary, str(capability))
+                if not capability.root and capability.path == "/":
+                    continue
+            try:
+                real = granted_path(capability, places, self.layout.hidden, self.machine)
+            except RefusedPath as refused:
+                self.problems.append(refused.problem)
+            else:
+                self.layout.show(real, writable=isinstance(capability, FileAccess) and capability.mode == "write")
+
+    def command(self, named: Sequence[str]) -> tuple[str, ...]:
+        """The words to run, the first one absolute."""
+        # `env` only looks a program up in PATH, which is done here.
+        words = tuple(named[1:] if named and posixpath.basename(named[0]) == "env" else named)
+        if not words:
+            self._object(_COMMAND, "no_command", "the manifest names nothing to run", "add a runtime.command")
+            return ()
+        name = words[0]
+        path = posixpath.normpath(posixpath.join(self.root, name))
+        if "/" in name and below(path, self.root):
+            self._allow_packaged(path)
+            return (path, *words[1:])
+        if name.startswith(("-", ".")) or "=" in name or ("/" in name and not name.startswith("/")):
+            self._object(_COMMAND, "command_unclear", f"{name!r} is no program of the package or of the machine", "")
+            return ()
+        program = self.host_program = self._allow_program(name, _COMMAND)
+        if program is None:
+            return ()
+        self.python = is_python(program)
+        return (program.path, *words[1:])
+
+    def directory(self, wanted: str | None) -> str:
+        """Where the command starts: in the package unless the manifest says otherwise."""
+        path = posixpath.normpath(posixpath.join(self.root, wanted or "."))
+        found = trace(path, self.machine)
+        if wanted and (found is None or not self.layout.shows(found.real)):
+            self._object("runtime.cwd", "directory_hidden", f"{path} is not seen in the cage", "grant read:fs for it")
+        return path
+
+    def with_sdk(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The variables, with the way to the SDK for a Python plugin that has not chosen its own."""
+        found = trace(f"{self.surroundings.sdk}/paddock_sdk", self.machine) if self.surroundings.sdk else None
+        if not self.python or found is None or "PYTHONPATH" in environment:
+            return dict(environment)
+        self.layout.place(Bind(found.real, f"{SDK_PLACE}/paddock_sdk"))
+        return {**environment, "PYTHONPATH": SDK_PLACE}
+
+    def trampoline(self) -> str:
+        """The interpreter that raises the inner walls: the command's own, if it is the machine's Python, else ours."""
+        if self.host_program is not None and is_python(self.host_program):
+            return self.host_program.real
+        found = trace(self.surroundings.python, self.machine)
+        if found is None:
+            self._object("host", "python_missing", f"{self.surroundings.python} is gone", "install Paddock again")
+            return ""
+        # Bare: neither the links that lead to it nor a virtual environment that it belongs to.
+        bare = Program(found.real, Traced(found.real, ()))
+        self.layout.show(bare.real)
+        self._show_trees(python_trees(bare, self.machine))
+        return bare.real
+
+    def python_main(
+        self, words: Sequence[str], directory: str, environment: Mapping[str, str], granted: Iterable[Capability]
+    ) -> PythonMain | None:
+        """The command as a script for a warm interpreter, where that makes no difference to what the plugin sees."""
+        if self.host_program is None or not is_python(self.host_program) or len(words) < 2 or words[1].startswith("-"):
+            return None
+        if any(isinstance(one, FileAccess | Execute) for one in granted):
+            return None
+        if any(name.startswith("PYTHON") for name in environment):
+            return None
+        script = posixpath.normpath(posixpath.join(directory, words[1]))
+        if not below(script, self.root) or self.machine.kind(script) != "file":
+            return None
+        return PythonMain(words[0], script, tuple(words[2:]))
+
+    def _allow_program(self, name: str, wanted_by: str) -> Program | None:
+        """A program of the machine: shown with what it needs, and allowed to run."""
+        program = find_program(name, self.surroundings.program_path, self.machine)
+        if program is None:
+            where = self.surroundings.program_path.replace(":", ", ")
+            hint = "install it" if name.startswith("/") else f"install it into one of {where}"
+            self._object(wanted_by, "program_missing", f"this machine has no program {name}", hint)
+            return None
+        if program.real in self.executables:
+            return program
+        self.executables.add(program.real)
+        self.layout.show_traced(program.traced)
+        self._show_trees(program_trees(program, self.machine))
+        for interpreter in interpreters(program.real, self.machine):
+            self._allow_program(interpreter, wanted_by)
+        return program
+
+    def _allow_packaged(self, path: str) -> None:
+        """A program of the package, and the machine's interpreter where it is a script."""
+        if self.machine.kind(path) != "file":
+            self._object(_COMMAND, "program_missing", f"the package has no file {path}", "name one of its files")
+            return
+        if not self.machine.runnable(path):
+            self._object(_COMMAND, "not_executable", f"{path} is not executable", f"chmod +x {path}")
+        self.executables.add(path)
+        for name in interpreters(path, self.machine):
+            program = self._allow_program(name, _COMMAND)
+            self.python = self.python or (program is not None and is_python(program))
+
+    def _show_trees(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            found = trace(path, self.machine)
+            if found is not None:
+                self.layout.show_traced(found)
+
+    def _object(self, path: str, code: str, message: str, hint: str) -> None:
+        self.problems.append(Problem(path, message, hint, f"cage.{code}"))
+
+
+def _unavailable(manifest: Manifest, problems: Sequence[Problem]) -> CageUnavailable:
+    first, others = problems[0], len(problems) - 1
+    more = f", and {others} more" if others else ""
+    return CageUnavailable(
+        f"no cage can be built for {manifest.name}: {first.path}: {first.message}{more}",
+        code=first.code,
+        hint=first.hint,
+        details={"problems": [problem.to_dict() for problem in problems]},
+    )
