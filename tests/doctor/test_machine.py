@@ -18,10 +18,12 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import native
+from paddock.cage.bounded import run_bounded
+from paddock.cage.cgroup_places import CgroupView, places
+from paddock.cage.probe import diagnose, diagnose_namespace
 from paddock.cli.main import COMMANDS
-from paddock.doctor.bounded import run_bounded
-from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, diagnose, diagnose_namespace
-from paddock.doctor.cgroups import CgroupView, check_cgroups, limiting
+from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp
+from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status, exit_status, text_lines, to_json
 from paddock.doctor.files import judge_disk
 from paddock.doctor.machine import check_machine, run_probes
@@ -151,17 +153,18 @@ def cgroup_view(mounts: str, membership: str, controllers: set[str], *, writable
     return CgroupView(mounts, membership, lambda _: controllers, lambda _: writable)
 
 
+def held(view: CgroupView) -> dict[str, str]:
+    return {resource: place.mechanism for resource, place in places(view).items()}
+
+
 def test_cgroups_are_named_resource_by_resource() -> None:
     unified = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0"
     hybrid = (
         "cgroup /c/memory cgroup rw,memory 0 0\ncgroup2 /c/unified cgroup2 rw 0 0\ncgroup /c/pids cgroup rw,pids 0 0"
     )
     delegated = cgroup_view(unified, "0::/user.slice/me", {"memory", "pids", "cpu", "io"}, writable=True)
-    assert limiting(delegated) == {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "cgroup v2"}
-    assert limiting(cgroup_view(hybrid, "0::/", {"pids"}, writable=True)) == {
-        "memory": "cgroup v1",
-        "pids": "cgroup v2",
-    }
+    assert held(delegated) == {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "cgroup v2"}
+    assert held(cgroup_view(hybrid, "0::/", {"pids"}, writable=True)) == {"memory": "cgroup v1", "pids": "cgroup v2"}
     foreign = check_cgroups(cgroup_view(unified, "0::/", {"memory", "pids", "cpu"}, writable=False))
     assert foreign.status is Status.WARN
     assert "memory by rlimits and a watchdog" in foreign.found

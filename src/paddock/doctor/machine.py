@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from paddock.cage.cgroup_places import kernel_view
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, check_user_namespaces
-from paddock.doctor.cgroups import check_cgroups, kernel_view
+from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status
 from paddock.doctor.files import check_disk, check_permissions
 from paddock.doctor.plugins import check_plugins

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from paddock.doctor.bounded import run_bounded
+from paddock.cage.bounded import run_bounded
 from paddock.doctor.check import Check, Status
 
 # The first release without the bug that can corrupt a database when its write-ahead log starts anew.

@@ -1,0 +1,93 @@
+"""Which kernel mechanism can hold each resource of a cage here, and where its group would stand. Pure over a view.
+
+A group is put below the group that the daemon itself is in: what an operator allows Paddock bounds its plugins too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+RESOURCES = ("memory", "pids", "cpu")
+V1, V2 = "cgroup v1", "cgroup v2"
+# What holds a resource where no group can: limits of the process itself, and the warden looking at it.
+WITHOUT_GROUPS = {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "nothing"}
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupView:
+    """What the kernel shows us; tests hand in what other machines show."""
+
+    mounts: str
+    membership: str
+    controllers: Callable[[Path], set[str]]
+    writable: Callable[[Path], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory in which groups for one resource can be made."""
+
+    mechanism: str
+    directory: Path
+
+
+def kernel_view() -> CgroupView:
+    """The view of this machine."""
+
+    def controllers(directory: Path) -> set[str]:
+        return set((directory / "cgroup.controllers").read_text().split())
+
+    return CgroupView(
+        mounts=Path("/proc/self/mounts").read_text(),
+        membership=Path("/proc/self/cgroup").read_text(),
+        controllers=controllers,
+        writable=lambda directory: os.access(directory, os.W_OK | os.X_OK),
+    )
+
+
+def places(view: CgroupView) -> dict[str, Place]:
+    """Where each resource can be held; absent when no group can hold it."""
+    own = _membership(view.membership)
+    held: dict[str, Place] = {}
+    for kind, mount, options in _cgroup_mounts(view.mounts):
+        if kind == "cgroup2":
+            directory = mount / own.get("", "/").lstrip("/")
+            try:
+                available = view.controllers(directory)
+            except OSError:
+                continue
+            if view.writable(directory):
+                held |= {resource: Place(V2, directory) for resource in RESOURCES if resource in available}
+        else:
+            for resource in RESOURCES:
+                directory = mount / own.get(resource, "/").lstrip("/")
+                if resource in options and resource not in held and view.writable(directory):
+                    held[resource] = Place(V1, directory)
+    return held
+
+
+def mechanisms(held: dict[str, Place]) -> dict[str, str]:
+    """What holds each resource, in words."""
+    return {name: held[name].mechanism if name in held else WITHOUT_GROUPS[name] for name in RESOURCES}
+
+
+def _membership(text: str) -> dict[str, str]:
+    """The path of our own group for each controller; the unified hierarchy has the empty name."""
+    own: dict[str, str] = {}
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        own |= dict.fromkeys(names.split(","), path)
+    return own
+
+
+def _cgroup_mounts(mounts: str) -> list[tuple[str, Path, set[str]]]:
+    """Kind, place and options; v2 after v1, so that what it can hold is taken by it."""
+    found: list[tuple[str, Path, set[str]]] = []
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) >= 4 and fields[2] in ("cgroup", "cgroup2"):
+            found.append((fields[2], Path(fields[1].replace("\\040", " ")), set(fields[3].split(","))))
+    return sorted(found, key=lambda mount: mount[0])

@@ -1,0 +1,256 @@
+"""The plain way to start a cage: bubblewrap builds it, and the program begins from nothing.
+
+Bubblewrap is two processes: one outside, our child, which tells how the program ended; and one inside, the first of
+the cage's own pid namespace, with which everything in the cage ends. Whoever ends a cage ends the inner one first: an
+inner one whose outer has died while they were still building would wait for it for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from paddock.cage import kernel
+from paddock.cage.bubblewrap import Fittings, arguments, command
+from paddock.cage.process_tree import children
+from paddock.cage.spec import Bind
+from paddock.cage.staging import NOBODY, Stage, Stages
+from paddock.cage.ways import Order, Streams
+
+# When memory runs out on the whole machine, plugins go before the daemon.
+_OOM_SCORE = "500"
+_CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
+
+
+class ColdWay:
+    """Starts cages with bubblewrap.
+
+    Args:
+        bubblewrap: Where the program is.
+        fittings: What is the same in every cage.
+        stages: Where trees are laid out for it when we are root; None when we are not.
+    """
+
+    def __init__(self, bubblewrap: str, fittings: Fittings, stages: Stages | None) -> None:
+        self._bubblewrap = bubblewrap
+        self._fittings = fittings
+        self._stages = stages
+
+    def start(self, order: Order) -> ColdBody:
+        """Begin to build a cage.
+
+        Raises:
+            OSError: something the spec names is not there, or we ran out of something.
+        """
+        with contextlib.ExitStack() as undo, contextlib.ExitStack() as theirs:
+            stage = None if self._stages is None else self._stages.open(order.name)
+            if stage is not None:
+                undo.callback(stage.close)
+            files = _Files(theirs)
+            words = self._words(order, stage, files)
+            gate, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undo.callback(gate.close)
+            theirs.callback(inside.close)
+            gate.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            gate.setblocking(False)
+            status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            undo.callback(os.close, status)
+            files.keep(told)
+            outer = os.fork()
+            if outer == 0:
+                started = [self._bubblewrap, "--json-status-fd", str(told), *words]
+                _become(started, order.streams, inside.fileno(), files.made, as_nobody=stage is not None)
+            undo.pop_all()
+            return ColdBody(outer, gate, status, stage)
+
+    def _words(self, order: Order, stage: Stage | None, files: _Files) -> list[str]:
+        """Bubblewrap's command line; its long part goes through a file."""
+
+        def source_of(bind: Bind) -> str:
+            return bind.source if stage is None else stage.source(bind)
+
+        options = arguments(
+            order.spec,
+            source_of=source_of,
+            file=files.make,
+            fittings=self._fittings,
+            limits=order.resource_limits,
+        )
+        told = files.make(b"".join(os.fsencode(option) + b"\0" for option in options))
+        return ["--args", str(told), "--", *command(order.spec)]
+
+
+class ColdBody:
+    """A cage that bubblewrap builds or has built; see `ways.Body`."""
+
+    def __init__(self, outer: int, gate: socket.socket, status: int, stage: Stage | None) -> None:
+        self._outer = outer
+        self._outer_handle = os.pidfd_open(outer)
+        self._inner_handle: int | None = None
+        self._gate: socket.socket | None = gate
+        self._status = status
+        self._said = b""
+        self._stage = stage
+        self._ended: int | None = None
+        self.first: int | None = None
+        self.plugin: int | None = None
+
+    def watched(self) -> list[int]:
+        """See `ways.Body`."""
+        handles = [self._outer_handle] if self._ended is None else []
+        if self.first is None and self._ended is None:
+            handles.append(self._status)
+        if self._inner_handle is not None and not _readable(self._inner_handle):
+            handles.append(self._inner_handle)
+        if self._gate is not None and self.plugin is None:
+            handles.append(self._gate.fileno())
+        return handles
+
+    def look(self) -> int | None:
+        """See `ways.Body`."""
+        self._look_at_status()
+        self._look_at_gate()
+        if self._ended is None:
+            pid, status = os.waitpid(self._outer, os.WNOHANG)
+            if pid != self._outer:
+                return None
+            self._ended = os.waitstatus_to_exitcode(status)
+            self._kill_inner()
+        # A cage's first process is done only after every other in it.
+        if self._inner_handle is not None and not _readable(self._inner_handle):
+            return None
+        # Bubblewrap tells of a signal as a shell does.
+        return 128 - self._ended if 128 < self._ended <= 128 + signal.SIGRTMAX else self._ended
+
+    def go(self) -> None:
+        """See `ways.Body`."""
+        self._close_stage()
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            with gate, contextlib.suppress(OSError):
+                gate.send(b"G")
+
+    def kill(self) -> None:
+        """See `ways.Body`."""
+        self._look_at_status()
+        if self._ended is None and self._inner_handle is None:
+            # It may be about to make the inner one: held still first, so that we see whether it has.
+            os.kill(self._outer, signal.SIGSTOP)
+            os.waitid(os.P_PID, self._outer, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            for inner in children(self._outer):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(inner, signal.SIGKILL)
+        self._kill_inner()
+        if self._ended is None:
+            os.kill(self._outer, signal.SIGKILL)
+
+    def close(self) -> None:
+        """See `ways.Body`."""
+        self._close_stage()
+        if self._gate is not None:
+            self._gate.close()
+        for descriptor in (self._status, self._outer_handle, self._inner_handle):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _look_at_status(self) -> None:
+        """Learn the inner process from the first line that bubblewrap writes."""
+        if self.first is not None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            self._said += os.read(self._status, 4096)
+        line, whole, _ = self._said.partition(b"\n")
+        if whole:
+            self.first = int(json.loads(line)["child-pid"])
+            with contextlib.suppress(ProcessLookupError):
+                self._inner_handle = os.pidfd_open(self.first)
+
+    def _look_at_gate(self) -> None:
+        """Learn the plugin's process: the kernel says who knocked, in our numbers and not in the cage's."""
+        if self._gate is None or self.plugin is not None:
+            return
+        try:
+            knock, ancillary, _, _ = self._gate.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+        except BlockingIOError:
+            return
+        except OSError:
+            knock, ancillary = b"", []
+        if knock == b"R" and ancillary:
+            self.plugin = _CREDENTIALS.unpack(ancillary[0][2])[0]
+        else:
+            # It ends by itself: nobody behind the gate goes on without an answer.
+            self._gate.close()
+            self._gate = None
+
+    def _kill_inner(self) -> None:
+        if self._inner_handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._inner_handle, signal.SIGKILL)
+
+    def _close_stage(self) -> None:
+        """Bubblewrap has mounts of its own by now."""
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
+
+
+class _Files:
+    """Descriptors that a child will inherit, closed here as soon as it has them."""
+
+    def __init__(self, closing: contextlib.ExitStack) -> None:
+        self.made: list[int] = []
+        self._closing = closing
+
+    def keep(self, descriptor: int) -> None:
+        self.made.append(descriptor)
+        self._closing.callback(os.close, descriptor)
+
+    def make(self, content: bytes) -> int:
+        """An anonymous file with this content, to be read from its start."""
+        descriptor = os.memfd_create("paddock-cage", os.MFD_CLOEXEC)
+        self.keep(descriptor)
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+
+def _become(words: Sequence[str], streams: Streams, gate: int, files: Sequence[int], *, as_nobody: bool) -> None:
+    """What the forked child does: put everything in its place and turn into bubblewrap. Never returns."""
+    try:
+        # The warden keeps 0 to 3 for itself, so nothing that is still to be moved lies there.
+        for number, descriptor in enumerate((streams.stdin, streams.stdout, streams.stderr, gate)):
+            os.dup2(descriptor, number)
+        for descriptor in files:
+            os.set_inheritable(descriptor, True)
+        # Python changed these for itself, and a program would inherit that.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+        if as_nobody:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        # After the change of user, which would undo it.
+        kernel.die_with_parent()
+        os.chdir("/")
+        os.execve(words[0], words, {})  # noqa: S606 - bubblewrap, with arguments made from a spec
+    except BaseException as error:
+        reason = errno.errorcode.get(error.errno or 0, "") if isinstance(error, OSError) else repr(error)
+        os.write(2, f"bwrap: could not be started: {reason}\n".encode())
+    finally:
+        os._exit(125)
+
+
+def _readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

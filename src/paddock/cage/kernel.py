@@ -1,0 +1,129 @@
+"""System calls that Python does not offer: mounts, namespaces, and a child that dies with its parent.
+
+Each raises OSError as Python's own do. Only the warden calls them: it has one thread and can be root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_CLONE_NEWNS = 0x0002_0000
+_CLONE_NEWUSER = 0x1000_0000
+_MNT_DETACH = 2
+_MOUNT_ATTR_IDMAP = 0x0010_0000
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+_MS_BIND = 0x1000
+_MS_NODEV = 4
+_MS_NOSUID = 2
+_MS_PRIVATE = 0x4_0000
+_MS_REC = 0x4000
+_OPEN_TREE_CLONE = 1
+_OPEN_TREE_CLOEXEC = 0x8_0000
+_PR_SET_PDEATHSIG = 1
+# The same numbers on x86_64 and aarch64.
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
+
+WHOLE_MACHINE = ["0", "0", "4294967295"]
+
+
+def real_root() -> bool:
+    """Whether we are root of the machine itself, which must not build cages under its own name.
+
+    Root of a container or of a user namespace is not: it cannot become a user that is not mapped.
+    """
+    return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == WHOLE_MACHINE
+
+
+def own_mount_namespace() -> None:
+    """From now on our mounts are seen by us and our children alone."""
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE, None)
+
+
+def mount_tmpfs(target: str, options: str) -> None:
+    """An empty file system in memory, for small things of ours."""
+    _mount("paddock", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+
+
+def mount_bind(source: str, target: str) -> None:
+    """Show the tree at `source` at `target` too, with what is mounted in it."""
+    _mount(source, target, None, _MS_BIND | _MS_REC, None)
+
+
+def mount_idmapped(source: str, target: str, user_namespace: int) -> None:
+    """Show the tree at `source` at `target`, its owners changed as that user namespace maps them.
+
+    Raises:
+        OSError: EINVAL where the file system cannot do it.
+    """
+    tree = _check(
+        _libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC), source
+    )
+    try:
+        attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
+        changed = _libc.syscall(
+            _SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))
+        )
+        _check(changed, source)
+        moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+        _check(moved, target)
+    finally:
+        os.close(tree)
+
+
+def unmount(target: str) -> None:
+    """Take a mount away at once, even while something still looks into it."""
+    _check(_libc.umount2(os.fsencode(target), _MNT_DETACH), target)
+
+
+def mapped_user_namespace(uid_map: str, gid_map: str) -> int:
+    """A user namespace with these maps, as a descriptor; nobody lives in it."""
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Whatever happens, the copy of us must not go on as us.
+        try:
+            made = _libc.unshare(_CLONE_NEWUSER) == 0
+            os.write(ready[1], b"y" if made else b"n")
+            os.close(go[1])
+            os.read(go[0], 1)
+        finally:
+            os._exit(0)
+    try:
+        os.close(ready[1])
+        if os.read(ready[0], 1) != b"y":
+            raise OSError("no user namespace could be made")
+        Path(f"/proc/{child}/uid_map").write_text(uid_map)
+        Path(f"/proc/{child}/gid_map").write_text(gid_map)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        for descriptor in (ready[0], *go):
+            os.close(descriptor)
+        os.waitpid(child, 0)
+
+
+def die_with_parent() -> None:
+    """Be killed when our parent ends. A change of user afterwards would undo this."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:
+    def text(value: str | None) -> bytes | None:
+        return None if value is None else os.fsencode(value)
+
+    _check(_libc.mount(text(source), text(target), text(kind), ctypes.c_ulong(flags), text(options)), source or target)
+
+
+def _check(result: int, about: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), about)
+    return result

@@ -1,0 +1,160 @@
+"""What the daemon and the warden tell each other: small JSON messages, with descriptors beside them.
+
+One sequenced-packet socket joins the two, so that a message arrives whole or not at all. A spec may be larger than a
+packet: it travels as an anonymous file.
+
+    daemon → warden    launch (standard input, output, error and the spec as descriptors) · signal · kill
+    warden → daemon    hello · listeners (sockets as descriptors) · started · refused · ended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+LONGEST_MESSAGE = 64 * 1024
+MOST_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start a cage. Descriptors: the plugin's stdin, stdout and stderr, then the file that holds the spec."""
+
+    kind: ClassVar[str] = "launch"
+    number: int  # names the cage from now on; never used twice on one socket
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Send a signal to the plugin's own process."""
+
+    kind: ClassVar[str] = "signal"
+    number: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End everything in the cage."""
+
+    kind: ClassVar[str] = "kill"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The warden is ready, and says what limits each resource."""
+
+    kind: ClassVar[str] = "hello"
+    mechanisms: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Sockets that listen inside the cage's network; they come before `started`, in the order of the plan."""
+
+    kind: ClassVar[str] = "listeners"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Every wall stands and the program runs, as this process of the host."""
+
+    kind: ClassVar[str] = "started"
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No program was run, and nothing of the cage is left. `setup` is true when bubblewrap said why on stderr."""
+
+    kind: ClassVar[str] = "refused"
+    number: int
+    code: str
+    message: str
+    hint: str = ""
+    setup: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The program that was started is gone, with everything that was in its cage."""
+
+    kind: ClassVar[str] = "ended"
+    number: int
+    code: int | None
+    signal: int | None = None
+    cause: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Message = Launch | Signal | Kill | Hello | Listeners | Started | Refused | Ended
+_KINDS: dict[str, type[Message]] = {
+    kind.kind: kind for kind in (Launch, Signal, Kill, Hello, Listeners, Started, Refused, Ended)
+}
+
+
+class DescriptorsLost(OSError):
+    """Descriptors were sent to us and we had no room for them; those that did arrive are closed again."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__("no room for the descriptors that came with a message")
+        self.lost = message
+
+
+def send(connection: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> None:
+    """Send one message and what belongs to it.
+
+    Raises:
+        OSError: the other side is gone, or reads too slowly (BlockingIOError).
+    """
+    body = json.dumps({"kind": message.kind, **asdict(message)}).encode()
+    if descriptors:
+        socket.send_fds(connection, [body], list(descriptors), socket.MSG_NOSIGNAL)
+    else:
+        connection.send(body, socket.MSG_NOSIGNAL)
+
+
+def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
+    """The next message with its descriptors, or None when the other side is gone.
+
+    Raises:
+        BlockingIOError: nothing is there yet.
+        DescriptorsLost: the message came, its descriptors did not all fit.
+    """
+    try:
+        body, descriptors, flags, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
+    except ConnectionResetError:
+        return None
+    if not body:
+        return None
+    data: dict[str, Any] = json.loads(body)
+    message = _KINDS[data.pop("kind")](**data)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise DescriptorsLost(message)
+    return message, descriptors
+
+
+def into_file(data: Mapping[str, Any]) -> int:
+    """JSON data as an anonymous file, read from its start."""
+    descriptor = os.memfd_create("paddock-spec", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(json.dumps(data).encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def from_file(descriptor: int) -> dict[str, Any]:
+    """What `into_file` wrote. Closes the descriptor."""
+    with os.fdopen(descriptor, "rb") as file:
+        return json.loads(file.read())

@@ -1,0 +1,143 @@
+"""Whether a cage can be built on this machine; if not, which wall is missing and the line to type.
+
+The daemon asks before its first launch, `paddock doctor` whenever it is run; both get their answer here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.cage.bounded import Ran, run_bounded
+from paddock.cage.kernel import real_root
+from paddock.cage.launcher import CageUnavailable
+
+OLDEST = (0, 8)
+_INSTALL = "sudo apt install bubblewrap"
+_APPARMOR_FIX = (
+    "sudo apt install apparmor-profiles && "
+    "sudo ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && "
+    "sudo systemctl reload apparmor"
+)
+_CONTAINER_FIX = "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …"
+
+# What bubblewrap says on standard error, and what is behind it.
+_COMPLAINTS = (
+    ("setting up uid map: Permission denied", "cage.userns_apparmor"),
+    ("Failed RTM_NEWADDR: Operation not permitted", "cage.userns_apparmor"),
+    ("Failed to make / slave", "cage.container_mount"),
+    ("Can't mount proc", "cage.container_mount"),
+    ("max_*_namespaces exceeded", "cage.userns_disabled"),
+    ("No space left on device", "cage.userns_disabled"),
+    ("No permissions to creat", "cage.userns_forbidden"),
+    ("Creating new namespace failed", "cage.userns_forbidden"),
+)
+FIXES = {
+    "cage.bwrap_missing": _INSTALL,
+    "cage.userns_disabled": "sudo sysctl -w user.max_user_namespaces=15000",
+    "cage.userns_forbidden": _CONTAINER_FIX,
+    "cage.userns_apparmor": _APPARMOR_FIX,
+    "cage.container_mount": _CONTAINER_FIX,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """A bubblewrap that has built a first cage here."""
+
+    program: str
+    version: str
+
+
+def find_bubblewrap(path: str | None = None) -> Bubblewrap:
+    """Look for bubblewrap: present, new enough, and really able to build a first small cage.
+
+    Args:
+        path: Where to look, as in PATH; None for our own.
+
+    Raises:
+        CageUnavailable: it is not, with the code of what is wrong and what to type.
+    """
+    program = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) if path is None else path)
+    if program is None:
+        raise CageUnavailable("bubblewrap is not installed", code="cage.bwrap_missing", hint=_INSTALL)
+    version = _version(program)
+    if Path(program).stat().st_mode & 0o4000:
+        fix = f"sudo chmod u-s {program}"
+        raise CageUnavailable(f"{program} is setuid root", code="cage.bwrap_setuid", hint=fix)
+    # A root daemon builds cages as nobody, so that is what has to work.
+    as_nobody = real_root()
+    smoke = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+    try:
+        ran = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
+    except OSError as error:
+        message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
+        raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
+    if ran.status != 0:
+        said = ran.first_line or ("no answer within 10 s" if ran.status is None else f"exit status {ran.status}")
+        raise explain(said, output=ran.output, by_hand=" ".join(smoke))
+    return Bubblewrap(program, version)
+
+
+def explain(said: str, *, output: str = "", by_hand: str = "") -> CageUnavailable:
+    """What bubblewrap complained about, as the error to raise.
+
+    Args:
+        said: Its first line.
+        output: All of it, where there is more.
+        by_hand: The line that shows the same failure again, for a complaint that we do not know.
+    """
+    code = diagnose(output or said)
+    if code == "cage.userns_forbidden":
+        code = diagnose_namespace("unshare", errno.EPERM, sysctls())
+    return CageUnavailable(said, code=code, hint=FIXES.get(code, by_hand))
+
+
+def diagnose(complaint: str) -> str:
+    """The code for what bubblewrap complained about; `cage.bwrap_failed` when we do not know it."""
+    return next((code for words, code in _COMPLAINTS if words in complaint), "cage.bwrap_failed")
+
+
+def diagnose_namespace(step: str, error: int, switches: Mapping[str, str]) -> str:
+    """The code for a namespace that failed at this step with this errno, on a kernel set up like this."""
+    if switches.get("user/max_user_namespaces") == "0" or error == errno.ENOSPC:
+        return "cage.userns_disabled"
+    if switches.get("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "cage.userns_apparmor"
+    return "cage.userns_forbidden" if step == "unshare" else "cage.container_mount"
+
+
+def sysctls() -> dict[str, str]:
+    """The switches that forbid user namespaces, where this kernel has them."""
+    names = (
+        "user/max_user_namespaces",
+        "kernel/unprivileged_userns_clone",
+        "kernel/apparmor_restrict_unprivileged_userns",
+    )
+    found: dict[str, str] = {}
+    for name in names:
+        path = Path("/proc/sys") / name
+        if path.exists():
+            found[name] = path.read_text().strip()
+    return found
+
+
+def _version(program: str) -> str:
+    told: Ran = run_bounded([program, "--version"], {})
+    version = re.search(r"(\d+)\.(\d+)(?:\.\d+)*", told.first_line)
+    if told.status != 0 or version is None:
+        said = f"{program} does not tell its version: {told.first_line or 'nothing'}"
+        raise CageUnavailable(said, code="cage.bwrap_failed", hint=_INSTALL)
+    if (int(version[1]), int(version[2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise CageUnavailable(
+            f"{program} is version {version[0]}, and {needed} is needed to keep plugins from making namespaces",
+            code="cage.bwrap_old",
+            hint=f"{_INSTALL}   # from a release that has {needed} or newer",
+        )
+    return version[0]

@@ -1,0 +1,96 @@
+"""Where a root daemon lays out what a cage will see, so that bubblewrap need not be root.
+
+Bubblewrap runs as nobody and could not reach a tree below a private directory. The warden, which can, shows each tree
+once more at a place nobody may pass through, in a mount namespace that only the warden has. A tree that the plugin may
+write to is shown with its owner changed to nobody; on the disk its files keep the owner they had.
+
+A stage stands only while its cage is built: bubblewrap then has mounts of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+from paddock.cage import kernel
+from paddock.cage.spec import Bind
+
+NOBODY = 65534
+PLACE = Path("/run/paddock-cages")
+
+
+class IdmapUnsupported(OSError):
+    """The file system below a tree that a plugin may write to cannot show it under another owner."""
+
+
+class Stages:
+    """All stages of one warden. Opening it gives the warden a mount namespace of its own."""
+
+    def __init__(self, place: Path = PLACE) -> None:
+        kernel.own_mount_namespace()
+        place.mkdir(mode=0o711, parents=True, exist_ok=True)
+        kernel.mount_tmpfs(str(place), "size=1m,mode=711")
+        self._place = place
+        self._owners: dict[tuple[int, int], int] = {}
+
+    def open(self, name: str) -> Stage:
+        """A stage with nothing on it yet."""
+        return Stage(self._place / name, self._owners)
+
+
+class Stage:
+    """The trees of one cage, until it is built."""
+
+    def __init__(self, directory: Path, owners: dict[tuple[int, int], int]) -> None:
+        directory.mkdir(mode=0o711)
+        self._directory = directory
+        self._owners = owners  # user namespaces that map an owner to nobody; as many as owners of trees, which is few
+        self._shown: dict[tuple[str, bool], Path] = {}
+
+    def source(self, bind: Bind) -> str:
+        """Show a tree, and say where bubblewrap finds it.
+
+        Raises:
+            IdmapUnsupported: it is to be written to, and its file system cannot show it under another owner.
+            OSError: it is not there, or cannot be mounted.
+        """
+        key = (bind.source, bind.writable)
+        if key not in self._shown:
+            found = Path(bind.source).stat()
+            point = self._directory / str(len(self._shown))
+            if stat.S_ISDIR(found.st_mode):
+                point.mkdir()
+            else:
+                point.touch()
+            self._shown[key] = point
+            if bind.writable and (found.st_uid, found.st_gid) != (NOBODY, NOBODY):
+                self._show_as_nobodys(bind.source, point, (found.st_uid, found.st_gid))
+            else:
+                kernel.mount_bind(bind.source, str(point))
+        return str(self._shown[key])
+
+    def close(self) -> None:
+        """Take everything away again."""
+        for point in self._shown.values():
+            # What cannot be unmounted cannot be removed either: never is a file of the host touched here.
+            with contextlib.suppress(OSError):
+                kernel.unmount(str(point))
+            with contextlib.suppress(OSError):
+                point.rmdir() if point.is_dir() else point.unlink()
+        self._shown.clear()
+        with contextlib.suppress(OSError):
+            self._directory.rmdir()
+
+    def _show_as_nobodys(self, source: str, point: Path, owner: tuple[int, int]) -> None:
+        if owner not in self._owners:
+            uid, gid = owner
+            self._owners[owner] = kernel.mapped_user_namespace(f"{uid} {NOBODY} 1\n", f"{gid} {NOBODY} 1\n")
+        try:
+            kernel.mount_idmapped(source, str(point), self._owners[owner])
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise IdmapUnsupported(error.errno, os.strerror(error.errno), source) from error
+            raise

@@ -1,0 +1,240 @@
+"""The warden: a program of its own, with one thread, that starts, watches, ends and reaps every cage.
+
+It is apart from the daemon because entering a namespace takes a process with one thread, because a child dies with the
+*thread* that started it, and because somebody must be left to clear away when the daemon is killed: the warden then
+reads the end of its socket, ends every cage and goes.
+
+    python -I -S warden_process.py SOCKET BUBBLEWRAP
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Isolated, Python knows of no package but its own; ours is found from this file.
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from paddock.cage import messages, watchdog
+from paddock.cage.bubblewrap import fittings
+from paddock.cage.caged import Caged, Refusal, begin
+from paddock.cage.cgroup_places import kernel_view, mechanisms, places
+from paddock.cage.cold import ColdWay
+from paddock.cage.kernel import real_root
+from paddock.cage.limits import Groups
+from paddock.cage.messages import DescriptorsLost, Ended, Hello, Kill, Launch, Listeners, Refused, Signal, Started
+from paddock.cage.spec import CageSpec
+from paddock.cage.staging import Stages
+from paddock.cage.ways import Streams, Way
+
+CONTROL = 3  # where the socket to the daemon lies; a cage's child puts its gate over it
+LAUNCH_SECONDS = 20.0
+CLEARING_SECONDS = 2.0
+
+
+class Warden:
+    """The loop, and all cages that are alive.
+
+    Args:
+        control: The socket to the daemon.
+        way: How cages are started.
+        groups: Makes the groups that hold their resources.
+    """
+
+    def __init__(self, control: socket.socket, way: Way, groups: Groups) -> None:
+        self._control = control
+        self._way = way
+        self._groups = groups
+        self._cages: dict[int, Caged] = {}
+        self._selector = selectors.DefaultSelector()
+        self._watched: dict[int, set[int]] = {}
+        self._next_watch = 0.0
+
+    def run(self, parent: int) -> None:
+        """Serve until the daemon is gone, then end every cage.
+
+        Args:
+            parent: A handle of the daemon's process, in case a copy of its socket outlives it.
+        """
+        self._selector.register(self._control, selectors.EVENT_READ)
+        self._selector.register(parent, selectors.EVENT_READ)
+        serving = True
+        while serving:
+            for key, _ in self._selector.select(self._patience()):
+                if key.fd == parent:
+                    serving = False
+                elif key.fileobj is self._control:
+                    serving = self._serve() and serving
+                elif key.data in self._cages:
+                    self._look(self._cages[key.data])
+            self._keep_time()
+        self._clear()
+
+    def _serve(self) -> bool:
+        """Take one message; False when the daemon is gone."""
+        try:
+            received = messages.receive(self._control)
+        except DescriptorsLost as error:
+            if isinstance(error.lost, Launch):
+                self._tell(_no_descriptors(error.lost.number))
+            return True
+        if received is None:
+            return False
+        message, descriptors = received
+        if isinstance(message, Launch):
+            self._launch(message.number, descriptors)
+        elif isinstance(message, Kill) and message.number in self._cages:
+            self._cages[message.number].kill("killed")
+        elif isinstance(message, Signal) and message.number in self._cages:
+            self._cages[message.number].signal(message.signal)
+        return True
+
+    def _launch(self, number: int, descriptors: list[int]) -> None:
+        *streams, file = descriptors
+        try:
+            spec = CageSpec.from_wire(messages.from_file(file))
+            cage = begin(number, spec, Streams(*streams), self._way, self._groups)
+        except Refusal as refusal:
+            self._tell(Refused(number, refusal.code, str(refusal), refusal.hint))
+            return
+        finally:
+            for descriptor in streams:
+                os.close(descriptor)
+        cage.deadline = time.monotonic() + LAUNCH_SECONDS
+        self._cages[number] = cage
+        self._watch(cage)
+
+    def _look(self, cage: Caged) -> None:
+        """Something happened to a cage: find out what, and move it on."""
+        ended = cage.look()
+        if ended is not None:
+            self._end(cage, ended)
+            return
+        if cage.waits_for_go:
+            self._open_gate(cage)
+        self._watch(cage)
+
+    def _open_gate(self, cage: Caged) -> None:
+        try:
+            listeners = cage.prepare()
+        except Refusal as refusal:
+            cage.refuse(refusal)
+            return
+        descriptors = [listener.fileno() for listener in listeners]
+        most = messages.MOST_DESCRIPTORS
+        for begun in range(0, len(descriptors), most):
+            self._tell(Listeners(cage.number), descriptors[begun : begun + most])
+        for listener in listeners:
+            listener.close()
+        pid = cage.go()
+        self._tell(Started(cage.number, pid))
+
+    def _end(self, cage: Caged, ended: int) -> None:
+        del self._cages[cage.number]
+        for descriptor in self._watched.pop(cage.number, set()):
+            self._selector.unregister(descriptor)
+        cage.close()
+        if cage.started:
+            code, by = (ended, None) if ended >= 0 else (None, -ended)
+            self._tell(Ended(cage.number, code, by, cage.cause_of(by)))
+        elif cage.refusal is not None:
+            self._tell(Refused(cage.number, cage.refusal.code, str(cage.refusal), cage.refusal.hint))
+        else:
+            self._tell(Refused(cage.number, "cage.bwrap_failed", f"it ended with {ended}", setup=True))
+
+    def _watch(self, cage: Caged) -> None:
+        """Hear of whatever the cage now wants to be looked at for."""
+        wanted, had = set(cage.body.watched()), self._watched.get(cage.number, set())
+        for descriptor in had - wanted:
+            self._selector.unregister(descriptor)
+        for descriptor in wanted - had:
+            self._selector.register(descriptor, selectors.EVENT_READ, cage.number)
+        self._watched[cage.number] = wanted
+
+    def _patience(self) -> float | None:
+        """How long nothing needs to be done; None is for ever."""
+        times = [cage.deadline for cage in self._cages.values() if cage.deadline is not None]
+        if any(cage.needs_watching for cage in self._cages.values()):
+            times.append(self._next_watch)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        for cage in self._cages.values():
+            if cage.deadline is not None and cage.deadline <= now:
+                late = f"it was not ready within {LAUNCH_SECONDS:g} s"
+                cage.refuse(Refusal(late, code="cage.launch_timeout", hint="the machine may be too busy; try again"))
+        if self._next_watch <= now:
+            self._next_watch = now + watchdog.EVERY_SECONDS
+            for cage in self._cages.values():
+                if cage.needs_watching:
+                    cage.watch_memory()
+
+    def _clear(self) -> None:
+        """End everything, wait a moment for it to be gone, and leave no group behind."""
+        for cage in self._cages.values():
+            cage.kill("killed")
+        deadline = time.monotonic() + CLEARING_SECONDS
+        while self._cages and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
+                if key.data in self._cages:
+                    self._look(self._cages[key.data])
+                elif key.data is None:
+                    self._selector.unregister(key.fileobj)
+        for cage in self._cages.values():
+            cage.close()
+
+    def _tell(self, message: messages.Message, descriptors: list[int] | None = None) -> None:
+        # A daemon that is gone cannot be told; the end of its socket is seen in the loop.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            messages.send(self._control, message, descriptors or ())
+
+
+def _no_descriptors(number: int) -> Refused:
+    return Refused(
+        number, "cage.no_descriptors", "the warden has no free descriptor", "raise the limit on open files (ulimit -n)"
+    )
+
+
+def _control(number: int) -> socket.socket:
+    """The socket to the daemon, moved to where we want it and closed for everything that we start."""
+    if number != CONTROL:
+        os.dup2(number, CONTROL, inheritable=False)
+        os.close(number)
+    os.set_inheritable(CONTROL, False)
+    return socket.socket(fileno=CONTROL)
+
+
+def _all_descriptors() -> None:
+    """Each cage takes a few; a soft limit of 1024 would be the end at some hundred."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def main() -> None:
+    """Be the warden."""
+    control = _control(int(sys.argv[1]))
+    parent = os.pidfd_open(os.getppid())
+    # A terminal's Ctrl-C is for the daemon, which then ends us in order; a plain kill leaves nothing behind either.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: control.shutdown(socket.SHUT_RD))
+    _all_descriptors()
+    groups = Groups(places(kernel_view()))
+    groups.sweep()
+    stages = Stages() if real_root() else None
+    way = ColdWay(sys.argv[2], fittings(), stages)
+    messages.send(control, Hello(mechanisms(groups.places)))
+    Warden(control, way, groups).run(parent)
+
+
+if __name__ == "__main__":
+    main()
