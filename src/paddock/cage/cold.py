@@ -223,7 +223,7 @@ class _Files:
         return descriptor
 
 
-def _become(words: Sequence[str], streams: Streams, gate: int, files: Sequence[int], *, as_nobody: bool) -> None:
+def _become(words: list[str], streams: Streams, gate: int, files: Sequence[int], *, as_nobody: bool) -> None:
     """What the forked child does: put everything in its place and turn into bubblewrap. Never returns."""
     try:
         # The warden keeps 0 to 3 for itself, so nothing that is still to be moved lies there.

@@ -226,7 +226,7 @@ def main() -> None:
     parent = os.pidfd_open(os.getppid())
     # A terminal's Ctrl-C is for the daemon, which then ends us in order; a plain kill leaves nothing behind either.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: control.shutdown(socket.SHUT_RD))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
     _all_descriptors()
     groups = Groups(places(kernel_view()))
     groups.sweep()
