@@ -1,0 +1,214 @@
+"""Calls that can be looked at while they run: waited for, followed, cancelled, and found again a while later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Literal
+
+from anyio.abc import TaskGroup
+
+from paddock.core.call import CallContext
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import Busy, HostError, NotFound, PaddockError, PluginError
+from paddock.core.ids import CallId, new_id
+from paddock.core.outward import to_json
+from paddock.gate.catalogue import Target
+from paddock.gate.gate import Gate
+
+KEPT_EVENTS = 256
+KEPT_CALLS = 1_000
+MOST_RUNNING = 512
+
+CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
+
+
+class CallCancelled(PluginError):
+    """Somebody cancelled the call."""
+
+    code = "call.cancelled"
+
+
+class LiveCall:
+    """One call, from the moment it was made until it is forgotten."""
+
+    def __init__(self, call_id: CallId, target: Target, context: CallContext, started_at: str) -> None:
+        self.id = call_id
+        self.plugin = target.key.plugin
+        self.callable = target.spec.name
+        self.context = context
+        self.started_at = started_at
+        self.ended_at: str | None = None
+        self.status: CallStatus = "running"
+        self.result: Any = None
+        self.error: PaddockError | None = None
+        self._events: deque[tuple[int, Mapping[str, Any]]] = deque(maxlen=KEPT_EVENTS)
+        self._count = 0
+        self._news = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._cancel_asked = asyncio.Event()
+
+    async def wait(self) -> Any:
+        """The result.
+
+        Raises:
+            PaddockError: the call failed or was cancelled.
+        """
+        await self._ended.wait()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def cancel(self) -> None:
+        """Ask for its end. Harmless when it is over."""
+        self._cancel_asked.set()
+
+    async def events(self, after: int = 0) -> AsyncGenerator[tuple[int, Mapping[str, Any]], None]:
+        """What the plugin told while it worked, numbered: first what is still kept, then as it comes, until the end."""
+        while True:
+            self._news.clear()
+            for number, event in tuple(self._events):
+                if number > after:
+                    after = number
+                    yield number, event
+            if self._ended.is_set():
+                return
+            if not self._events or self._events[-1][0] <= after:
+                await self._news.wait()
+
+    def to_json(self) -> dict[str, Any]:
+        """The call as data."""
+        shown: dict[str, Any] = {
+            "call_id": self.id,
+            "plugin": self.plugin,
+            "callable": self.callable,
+            "status": self.status,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "events": self._count,
+        }
+        if self.status == "succeeded":
+            shown["result"] = self.result
+        if self.error is not None:
+            shown["error"] = to_json(self.error)
+        return shown
+
+    # --- for whoever runs it ------------------------------------------------------------------------------------------
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        self._count += 1
+        self._events.append((self._count, event))
+        self._news.set()
+
+    async def over(self) -> None:
+        """Wait for its end, whatever it is."""
+        await self._ended.wait()
+
+    async def asked_to_cancel(self) -> None:
+        await self._cancel_asked.wait()
+
+    def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
+        self.status, self.ended_at, self.result, self.error = status, at, result, error
+        self._ended.set()
+        self._news.set()
+
+
+class Calls:
+    """Every call that is under way, and the last thousand that ended."""
+
+    def __init__(self, gate: Gate, tasks: TaskGroup, clock: Clock, random: Random) -> None:
+        self._gate = gate
+        self._tasks = tasks
+        self._clock = clock
+        self._random = random
+        self._calls: OrderedDict[str, LiveCall] = OrderedDict()
+        self._running = 0
+        self._closed = False
+
+    def begin(self, plugin: str, callable_name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+        """Start a call and give it a name; it goes on when nobody waits for it.
+
+        Args:
+            plugin: The plugin's name or an alias.
+            callable_name: May be empty where the plugin has only one callable.
+            params: What it is called with.
+            context: Who calls.
+
+        Raises:
+            NotFound: nothing goes by these names.
+            Busy: too many calls are under way, or the host is going down.
+        """
+        if self._closed:
+            raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
+        if self._running >= MOST_RUNNING:
+            raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
+        target = self._gate.catalogue.find_in(plugin, callable_name)
+        call_id = CallId(new_id("call", self._clock, self._random))
+        live = LiveCall(call_id, target, context, self._now())
+        self._calls[call_id] = live
+        while len(self._calls) > KEPT_CALLS + self._running:
+            self._forget_oldest()
+        self._running += 1
+        self._tasks.start_soon(self._run, live, target, params, context)
+        return live
+
+    def find(self, call_id: str) -> LiveCall:
+        """A call by its id.
+
+        Raises:
+            NotFound: there is none, or it was forgotten.
+        """
+        live = self._calls.get(call_id)
+        if live is None:
+            raise NotFound(
+                f"no call {call_id!r} is known",
+                code="call.not_found",
+                hint=f"the last {KEPT_CALLS} calls are kept while the daemon runs",
+            )
+        return live
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new calls, and give those under way this long."""
+        self._closed = True
+        waiting = [live for live in self._calls.values() if live.status == "running"]
+        try:
+            async with asyncio.timeout(seconds):
+                for live in waiting:
+                    await live.over()
+        except TimeoutError:
+            for live in waiting:
+                live.cancel()
+
+    async def _run(self, live: LiveCall, target: Target, params: Mapping[str, Any], context: CallContext) -> None:
+        work = asyncio.ensure_future(self._gate.call(target, params, context, on_event=live.tell))
+        asked = asyncio.ensure_future(live.asked_to_cancel())
+        try:
+            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+            if work.cancelled():
+                live.end("cancelled", self._now(), error=CallCancelled("the call was cancelled"))
+            elif (error := work.exception()) is None:
+                live.end("succeeded", self._now(), result=work.result())
+            elif isinstance(error, PaddockError):
+                live.end("failed", self._now(), error=error)
+            else:
+                live.end("failed", self._now(), error=HostError("the host failed", code="internal"))
+                asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
+        finally:
+            self._running -= 1
+            asked.cancel()
+            if live.status == "running":  # we are being cancelled ourselves
+                work.cancel()
+                live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
+
+    def _forget_oldest(self) -> None:
+        for call_id, live in self._calls.items():
+            if live.status != "running":
+                del self._calls[call_id]
+                return
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()

@@ -1,0 +1,146 @@
+"""Everything that can be called, by name: a table of plugins and callables, never a string that is taken apart."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.errors import Invalid, NotFound, PluginError
+from paddock.core.schema import CompiledSchema, compile_schema
+from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.plugins.supervision.deployment import InstanceKey
+
+
+class Target:
+    """One callable of one plugin version, with its schemas ready to check."""
+
+    __slots__ = ("_input", "_output", "key", "manifest", "schemas", "spec")
+
+    def __init__(self, key: InstanceKey, manifest: Manifest, spec: CallableSpec, schemas: Schemas) -> None:
+        self.key = key
+        self.manifest = manifest
+        self.spec = spec
+        self.schemas = schemas
+        self._input: CompiledSchema | None = None
+        self._output: CompiledSchema | None = None
+
+    @property
+    def input(self) -> CompiledSchema:
+        """What its parameters must be; compiled when it is first called."""
+        if self._input is None:
+            self._input = self._compiled(self.schemas.input, "input")
+        return self._input
+
+    @property
+    def output(self) -> CompiledSchema:
+        if self._output is None:
+            self._output = self._compiled(self.schemas.output, "output")
+        return self._output
+
+    def _compiled(self, schema: Any, side: str) -> CompiledSchema:
+        try:
+            return compile_schema(schema)
+        except Invalid as error:
+            raise PluginError(
+                f"the {side} schema of {self.key.plugin} {self.spec.name} cannot be used: {error.problems[0].message}",
+                code="schema.unusable",
+                details={"plugin": self.key.plugin},
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """The schemas of one callable as values; a file of the package is read already. `{}` allows everything."""
+
+    input: Any
+    output: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A plugin that may be called, with the schemas of each of its callables by name."""
+
+    key: InstanceKey
+    manifest: Manifest
+    schemas: Mapping[str, Schemas]
+    aliases: tuple[str, ...] = ()
+
+
+def full_name(manifest: Manifest, spec: CallableSpec) -> str:
+    """What a callable is called everywhere in the host."""
+    return manifest.name if spec.form is Form.WHOLE and spec.name == manifest.name else f"{manifest.name}.{spec.name}"
+
+
+class Catalogue:
+    """What can be called right now. A new one replaces it whole when plugins come and go."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._by_name: dict[str, Target] = {}
+        self._by_plugin: dict[str, dict[str, Target]] = {}
+        for entry in entries:
+            own = {
+                spec.name: Target(entry.key, entry.manifest, spec, entry.schemas.get(spec.name, Schemas({}, {})))
+                for spec in entry.manifest.callables
+            }
+            for name in (entry.manifest.name, *entry.aliases):
+                self._by_plugin.setdefault(name, own)
+                for target in own.values():
+                    whole = target.spec.form is Form.WHOLE
+                    self._by_name.setdefault(name if whole and len(own) == 1 else f"{name}.{target.spec.name}", target)
+            for target in own.values():
+                self._by_name.setdefault(full_name(entry.manifest, target.spec), target)
+
+    def find(self, name: str) -> Target:
+        """A callable by its full name.
+
+        Raises:
+            NotFound: nothing goes by it; says what comes close.
+        """
+        target = self._by_name.get(name)
+        if target is None:
+            raise self._unknown(name, self._by_name)
+        return target
+
+    def find_in(self, plugin: str, callable_name: str) -> Target:
+        """A callable of a plugin. Without a name: the only one there is.
+
+        Raises:
+            NotFound: no such plugin is enabled, or it has no such callable.
+        """
+        own = self._by_plugin.get(plugin)
+        if own is None:
+            raise NotFound(
+                f"no plugin {plugin!r} is enabled",
+                code="plugin.not_enabled",
+                hint=f"paddock plugin enable {plugin}   # see also: paddock plugin list",
+                details={"plugin": plugin},
+            )
+        if not callable_name and len(own) == 1:
+            return next(iter(own.values()))
+        target = own.get(callable_name) or own.get(callable_name.removeprefix(f"{plugin}."))
+        if target is None:
+            named = ", ".join(own) or "nothing"
+            raise NotFound(
+                f"{plugin} has no {callable_name!r}" if callable_name else f"say which callable of {plugin} you mean",
+                code="callable.not_found",
+                hint=f"it offers: {named}",
+                details={"plugin": plugin},
+            )
+        return target
+
+    def names(self) -> tuple[str, ...]:
+        """Every full name, sorted."""
+        return tuple(sorted(self._by_name))
+
+    def _unknown(self, name: str, known: Iterable[str]) -> NotFound:
+        close = difflib.get_close_matches(name, list(known), n=1)
+        plugin = next((one for one in self._by_plugin if name == one or name.startswith(f"{one}.")), None)
+        if close:
+            hint = f"did you mean {close[0]!r}?"
+        elif plugin:
+            hint = f"{plugin} offers: {', '.join(self._by_plugin[plugin])}"
+        else:
+            hint = "only enabled plugins can be called; see: paddock plugin list"
+        return NotFound(f"nothing called {name!r} can be called", code="callable.not_found", hint=hint)

@@ -1,0 +1,63 @@
+"""The one door: every call, whoever makes it, is resolved, checked, run and checked again here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.core.call import CallContext
+from paddock.core.errors import CallerError, Invalid, PaddockError, PluginError
+from paddock.gate.catalogue import Catalogue, Target
+from paddock.plugins.supervision.flight import OnEvent
+from paddock.plugins.supervision.supervisor import Supervisor
+
+
+class OutputInvalid(PluginError):
+    """A plugin's answer breaks the schema that the plugin itself declares."""
+
+    code = "output_validation_error"
+
+
+@dataclass(slots=True)
+class Gate:
+    """Built once by the host, which replaces the catalogue when plugins come and go."""
+
+    supervisor: Supervisor
+    refusal: Callable[[], PaddockError | None]
+    """Asked first: a host that cannot record what it does must not act."""
+    catalogue: Catalogue = field(default_factory=Catalogue)
+
+    async def call(
+        self, target: Target, payload: Mapping[str, Any], context: CallContext, *, on_event: OnEvent | None = None
+    ) -> Any:
+        """Run one call and give its result.
+
+        Raises:
+            Invalid: the payload does not fit; carries every mistake.
+            OutputInvalid: the answer does not fit what the plugin promised.
+            PaddockError: see `Supervisor.call`.
+        """
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+        reserved = sorted(name for name in payload if name in ("_context", "_call"))
+        if reserved:
+            raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
+        problems = target.input.errors(dict(payload))
+        if problems:
+            raise Invalid(
+                f"the parameters of {target.key.plugin} {target.spec.name} are not valid",
+                problems,
+                code="invalid_params",
+                details={"plugin": target.key.plugin},
+            )
+        result = await self.supervisor.call(target.key, target.spec, payload, context, on_event=on_event)
+        broken = target.output.errors(result)
+        if broken:
+            raise OutputInvalid(
+                f"{target.key.plugin} answered {target.spec.name} with something else than it declares",
+                hint=str(broken[0]),
+                details={"plugin": target.key.plugin, "errors": [problem.to_dict() for problem in broken[:20]]},
+            )
+        return result

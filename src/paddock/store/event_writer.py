@@ -1,0 +1,147 @@
+"""Events on their way to the table: published without waiting, written in batches a moment later.
+
+For facts that come from running plugins, thousands a second and outside any unit of work. What belongs to a unit of
+work is recorded in it, with `EventTable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
+from paddock.core.event import Event, to_record
+from paddock.core.ids import Tenant, new_id
+
+from .database import Database
+from .event_log import record
+from .transaction import Transaction
+
+MOST_WAITING = 50_000
+LARGEST_BATCH = 1_000
+RETRY_AFTER = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    event: Event
+    tenant: str
+    at: datetime
+
+
+class EventWriter:
+    """Takes events at once and writes them soon. While they cannot be written, `failing` says why.
+
+    What waits is bounded: when nothing can be written for long, the newest events are lost and counted, and by then
+    calls are refused already, because the gate asks `failing`.
+    """
+
+    def __init__(self, database: Database, clock: Clock, random: Random) -> None:
+        self._database = database
+        self._clock = clock
+        self._random = random
+        self._waiting: list[_Waiting] = []
+        self._news = asyncio.Event()
+        self._written = asyncio.Event()
+        self._observers: list[Callable[[Event, str], None]] = []
+        self.failing: PaddockError | None = None
+        self.lost = 0
+
+    def publisher(self, tenant: Tenant) -> TenantEvents:
+        """The seam for everything that happens to one tenant's plugins."""
+        return TenantEvents(self, tenant)
+
+    def observe(self, observer: Callable[[Event, str], None]) -> None:
+        """Have every event shown to this function too, with its tenant, at the moment it is published."""
+        self._observers.append(observer)
+
+    def take(self, event: Event, tenant: str) -> None:
+        """Accept one event."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.lost += 1
+            return
+        self._waiting.append(_Waiting(event, tenant, self._clock.now()))
+        self._news.set()
+        for observer in self._observers:
+            observer(event, tenant)
+
+    async def flushed(self) -> None:
+        """Wait until everything accepted so far is on disk.
+
+        Raises:
+            PaddockError: it cannot be written.
+        """
+        while self._waiting:
+            self._written.clear()
+            await self._written.wait()
+            if self.failing is not None:
+                raise self.failing
+
+    async def write_forever(self) -> None:
+        """Write what is waiting, and what comes, in batches."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                await self._write_batch()
+
+    async def _write_batch(self) -> None:
+        batch = self._waiting[:LARGEST_BATCH]
+        # Named before the unit of work: a unit that is run again must write the same rows.
+        named = [(new_id("evt", self._clock, self._random), one) for one in batch]
+        try:
+            await self._database.write(lambda tx: _write(tx, named))
+        except PaddockError as error:
+            self.failing = error
+            self._written.set()
+            await asyncio.sleep(RETRY_AFTER)
+            return
+        self.failing = None
+        del self._waiting[: len(batch)]
+        self._written.set()
+
+
+def _write(tx: Transaction, named: list[tuple[str, _Waiting]]) -> None:
+    for event_id, one in named:
+        data = to_record(one.event)
+        record(
+            tx,
+            event_id=event_id,
+            at=one.at.isoformat(),
+            event_type=one.event.type,
+            tenant=one.tenant,
+            plugin=data.get("name"),
+            data=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TenantEvents:
+    """The `Publish` seam for one tenant."""
+
+    writer: EventWriter
+    tenant: Tenant
+
+    def publish(self, event: Event) -> None:
+        self.writer.take(event, self.tenant)
+
+
+@asynccontextmanager
+async def open_event_writer(database: Database, clock: Clock, random: Random) -> AsyncGenerator[EventWriter, None]:
+    """The writer for as long as the block runs; what was accepted is written before it ends, where it can be."""
+    writer = EventWriter(database, clock, random)
+    task = asyncio.create_task(writer.write_forever(), name="write events")
+    try:
+        yield writer
+    finally:
+        with contextlib.suppress(PaddockError, TimeoutError):
+            async with asyncio.timeout(10):
+                await writer.flushed()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
