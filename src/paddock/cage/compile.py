@@ -4,9 +4,9 @@ What each capability becomes:
 
     read:fs:PATH    the place itself, read-only, with everything below it
     write:fs:PATH   the same, writable
-    exec:BIN:PATH   that one program may run; PATH is shown read-only as a place to run it in, unless it is `/`, which
-                    stands for any place in the cage. The kernel cannot tie a program to a directory: what keeps it in
-                    its place is that there is no other.
+    exec:BIN:PATH   that one program may run; PATH, where it exists, is shown read-only as a place to run it in, unless
+                    it is `/`, which stands for any place in the cage. The kernel cannot tie a program to a directory:
+                    what keeps it in its place is that there is no other.
     net:…           addresses in the cage that lead out (`addresses.py`)
     storage, host   nothing: the plugin asks the host for these over its own pipe
 
@@ -89,6 +89,7 @@ def compile_cage(
     words = job.command(named)
     directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
     variables = job.with_sdk(environment)
+    job.check_texts(words, variables)
     trampoline = job.trampoline()
     if job.problems:
         raise _unavailable(manifest, job.problems)
@@ -145,14 +146,17 @@ class _Compilation:
         for capability in granted:
             if not isinstance(capability, FileAccess | Execute):
                 continue
-            if isinstance(capability, Execute):
+            runs = isinstance(capability, Execute)
+            if runs:
                 self._allow_program(capability.binary, str(capability))
                 if not capability.root and capability.path == "/":
                     continue
             try:
                 real = granted_path(capability, places, self.layout.hidden, self.machine)
             except RefusedPath as refused:
-                self.problems.append(refused.problem)
+                # A program can run without the place that it was meant for; files cannot be read without theirs.
+                if not (runs and refused.problem.code == "cage.path_missing"):
+                    self.problems.append(refused.problem)
             else:
                 self.layout.show(real, writable=isinstance(capability, FileAccess) and capability.mode == "write")
 
@@ -192,6 +196,14 @@ class _Compilation:
             return dict(environment)
         self.layout.place(Bind(found.real, f"{SDK_PLACE}/paddock_sdk"))
         return {**environment, "PYTHONPATH": SDK_PLACE}
+
+    def check_texts(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Nothing that a program is started with can hold a NUL, and no variable's name an equals sign."""
+        for name, value in environment.items():
+            if not name or "=" in name or "\0" in name + value:
+                self._object("runtime.env", "bad_variable", f"{name!r} cannot be a variable", "rename or remove it")
+        if any("\0" in word for word in words):
+            self._object(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
 
     def trampoline(self) -> str:
         """The interpreter that raises the inner walls: the command's own, if it is the machine's Python, else ours."""

@@ -16,7 +16,7 @@ from paddock.cage.layout import NEVER, below
 from paddock.cage.machine import Machine
 from paddock.cage.programs import trace
 from paddock.core.errors import Problem
-from paddock.manifest.capability import Capability, Execute, FileAccess, Root, located
+from paddock.manifest.capability import Capability, Execute, FileAccess, Root
 
 _PRIVATE = ("/tmp",)  # noqa: S108 below it a directory can be granted, it itself is the cage's own
 
@@ -69,20 +69,19 @@ def granted_path(capability: FileAccess | Execute, places: Places, hidden: Itera
     beginning = trace(base, machine)
     # Where the operator keeps a project or the configuration is theirs to say, links and all.
     declared = posixpath.normpath((beginning.real if beginning else base) + "/" + capability.path)
+    if any(below(declared, never) for never in NEVER):
+        raise _refused(
+            capability, "forbidden_path", f"{declared} is the host's own state and never shown to a plugin", ""
+        )
     found = trace(declared, machine) if beginning else None
     if found is None:
         raise _refused(capability, "path_missing", f"{declared} does not exist", f"mkdir -p {declared}")
     if not below(found.real, declared):
-        instead = located("", found.real)
         raise _refused(
             capability,
             "link_escapes",
             f"{declared} is a link that leads out of what was granted, to {found.real}",
-            f"grant {instead} itself, or replace the link by what it leads to",
-        )
-    if any(below(found.real, never) for never in NEVER):
-        raise _refused(
-            capability, "forbidden_path", f"{found.real} is the host's own state and is never shown to a plugin", ""
+            f"grant {found.real} itself, or replace the link by what it leads to",
         )
     if found.real in _PRIVATE:
         raise _refused(
@@ -91,11 +90,9 @@ def granted_path(capability: FileAccess | Execute, places: Places, hidden: Itera
             f"every cage has a {found.real} of its own",
             f"grant a directory below {found.real}",
         )
-    own = capability.root == "config"
-    if not own and any(below(found.real, place) for place in hidden):
-        raise _refused(
-            capability, "hidden_path", f"{found.real} belongs to Paddock itself and is never shown to a plugin", ""
-        )
+    # The plugin's own configuration folder lies among Paddock's directories.
+    if capability.root != "config" and any(below(found.real, place) for place in hidden):
+        raise _refused(capability, "hidden_path", f"{found.real} is Paddock's own and is never shown", "")
     return found.real
 
 
