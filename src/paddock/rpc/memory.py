@@ -39,11 +39,12 @@ class MemoryTransport:
     def __init__(self, receiver: Receiver, max_backlog: int, stalled_after: float) -> None:
         self._max_backlog = max_backlog
         self._other: MemoryTransport | None = None
-        self._inbox = Inbox(receiver, self.pause_reading, self.resume_reading)
+        self._inbox = Inbox(receiver, self._fell_behind, self._caught_up)
         self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
         self._waiting: deque[bytes] = deque()  # sent, and not yet taken by the other side
         self._size = 0
-        self._reading = False
+        self._listening = True
+        self._keeping_up = False
         self._carrying = False  # a turn of the event loop is booked to carry what waits
         self._over: str | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -88,14 +89,29 @@ class MemoryTransport:
     async def wait_closed(self) -> None:
         """Nothing to wait for: memory gives itself back."""
 
-    def pause_reading(self) -> None:
-        """Take nothing more of what the other side sends."""
-        self._reading = False
+    def stop_listening(self) -> None:
+        """Take nothing more of what the other side sends, as a process does that hangs."""
+        self._listening = False
 
-    def resume_reading(self) -> None:
-        self._reading = True
+    def listen(self) -> None:
+        """Take it again."""
+        self._listening = True
+        self._peer_carries_on()
+
+    def _fell_behind(self) -> None:
+        self._keeping_up = False
+
+    def _caught_up(self) -> None:
+        self._keeping_up = True
+        self._peer_carries_on()
+
+    def _peer_carries_on(self) -> None:
         if self._other is not None:
             self._other._carry_later()
+
+    @property
+    def _takes(self) -> bool:
+        return self._listening and self._keeping_up
 
     def _leave(self, other: MemoryTransport) -> None:
         # Like a pipe: what was sent before still arrives.
@@ -115,14 +131,14 @@ class MemoryTransport:
         self._carrying = False
         other = self._other
         left = AT_ONCE
-        while other is not None and other._reading and self._waiting and left > 0:
+        while other is not None and other._takes and self._waiting and left > 0:
             frame = self._waiting.popleft()
             self._size -= len(frame)
             left -= len(frame)
             other._inbox.feed(frame)
         if not self._size:
             self._tell_drained()
-        elif other is not None and other._reading:
+        elif other is not None and other._takes:
             self._carry_later()
 
     def _finish(self, reason: str) -> None:

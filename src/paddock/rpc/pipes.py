@@ -97,7 +97,7 @@ class PipeTransport:
             self._last_words.cancel()
         if self._read is not None:
             self._read.close()
-        if self._write is not None:
+        if self._write is not None and not self._write.is_closing():  # it must not hear twice that it is over
             self._write.abort()  # close() would wait for a reader that may never read
 
     async def wait_closed(self) -> None:

@@ -1,0 +1,7 @@
+"""What the tests of the wire share."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("tests.rpc.contract")
