@@ -15,13 +15,13 @@ import select
 import signal
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from paddock.cage import kernel
-from paddock.cage.bubblewrap import Fittings, arguments, command
+from paddock.cage.bubblewrap import Fittings, OpenFile, SourceOf, arguments, command, zygote_arguments
 from paddock.cage.process_tree import children
-from paddock.cage.spec import Bind
+from paddock.cage.spec import Bind, CageSpec
 from paddock.cage.staging import NOBODY, Stage, Stages
 from paddock.cage.ways import Order, Streams
 
@@ -50,52 +50,78 @@ class ColdWay:
         Raises:
             OSError: something the spec names is not there, or we ran out of something.
         """
-        with contextlib.ExitStack() as undo, contextlib.ExitStack() as theirs:
-            stage = None if self._stages is None else self._stages.open(order.name)
-            if stage is not None:
-                undo.callback(stage.close)
-            files = _Files(theirs)
-            words = self._words(order, stage, files)
-            gate, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        gate, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with inside, contextlib.ExitStack() as undo:
             undo.callback(gate.close)
-            theirs.callback(inside.close)
             gate.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             gate.setblocking(False)
+
+            def options(source_of: SourceOf, file: OpenFile) -> list[str]:
+                return arguments(
+                    order.spec,
+                    source_of=source_of,
+                    file=file,
+                    fittings=self._fittings,
+                    limits=order.resource_limits,
+                )
+
+            body = self._build(order.name, options, command(order.spec), order.streams, inside, gate)
+            undo.pop_all()
+            return body
+
+    def start_zygote(
+        self, name: str, spec: CageSpec, files: Mapping[str, bytes], streams: Streams, link: socket.socket
+    ) -> ColdBody:
+        """Begin to build the outer cage of a warm interpreter, which gets `link` as descriptor 3.
+
+        Raises:
+            OSError: something the spec names is not there, or we ran out of something.
+        """
+
+        def options(source_of: SourceOf, file: OpenFile) -> list[str]:
+            return zygote_arguments(spec, source_of=source_of, file=file, files=files)
+
+        return self._build(name, options, spec.command, streams, link, None)
+
+    def _build(
+        self,
+        name: str,
+        options: Callable[[SourceOf, OpenFile], list[str]],
+        program: Sequence[str],
+        streams: Streams,
+        inside: socket.socket,
+        gate: socket.socket | None,
+    ) -> ColdBody:
+        with contextlib.ExitStack() as undo, contextlib.ExitStack() as theirs:
+            stage = None if self._stages is None else self._stages.open(name)
+            if stage is not None:
+                undo.callback(stage.close)
+
+            def source_of(bind: Bind) -> str:
+                return bind.source if stage is None else stage.source(bind)
+
+            files = _Files(theirs)
+            # The command line is long: it goes through a file.
+            listed = files.make(b"".join(os.fsencode(option) + b"\0" for option in options(source_of, files.make)))
             status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             undo.callback(os.close, status)
             files.keep(told)
+            words = [self._bubblewrap, "--json-status-fd", str(told), "--args", str(listed), "--", *program]
             outer = os.fork()
             if outer == 0:
-                started = [self._bubblewrap, "--json-status-fd", str(told), *words]
-                _become(started, order.streams, inside.fileno(), files.made, as_nobody=stage is not None)
+                _become(words, streams, inside.fileno(), files.made, as_nobody=stage is not None)
             undo.pop_all()
             return ColdBody(outer, gate, status, stage)
-
-    def _words(self, order: Order, stage: Stage | None, files: _Files) -> list[str]:
-        """Bubblewrap's command line; its long part goes through a file."""
-
-        def source_of(bind: Bind) -> str:
-            return bind.source if stage is None else stage.source(bind)
-
-        options = arguments(
-            order.spec,
-            source_of=source_of,
-            file=files.make,
-            fittings=self._fittings,
-            limits=order.resource_limits,
-        )
-        told = files.make(b"".join(os.fsencode(option) + b"\0" for option in options))
-        return ["--args", str(told), "--", *command(order.spec)]
 
 
 class ColdBody:
     """A cage that bubblewrap builds or has built; see `ways.Body`."""
 
-    def __init__(self, outer: int, gate: socket.socket, status: int, stage: Stage | None) -> None:
+    def __init__(self, outer: int, gate: socket.socket | None, status: int, stage: Stage | None) -> None:
         self._outer = outer
         self._outer_handle = os.pidfd_open(outer)
         self._inner_handle: int | None = None
-        self._gate: socket.socket | None = gate
+        self._gate = gate
         self._status = status
         self._said = b""
         self._stage = stage

@@ -18,7 +18,9 @@ _AT_EMPTY_PATH = 0x1000
 _CLONE_NEWNS = 0x0002_0000
 _CLONE_NEWUSER = 0x1000_0000
 _MNT_DETACH = 2
+_AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_IDMAP = 0x0010_0000
+_MOUNT_ATTR_READ_ONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _MS_BIND = 0x1000
 _MS_NODEV = 4
@@ -77,6 +79,20 @@ def mount_idmapped(source: str, target: str, user_namespace: int) -> None:
         _check(moved, target)
     finally:
         os.close(tree)
+
+
+def detached_tree(source: str) -> int:
+    """The tree at `source` as a read-only mount that hangs nowhere yet; whoever gets the descriptor may place it."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+    tree = _check(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags), source)
+    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_READ_ONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV, 0, 0, 0)
+    size = ctypes.c_size_t(len(attributes))
+    try:
+        _check(_libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size), source)
+    except BaseException:
+        os.close(tree)
+        raise
+    return tree
 
 
 def unmount(target: str) -> None:

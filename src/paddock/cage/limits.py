@@ -52,10 +52,24 @@ class Groups:
         Raises:
             OSError: the kernel refused; nothing is left of it.
         """
+        group = self.make_unlimited()
+        try:
+            group.limit(limits)
+        except BaseException:
+            group.remove()
+            raise
+        return group
+
+    def make_unlimited(self) -> Group:
+        """A group that limits nothing yet.
+
+        Raises:
+            OSError: the kernel refused; nothing is left of it.
+        """
         self._made += 1
         group = Group(f"{self._prefix}-{self._made}", self._places)
         try:
-            group.create(limits)
+            group.create()
         except BaseException:
             group.remove()
             raise
@@ -94,10 +108,13 @@ class Group:
         """Whether a process is in it already."""
         return all(str(pid) in (directory / "cgroup.procs").read_text().split() for directory in self._directories)
 
-    def create(self, limits: Limits) -> None:
-        """Make the directories and write the limits."""
+    def create(self) -> None:
+        """Make the directories."""
         for directory in self._directories:
             directory.mkdir()
+
+    def limit(self, limits: Limits) -> None:
+        """Write the limits. They hold for whoever is in it already, too."""
         for resource, place in self._places.items():
             for file, value in _settings(resource, place.mechanism, limits):
                 path = place.directory / self._name / file

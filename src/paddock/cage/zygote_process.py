@@ -1,22 +1,21 @@
 """The zygote: a Python interpreter that waits in an outer cage and turns copies of itself into plugins.
 
 It runs as a program inside that cage, with this package's few files beside it. One copy is always ready: in namespaces
-of its own, but knowing nothing yet. It takes the next order itself, so that nothing of one plugin (its secrets are in
-its environment) is ever in the memory that the next one is copied from.
+of its own, but knowing nothing yet. It takes its order itself, so that nothing of one plugin (its secrets are in its
+environment) is ever in the memory that the next one is copied from.
 
 A copy is two processes: the first one of a new pid namespace, which waits for the end of everything in it, and the
 plugin. A first process ignores signals that it has no handler for; a plugin must not.
 
-    warden → zygote    orders, which are nothing but descriptors (`Order`)
-    zygote → warden    `warm`, once · `failed WHY`, and it ends
-    copy → warden      over the order's own socket: `ready` with descriptors (`Ready`) · `failed WHY`
-    warden → copy      over the same: `go`
+    zygote → warden    `spare` with descriptors (`Spare`), for each copy · `failed WHY`, and it ends
+    warden → copy      `order` with descriptors (`Order`)
+    copy → warden      `ready`: every wall stands · `failed WHY`
+    warden → copy      `go`
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -35,23 +34,23 @@ OURS = "paddock"  # modules that a plugin must not find loaded
 LONGEST_MESSAGE = 4096
 
 
+class Spare(NamedTuple):
+    """The descriptors with which a copy presents itself."""
+
+    first: int  # the first process of the cage; when it is gone, everything is
+    plugin: int
+    status: int  # a pipe that will hold how the plugin ended: a decimal number, as wait(2) has it
+    control: int  # a sequenced-packet socket to the plugin, until it runs
+
+
 class Order(NamedTuple):
-    """The descriptors that come with one order."""
+    """The descriptors of an order."""
 
     file: int  # what is asked for, as JSON
     stdin: int
     stdout: int
     stderr: int
-    control: int  # a sequenced-packet socket to the warden
     tree: int | None = None  # the plugin's files as a mount, where the warden can make one
-
-
-class Ready(NamedTuple):
-    """The descriptors that answer an order."""
-
-    first: int  # the first process of the cage; when it is gone, everything is
-    plugin: int
-    status: int  # a pipe that will hold how the plugin ended, in decimal, as wait(2) says it
 
 
 class Program(NamedTuple):
@@ -69,7 +68,6 @@ def main() -> Program:
     # Nobody here asks how a copy ended: it tells the warden.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    warden.send(b"warm")
     while True:
         told, tell = os.pipe()
         zygote_walls.new_pids_for_children()
@@ -109,12 +107,16 @@ def _be_a_copy(warden: socket.socket, tell: int) -> Program:
             os.dup2(ended, 3)
             os.closerange(4, _descriptors())
             _watch(plugin, 3)
-        order = _next_order(warden)
-        if order is None:
+        answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spare = Spare(os.pidfd_open(1), os.pidfd_open(os.getpid()), status, theirs.detach())
+        socket.send_fds(warden, [b"spare"], spare)
+        for descriptor in (*spare, ended, warden.detach()):
+            os.close(descriptor)
+        _, descriptors, _, _ = socket.recv_fds(answer, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
+        if not descriptors:
             os._exit(0)
         os.write(tell, b"t")
-        answer = socket.socket(fileno=order.control)
-        return _stand_behind_walls(order, answer, proc, status)
+        return _stand_behind_walls(Order(*descriptors), answer, proc)
     except BaseException as error:
         # Whatever happened, a copy must not go on as the zygote.
         with contextlib.suppress(OSError):
@@ -136,7 +138,7 @@ def _watch(plugin: int, ended: int) -> NoReturn:
             os._exit(0)
 
 
-def _stand_behind_walls(order: Order, control: socket.socket, proc: int, status: int) -> Program:
+def _stand_behind_walls(order: Order, control: socket.socket, proc: int) -> Program:
     with open(order.file, "rb") as file:  # noqa: PTH123
         asked: dict[str, Any] = json.loads(file.read())
     root: str = asked["root"]
@@ -145,16 +147,13 @@ def _stand_behind_walls(order: Order, control: socket.socket, proc: int, status:
     zygote_walls.become_nobody(proc)
     for number, descriptor in enumerate((order.stdin, order.stdout, order.stderr)):
         os.dup2(descriptor, number)
-    talk, *answer = _close_all_but(control.detach(), os.pidfd_open(1), os.pidfd_open(os.getpid()), status)
-    control = socket.socket(fileno=talk)
+    control = _close_all_but(control)
     environment = trampoline.confine(asked["orders"].encode("utf-8", "surrogateescape"))
     os.environb.clear()
     os.environb.update(environment)
     os.chdir(asked["directory"])
     zygote_walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))
-    socket.send_fds(control, [b"ready"], Ready(*answer))
-    for descriptor in answer:
-        os.close(descriptor)
+    control.send(b"ready")
     # The warden now limits what we may use and opens what we may reach.
     if control.recv(LONGEST_MESSAGE) != b"go":
         os._exit(trampoline.REFUSED)
@@ -162,18 +161,11 @@ def _stand_behind_walls(order: Order, control: socket.socket, proc: int, status:
     return Program(asked["script"], asked["arguments"])
 
 
-def _next_order(warden: socket.socket) -> Order | None:
-    _, descriptors, _, _ = socket.recv_fds(warden, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
-    return Order(*descriptors) if descriptors else None
-
-
-def _close_all_but(*kept: int) -> list[int]:
-    """Close everything but the three streams and these, which get new numbers."""
-    above = 1 + max(kept)
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above) for descriptor in kept]
-    os.closerange(3, above)
-    os.closerange(1 + max(moved), _descriptors())
-    return moved
+def _close_all_but(control: socket.socket) -> socket.socket:
+    """Close everything but the three streams and this, which gets a new number."""
+    os.dup2(control.detach(), 3, inheritable=False)
+    os.closerange(4, _descriptors())
+    return socket.socket(fileno=3)
 
 
 def _descriptors() -> int:
