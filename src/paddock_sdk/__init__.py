@@ -16,12 +16,21 @@ Standard library only, and nothing of the host: a plugin may carry a copy of thi
 from __future__ import annotations
 
 from paddock_sdk.call import Context, JsonObject
-from paddock_sdk.faults import ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault
+from paddock_sdk.faults import (
+    Cancelled,
+    ConfigInvalid,
+    HostGone,
+    HostRefused,
+    InvalidParams,
+    NotApplicable,
+    PluginFault,
+)
 from paddock_sdk.log import Log
 from paddock_sdk.stdio import Plugin
 from paddock_sdk.storage import Rows, Storage
 
 __all__ = [
+    "Cancelled",
     "ConfigInvalid",
     "Context",
     "HostGone",

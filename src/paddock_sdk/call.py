@@ -18,11 +18,28 @@ class Context(NamedTuple):
     request_id: str = ""
 
 
-def split(params: JsonObject) -> tuple[JsonObject, Context, str | None]:
-    """The handler's own parameters, the context, and the token that names this call to the host."""
-    own = {key: value for key, value in params.items() if key not in ("_context", "_call")}
-    given = params.get("_context")
-    fields = cast("JsonObject", given) if isinstance(given, dict) else {}
-    known = {name: fields[name] for name in Context._fields if isinstance(fields.get(name), str)}
-    token = params.get("_call")
-    return own, Context(**known), token if isinstance(token, str) else None
+class Underway:
+    """The call that is being worked on: its id, the token that names it to the host, and whether it is still wanted."""
+
+    __slots__ = ("cancelled", "id", "token")
+
+    def __init__(self, request_id: int | str | None, token: str | None) -> None:
+        self.id = request_id  # None: a notification, which nobody waits for
+        self.token = token
+        self.cancelled = False
+
+
+NOBODY = Context()
+
+
+def take_context(params: JsonObject) -> tuple[Context, str | None]:
+    """The context and the call's token, taken out of the parameters; what stays is the handler's own."""
+    given = params.pop("_context", None)
+    token = params.pop("_call", None)
+    context = _context(cast("JsonObject", given)) if given and isinstance(given, dict) else NOBODY
+    return context, token if isinstance(token, str) else None
+
+
+def _context(fields: JsonObject) -> Context:
+    known = {name: value for name in Context._fields if isinstance(value := fields.get(name), str)}
+    return Context(**known)

@@ -5,6 +5,7 @@ PluginFault            any error a handler wants to answer with
 ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
 ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
 ├── NotInitialized     a call came before the handshake was over
+├── Cancelled          whoever called does not want the answer any more
 └── HostRefused        the host answered a request of ours with an error
 HostGone               the host closed the pipe; the plugin is about to end
 """
@@ -58,6 +59,13 @@ class NotInitialized(PluginFault):
     """A call came before the handshake was over."""
 
     code = -32002
+
+
+class Cancelled(PluginFault):
+    """Whoever called does not want the answer any more: clean up and let this pass."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled")
 
 
 class HostRefused(PluginFault):

@@ -1,59 +1,133 @@
-"""JSON-RPC messages as lines: UTF-8, one object a line, at most 4 MiB."""
+"""JSON-RPC messages as lines: UTF-8, one object a line, at most 4 MiB.
+
+Every call of a plugin passes here twice, so the coders are made once and an answer's envelope is written as text.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, PluginFault
 
+if TYPE_CHECKING:
+    import select
+
 LIMIT = 4 * 1024 * 1024
+CHUNK = 64 * 1024  # what a pipe holds
+
+_decode = json.JSONDecoder().raw_decode
+# ASCII only: half a surrogate pair in a string could not be sent as UTF-8.
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 class Lines:
-    """A stream to read messages from, and a file descriptor to write them to."""
+    """A file descriptor to read messages from, and one to write them to."""
 
-    def __init__(self, source: BinaryIO, sink: int) -> None:
+    def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
+        self._begun: list[bytes] = []  # the pieces of a line that has not ended yet
+        self._length = 0  # of that line; beyond the limit it is counted but not kept
+        self._poll: select.poll | None = None
 
-    def read(self) -> Any:
-        """The next message, decoded and not judged further.
+    def read(self) -> list[Any]:
+        """Wait for bytes; gives the messages that they completed, decoded and not judged further.
+
+        A PluginFault stands in the place of a line that is no JSON or too long: the lines beside it are sound.
 
         Raises:
-            PluginFault: the line is no JSON or too long; the next read starts at the next line.
             HostGone: there are no more lines.
         """
-        line = self._source.readline(LIMIT + 1)
-        if not line:
+        chunk = os.read(self._source, CHUNK)
+        if not chunk:
+            if not self._length:
+                raise HostGone
+            chunk = b"\n"  # the very last line may lack its end
+        *ended, begun = chunk.split(b"\n")
+        messages = [self._finish(ended.pop(0))] if ended and self._length else []
+        messages += [_message(line) for line in ended]
+        if begun:
+            self._keep(begun)
+        return messages
+
+    def arrived(self) -> bool:
+        """Whether a read would not have to wait.
+
+        Raises:
+            HostGone: nobody reads any more.
+        """
+        import select  # late: most plugins never look while they work
+
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._source, select.POLLIN)
+            self._poll.register(self._sink, 0)  # its errors are told without asking
+        seen = dict(self._poll.poll(0))
+        if seen.get(self._sink, 0) & select.POLLERR:
             raise HostGone
-        if len(line) > LIMIT and not line.endswith(b"\n"):
-            while line and not line.endswith(b"\n"):
-                line = self._source.readline(LIMIT)
-            raise PluginFault(f"a message may have at most {LIMIT} bytes", code=INVALID_REQUEST)
-        try:
-            return json.loads(line.decode())
-        except (ValueError, RecursionError):
-            raise PluginFault("the line is not JSON", code=PARSE_ERROR) from None
+        return self._source in seen
 
     def write(self, message: dict[str, Any]) -> None:
         """Send one message.
 
         Raises:
-            TypeError, ValueError: it cannot be written as JSON, or is too long; nothing was sent.
+            TypeError, ValueError, RecursionError: it cannot be written as JSON, or is too long; nothing was sent.
             HostGone: nobody reads any more.
         """
-        # ASCII only: half a surrogate pair in a string could not be sent as UTF-8.
-        line = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
-        if len(line) > LIMIT:
-            raise ValueError(f"the message has {len(line)} bytes; {LIMIT} are allowed")
-        rest = memoryview(line + b"\n")
+        self._send(_encode(message))
+
+    def answer(self, request_id: int | str, result: Any) -> None:
+        """Send a result. Raises as `write` does."""
+        number = request_id if type(request_id) is int else _encode(request_id)
+        self._send(f'{{"jsonrpc":"2.0","id":{number},"result":{_encode(result)}}}')
+
+    def fail(self, request_id: int | str | None, fault: PluginFault) -> None:
+        """Send an error; without its data where that cannot be sent."""
         try:
-            while rest:
-                rest = rest[os.write(self._sink, rest) :]
+            self.write({"jsonrpc": "2.0", "id": request_id, "error": fault.to_error()})
+        except (TypeError, ValueError, RecursionError):
+            bare = PluginFault(fault.message[:1000], code=fault.error_code)
+            self.write({"jsonrpc": "2.0", "id": request_id, "error": bare.to_error()})
+
+    def _send(self, text: str) -> None:
+        if len(text) > LIMIT:
+            raise ValueError(f"the message has {len(text)} bytes; {LIMIT} are allowed")
+        line = (text + "\n").encode()
+        try:
+            sent = os.write(self._sink, line)
+            while sent < len(line):
+                sent += os.write(self._sink, memoryview(line)[sent:])
         except BrokenPipeError:
             raise HostGone from None
+
+    def _keep(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length > LIMIT:
+            self._begun.clear()
+        else:
+            self._begun.append(piece)
+
+    def _finish(self, piece: bytes) -> Any:
+        self._keep(piece)
+        line, too_long = b"".join(self._begun), self._length > LIMIT
+        self._begun.clear()
+        self._length = 0
+        if too_long:
+            return PluginFault(f"a message may have at most {LIMIT} bytes", code=INVALID_REQUEST)
+        return _message(line)
+
+
+def _message(line: bytes) -> Any:
+    try:
+        text = line.strip().decode()
+        message, end = _decode(text)
+        if end == len(text):
+            return message
+    except (ValueError, RecursionError):
+        pass
+    return PluginFault("the line is not JSON", code=PARSE_ERROR)
 
 
 def take_stdio() -> Lines:
@@ -63,4 +137,4 @@ def take_stdio() -> Lines:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    return Lines(os.fdopen(source, "rb"), sink)
+    return Lines(source, sink)

@@ -1,37 +1,41 @@
 """A plugin that speaks JSON-RPC on its stdin and stdout: the handshake, and every request to its handler.
 
 Calls are handled one at a time, in the order in which they came. A handler may ask the host (`plugin.storage`,
-`plugin.request`); what arrives while it waits for the answer is kept for later, except a ping, which is answered.
+`plugin.request`), tell how far it is (`plugin.progress`) and look whether it should stop (`plugin.cancelled`). Only at
+these moments is anything read while a handler works; see `inbox.py` for what then happens to it.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
+from types import GeneratorType
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from paddock_sdk.call import Context, JsonObject, split
+from paddock_sdk.call import Context, JsonObject, Underway, take_context
 from paddock_sdk.faults import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    Cancelled,
     ConfigInvalid,
     HostGone,
-    HostRefused,
     InvalidParams,
     NotInitialized,
     PluginFault,
 )
 from paddock_sdk.framing import Lines, take_stdio
+from paddock_sdk.inbox import OK, Inbox
 from paddock_sdk.log import Log
+from paddock_sdk.message import result_of
 from paddock_sdk.storage import Storage
 
 API_VERSION = 1
-OK = {"status": "ok"}
+FEATURES = ["call_tokens", "cancel", "events"]  # what this loop can do beyond the plain protocol
 
 Handler: TypeAlias = Callable[[JsonObject, Context], Any]
+Steps: TypeAlias = Generator[Any, None, Any]
 H = TypeVar("H", bound=Handler)
 C = TypeVar("C", bound=Callable[[JsonObject], object])
 E = TypeVar("E", bound=Callable[[], object])
@@ -64,23 +68,26 @@ class Plugin:
         self.log = Log(name, os.environ.get(f"{namespace.upper()}_LOG_LEVEL", "info"))
         self.storage = Storage(self.request, namespace)
         self._namespace = namespace
+        self._event_method = f"{namespace}.event"
         self._notifications = list(notifications)
         self._capabilities_used = list(capabilities_used)
         self._methods: list[str] = []
         self._handlers: dict[str, Handler] = {}  # by the name on the wire
         self._system: dict[str, Handler] = {
+            "initialize": self._initialize,
+            "initialized": self._initialized,
             "ping": lambda _params, _context: OK,
             "config.update": self._update_config,
             "projects.activated": self._activate_project,
             "projects.deactivated": self._deactivate_project,
+            "system.rate_limited": self._rate_limited,
         }
         self._on_config: Callable[[JsonObject], object] = lambda _config: None
         self._on_shutdown: Callable[[], object] = lambda: None
         self._lines: Lines | None = None
-        self._stash: deque[JsonObject] = deque()
+        self._inbox: Inbox | None = None
         self._phase: Literal["new", "initializing", "running"] = "new"
         self._last_id = 0
-        self._call_token: str | None = None
 
     # --- what an author declares ---------------------------------------------------------------------------------
 
@@ -123,7 +130,8 @@ class Plugin:
             raise ValueError(f"{name!r} is not among the notifications of this plugin")
         if self._phase != "running":
             raise RuntimeError("nothing may be announced before the handshake is over")
-        self._wire.write({"jsonrpc": "2.0", "method": name, "params": params or {}})
+        _, lines = self._running()
+        lines.write({"jsonrpc": "2.0", "method": name, "params": params or {}})
 
     def request(self, method: str, params: JsonObject) -> Any:
         """Ask the host for something and wait for the answer.
@@ -132,100 +140,119 @@ class Plugin:
             HostRefused: it answered with an error.
             HostGone: it closed the pipe.
         """
+        inbox, lines = self._running()
         self._last_id += 1
-        token = {} if self._call_token is None else {"_call": self._call_token}
-        self._wire.write({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": {**params, **token}})
-        while True:
-            message = self._next()
-            if "method" not in message:
-                if message.get("id") == self._last_id:
-                    return _result(message)
-                self.log.warning("an answer to no question was ignored")
-            elif message["method"] == "ping":
-                self._serve(message)  # the host would take a plugin that waits for a dead one
-            else:
-                self._stash.append(message)
+        token = inbox.underway.token if inbox.underway else None
+        named = params if token is None else {**params, "_call": token}
+        lines.write({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": named})
+        return result_of(inbox.answer_to(self._last_id))
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell whoever waits for this call how far it is. The host gives a call that moves on more time."""
+        told = {"progress": done, "total": total, "message": message}
+        self.event({"type": "progress", **{name: value for name, value in told.items() if value is not None}})
+        self.cancelled()  # a look, so that pings are answered also in a handler that never asks
+
+    def event(self, event: JsonObject) -> None:
+        """Tell whoever waits for this call something before its result. Outside of the host it goes nowhere."""
+        if self._inbox is None or self._lines is None:
+            return
+        underway = self._inbox.underway
+        if underway is None:
+            raise RuntimeError("an event belongs to a call, and none is under way")
+        if underway.id is not None:
+            told = {"id": underway.id, "event": event}
+            self._lines.write({"jsonrpc": "2.0", "method": self._event_method, "params": told})
+
+    def cancelled(self) -> bool:
+        """Whether whoever called has given up. A handler that takes long asks now and then, and stops."""
+        if self._inbox is None:
+            return False
+        self._inbox.look()
+        return self._inbox.underway is not None and self._inbox.underway.cancelled
+
+    def check_cancelled(self) -> None:
+        """Stop here if whoever called has given up.
+
+        Raises:
+            Cancelled: they have. Left uncaught, it answers the call.
+        """
+        if self.cancelled():
+            raise Cancelled
 
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve until the host says shutdown or closes the pipe. Whatever happens to one call, the next is served."""
-        self._lines = take_stdio()
+        self._lines = lines = take_stdio()
+        self._inbox = inbox = Inbox(lines, self.log, f"{self._namespace}.cancel")
         try:
-            while (message := self._stash.popleft() if self._stash else self._next()).get("method") != "shutdown":
-                if "method" in message:
-                    self._serve(message)
-                else:
-                    self.log.warning("an answer to no question was ignored")
+            while (message := inbox.next())["method"] != "shutdown":
+                self._serve(inbox, lines, message)
         except HostGone:
             self.log.debug("the host closed the pipe")
         with suppress(HostGone):
             self._on_shutdown()
 
-    @property
-    def _wire(self) -> Lines:
-        if self._lines is None:
+    def _running(self) -> tuple[Inbox, Lines]:
+        if self._inbox is None or self._lines is None:
             raise RuntimeError("the plugin is not running; call run()")
-        return self._lines
+        return self._inbox, self._lines
 
-    def _next(self) -> JsonObject:
-        """The next sound message. Unsound ones are answered here, as far as they can be."""
-        while True:
-            try:
-                message = self._wire.read()
-            except PluginFault as fault:
-                self._fail(None, fault)
-                continue
-            fields = cast("JsonObject", message) if isinstance(message, dict) else {}
-            if _sound(fields):
-                return fields
-            if "result" in fields or "error" in fields:
-                # Answering an answer could go back and forth for ever.
-                self.log.warning("an unsound answer was ignored")
-                continue
-            fault = PluginFault("not a JSON-RPC 2.0 request (batches are not accepted)", code=INVALID_REQUEST)
-            self._fail(fields["id"] if _is_id(fields.get("id")) else None, fault)
-
-    def _serve(self, message: JsonObject) -> None:
+    def _serve(self, inbox: Inbox, lines: Lines, message: JsonObject) -> None:
         """Run one request or notification, and answer it if it is a request."""
-        wants_answer = "id" in message
-        waiting_token = self._call_token
+        request_id = message.get("id")
         try:
-            result = self._run_handler(message["method"], message.get("params", {}))
-            if wants_answer:
-                self._wire.write({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            result = self._run_handler(inbox, message)
+            if request_id is not None:
+                lines.answer(request_id, result)
         except HostGone:
             raise
         except PluginFault as fault:
-            if wants_answer:
-                self._fail(message["id"], fault)
+            if request_id is not None:
+                lines.fail(request_id, fault)
         except Exception as error:
             # The one place where a handler's mistake is contained: the details are the author's, not the caller's.
             self._report(message["method"], error)
-            if wants_answer:
+            if request_id is not None:
                 kind = type(error).__name__
-                self._fail(message["id"], PluginFault(f"the plugin failed ({kind})", code=INTERNAL_ERROR))
+                lines.fail(request_id, PluginFault(f"the plugin failed ({kind})", code=INTERNAL_ERROR))
         finally:
-            self._call_token = waiting_token
+            inbox.underway = None
 
-    def _run_handler(self, method: str, params: Any) -> Any:
+    def _run_handler(self, inbox: Inbox, message: JsonObject) -> Any:
+        method: str = message["method"]
+        params = message.get("params", {})
         if not isinstance(params, dict):
             raise InvalidParams("params must be an object")
-        own, context, token = split(cast("JsonObject", params))
-        if method == "initialize":
-            return self._initialize(own)
-        if method == "initialized" and self._phase != "new":
-            self._phase = "running"
-            return None
-        if self._phase == "new" or (self._phase == "initializing" and method not in self._system):
+        own = cast("JsonObject", params)
+        context, token = take_context(own)
+        if self._phase != "running" and not self._served_early(method):
             raise NotInitialized("the handshake is not over")
         handler = self._system.get(method) or self._handlers.get(method)
         if handler is None:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
-        self._call_token = token
-        return handler(own, context)
+        inbox.underway = Underway(message.get("id"), token)
+        result = handler(own, context)
+        return self._stream(cast("Steps", result)) if type(result) is GeneratorType else result
 
-    def _initialize(self, params: JsonObject) -> JsonObject:
+    def _served_early(self, method: str) -> bool:
+        return method == "initialize" or (self._phase == "initializing" and method in self._system)
+
+    def _stream(self, steps: Steps) -> Any:
+        """The result of a handler that yields. What it yields goes out as it comes."""
+        try:
+            value = next(steps)
+            while True:
+                self.event({"type": "data", "data": value})
+                # Raised at its own yield, so that the handler can clean up, or bring what it has to an end.
+                value = steps.throw(Cancelled()) if self.cancelled() else next(steps)
+        except StopIteration as end:
+            return end.value
+        finally:
+            steps.close()
+
+    def _initialize(self, params: JsonObject, _context: Context) -> JsonObject:
         if self._phase != "new":
             raise PluginFault("initialize was already answered", code=INVALID_REQUEST)
         if params.get("plugin_name", self.name) != self.name:
@@ -238,8 +265,13 @@ class Plugin:
             "methods": self._methods,
             "notifications": self._notifications,
             "capabilities_used": self._capabilities_used,
-            "features": ["call_tokens"],
+            "features": FEATURES,
         }
+
+    def _initialized(self, _params: JsonObject, _context: Context) -> None:
+        inbox, _ = self._running()
+        inbox.open = True
+        self._phase = "running"
 
     def _update_config(self, params: JsonObject, _context: Context) -> JsonObject:
         config = params.get("config")
@@ -260,36 +292,11 @@ class Plugin:
         self.projects.pop(str(params.get("project")), None)
         return OK
 
-    def _fail(self, request_id: Any, fault: PluginFault) -> None:
-        try:
-            self._wire.write({"jsonrpc": "2.0", "id": request_id, "error": fault.to_error()})
-        except (TypeError, ValueError):  # its data cannot be sent; the code and the sentence can
-            self._fail(request_id, PluginFault(fault.message[:1000], code=fault.error_code))
+    def _rate_limited(self, params: JsonObject, _context: Context) -> JsonObject:
+        self.log.warning("the host drops notifications: there are too many", limit=params.get("limit_per_second"))
+        return OK
 
     def _report(self, method: str, error: Exception) -> None:
         import traceback  # late: only a failing plugin pays for it
 
         self.log.error("a handler failed", method=method, traceback="".join(traceback.format_exception(error)))
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _sound(message: JsonObject) -> bool:
-    """Whether a message is a request, a notification or a response."""
-    if message.get("jsonrpc") != "2.0" or ("id" in message and not _is_id(message["id"])):
-        return False
-    if "method" in message:
-        return isinstance(message["method"], str)
-    error = message.get("error")
-    if error is None:
-        return "id" in message and "result" in message
-    return "id" in message and isinstance(error, dict) and isinstance(cast("JsonObject", error).get("code"), int)
-
-
-def _result(response: JsonObject) -> Any:
-    error = response.get("error")
-    if error is None:
-        return response["result"]
-    raise HostRefused(str(error.get("message", "refused")), error.get("data"), code=error["code"])
