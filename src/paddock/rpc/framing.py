@@ -49,19 +49,22 @@ class TooDense(Violation):
 class LineSplitter:
     """Gives the lines of a stream, whatever pieces it arrives in. Empty lines are skipped; `\\r\\n` ends a line too."""
 
-    __slots__ = ("_counter", "_limit", "_parts", "_size", "_violation")
+    __slots__ = ("_counted_from", "_counter", "_held", "_limit", "_max_structure", "_violation")
 
-    def __init__(self, limit: int = MAX_FRAME) -> None:
+    def __init__(
+        self, limit: int = MAX_FRAME, *, counted_from: int = COUNTED_FROM, max_structure: int = MAX_STRUCTURE
+    ) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []  # of the line that is not complete
-        self._size = 0
+        self._counted_from = min(counted_from, limit)
+        self._max_structure = max_structure
+        self._held = bytearray()  # of the line that is not complete
         self._counter: StructureCounter | None = None
         self._violation: Violation | None = None
 
     @property
     def held(self) -> int:
         """How many bytes of an incomplete line are kept."""
-        return self._size
+        return len(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes.
@@ -71,17 +74,14 @@ class LineSplitter:
             TooDense: likewise, for its structure.
         """
         if self._violation is not None:
-            raise self._violation
+            raise type(self._violation)(self._violation.detail)
         lines = chunk.split(b"\n")
         rest = lines.pop()
-        if self._parts or len(chunk) > COUNTED_FROM or len(chunk) > self._limit:
-            lines = self._checked(lines, rest)
-        elif rest:
-            self._parts.append(rest)
-            self._size = len(rest)
-        if b"\r" in chunk or b"" in lines:
-            return [stripped for line in lines if (stripped := line.rstrip(b"\r"))]
-        return lines
+        if self._held or len(chunk) > self._counted_from:
+            return _without_returns(self._checked(lines, rest))
+        if rest:
+            self._held += rest
+        return _without_returns(lines) if b"\r" in chunk or b"" in lines else lines
 
     def _checked(self, ends: list[bytes], rest: bytes) -> list[bytes]:
         """The same for lines that began earlier or may be long."""
@@ -89,30 +89,35 @@ class LineSplitter:
         try:
             for end in ends:
                 self._hold(end)
-                lines.append(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
-                self._parts.clear()
-                self._size = 0
+                lines.append(bytes(self._held))
+                self._held = bytearray()  # not clear(): what a long line took is given back
                 self._counter = None
             if rest:
                 self._hold(rest)
         except Violation as violation:
-            violation.before = [line for line in lines if line.rstrip(b"\r")]
+            violation.before = _without_returns(lines)
             self._violation = violation
-            self._parts.clear()
+            self._held = bytearray()
             raise
         return lines
 
     def _hold(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._limit:
+        self._held += part
+        size = len(self._held)
+        if size > self._limit:
             raise Oversize(f"a line has more than {self._limit} bytes")
-        if self._size > COUNTED_FROM:
+        if size > self._counted_from:
             if self._counter is None:
                 self._counter = StructureCounter()
-                part = b"".join(self._parts)
-            if self._counter.count(part) > MAX_STRUCTURE:
-                raise TooDense(f"a line of more than {COUNTED_FROM} bytes has more than {MAX_STRUCTURE} parts")
+                part = bytes(self._held)
+            if self._counter.count(part) > self._max_structure:
+                most = f"{self._max_structure} brackets, commas and colons"
+                raise TooDense(f"a line of more than {self._counted_from} bytes has more than {most}")
+
+
+def _without_returns(lines: list[bytes]) -> list[bytes]:
+    """The lines without what `\\r\\n` leaves at their ends, and without empty ones."""
+    return [bare for line in lines if (bare := line.rstrip(b"\r"))]
 
 
 class StructureCounter:
@@ -127,10 +132,10 @@ class StructureCounter:
 
     def count(self, piece: bytes) -> int:
         """How many there were so far, this piece included."""
-        if self._escaped:
-            # The first byte belongs to the backslash before it; a byte that means nothing keeps the rest in place.
-            piece = b"x" + piece[1:] if piece else piece
-            self._escaped = not piece
+        if self._escaped and piece:
+            self._escaped = False
+            if piece[0] in b'"\\':  # it belongs to the backslash before it
+                piece = piece[1:]
         # Pairs of backslashes first: what is left of a run of them then escapes the byte behind it.
         piece = piece.replace(b"\\\\", b"")
         if piece.endswith(b"\\"):

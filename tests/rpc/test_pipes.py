@@ -1,0 +1,91 @@
+"""What is particular to pipes: descriptors, and sides that close only one of two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from tests.rpc.contract import line
+from tests.rpc.listening import PATIENCE, Owner
+
+from paddock.rpc.faults import PeerLost
+from paddock.rpc.peer import Peer
+from paddock.rpc.pipes import open_pipes
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.req("G-01")
+async def test_both_descriptors_are_closed_exactly_once():
+    (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
+    peer = Peer(Owner())
+    peer.attach(await open_pipes(reading, writing, peer))
+    peer.close("enough")
+    async with asyncio.timeout(PATIENCE):
+        await peer.wait_closed()
+    assert not is_open(reading) and not is_open(writing)
+
+    # The numbers are free again and somebody else's now; closing once more must not touch them.
+    taken = os.pipe()
+    assert {reading, writing} == set(taken)
+    peer.close("again")
+    await asyncio.sleep(0)
+    assert all(is_open(descriptor) for descriptor in taken)
+    for descriptor in (*taken, far_out, far_in):
+        os.close(descriptor)
+
+
+@pytest.mark.req("G-01")
+async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_path):
+    (tmp_path / "file").touch()
+    file = os.open(tmp_path / "file", os.O_RDONLY)
+    far_in, writing = os.pipe()
+    with pytest.raises(ValueError, match="pipes"):
+        await open_pipes(file, writing, Peer(Owner()))
+    assert not is_open(file) and not is_open(writing)
+    await asyncio.sleep(0)
+    os.close(far_in)
+
+
+@pytest.mark.req("G-01")
+async def test_a_side_that_closes_its_input_may_finish_its_sentence_and_is_then_gone():
+    (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
+    owner = Owner()
+    peer = Peer(owner)
+    peer.attach(await open_pipes(reading, writing, peer))
+    pending, never = peer.request("a"), peer.request("b")
+    os.close(far_in)
+    os.write(far_out, line(id=pending.id, result="on its way"))
+    async with asyncio.timeout(PATIENCE):
+        assert await pending.future == "on its way"
+        with pytest.raises(PeerLost, match="closed its input"):
+            await never.future
+        await peer.wait_closed()
+    assert len(owner.losses) == 1
+    os.close(far_out)
+
+
+@pytest.mark.req("G-01")
+async def test_what_is_said_before_anybody_listens_waits():
+    (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
+    os.write(far_out, line(method="early"))
+    os.close(far_out)
+    owner = Owner()
+    peer = Peer(owner)
+    transport = await open_pipes(reading, writing, peer)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert owner.notifications == [] and owner.losses == []
+    peer.attach(transport)
+    await owner.until(lambda: owner.losses)
+    assert owner.notifications == [("early", {})]
+    async with asyncio.timeout(PATIENCE):
+        await peer.wait_closed()
+    os.close(far_in)
