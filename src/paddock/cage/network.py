@@ -99,6 +99,7 @@ async def open_network(
 ) -> AsyncGenerator[CageNetwork, None]:
     """The network of all cages, for as long as the block runs. `outside` is the world that a test plays."""
     pipes = Pipes()
+    failure: Exception | None = None
     try:
         async with anyio.create_task_group() as tasks:
             network = CageNetwork(
@@ -110,10 +111,15 @@ async def open_network(
             )
             try:
                 yield network
+            except Exception as error:
+                # Raised below: it is the block's own, and must not come out dressed as a failure of our tasks.
+                failure = error
             finally:
                 network.detach_all()
     finally:
         pipes.close()
+    if failure is not None:
+        raise failure
 
 
 def _most_connections(limits: NetworkLimits) -> int:
