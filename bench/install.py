@@ -91,7 +91,7 @@ def _copy(place: Path, directory: Path, numbers: Iterator[int], *, sync: bool = 
 
 @contextmanager
 def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) -> Iterator[Callable[[], float]]:
-    from paddock.host import open_for_command
+    from paddock.host.command import open_for_command
     from paddock.plugins.install import commit
     from paddock.plugins.preparing import prepare
     from paddock.plugins.removal import uninstall

@@ -86,7 +86,7 @@ def _environment(place: Path) -> dict[str, str]:
 
 def _install_plugins(place: Path, environ: Mapping[str, str]) -> None:
     sys.path.insert(0, str(SOURCE))
-    from paddock.host import open_for_command
+    from paddock.host.command import open_for_command
     from paddock.plugins.install import commit
     from paddock.plugins.preparing import prepare
     from paddock.plugins.sources import parse_source

@@ -30,7 +30,7 @@ def demo(*, as_json: AsJson = False) -> None:
     from paddock.cli.consent import show_screen
     from paddock.cli.plugin_views import info, list_
     from paddock.core.errors import NotFound
-    from paddock.host import open_for_command
+    from paddock.host.command import open_for_command
     from paddock.plugins.consent import install_screen
     from paddock.plugins.install import commit
     from paddock.plugins.preparing import prepare

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paddock.cli.output import show_problems
 from paddock.config.project import working_directory
-from paddock.host import CommandHost, open_for_command
+from paddock.host.command import CommandHost, open_for_command
 
 
 @contextmanager

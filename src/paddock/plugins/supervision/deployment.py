@@ -30,7 +30,6 @@ class Deployment:
     key: InstanceKey
     manifest: Manifest
     capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
-    config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
     projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     storage_available: bool = False
 
@@ -44,11 +43,20 @@ class Deployment:
         return self.manifest.config_schema is not None or self.manifest.system_config_schema is not None
 
 
-class Prepare(Protocol):
-    """Makes a deployment ready to start: its files compared with what was consented to, its cage compiled."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A deployment at the moment of its start."""
 
-    async def __call__(self, deployment: Deployment) -> CageSpec:
-        """The cage to start it in.
+    cage: CageSpec
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
+
+
+class Prepare(Protocol):
+    """Makes a deployment ready: its files compared with what was consented to, its configuration read, its cage
+    compiled. Asked before every start, so that each one finds things as they are then."""
+
+    async def __call__(self, deployment: Deployment) -> Prepared:
+        """What to start.
 
         Raises:
             PaddockError: it must not or cannot run; says why.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError, Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginFailed
+from paddock.core.ids import Tenant
 from paddock.manifest.model import Dialect
 from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepare, Status
 from paddock.plugins.supervision.diagnosis import Diagnosis
@@ -47,7 +48,7 @@ class Surroundings:
 
     launcher: Launcher
     prepare: Prepare
-    publish: Publish
+    publish_for: Callable[[Tenant], Publish]
     door: Door
     watcher: Watcher
     clock: Clock
@@ -65,6 +66,7 @@ class Keeper:
         self.last_used = around.clock.monotonic()
         self.hooks = asyncio.Lock()  # hooks of one plugin run one after another
         self._around = around
+        self._publish = around.publish_for(deployment.key.tenant)
         self._account = self._fresh_account()
         self._life: Life | None = None
         self._running: Running | None = None
@@ -170,11 +172,11 @@ class Keeper:
             async with around.starts.turn() as turn:
                 if not self._wanted:
                     return Stopped()
-                spec = await around.prepare(deployment)
+                prepared = await around.prepare(deployment)
                 self._life = Life(
                     deployment,
                     launcher=around.launcher,
-                    publish=around.publish,
+                    publish=self._publish,
                     door=around.door,
                     clock=around.clock,
                     on_running=self._met_running,
@@ -183,7 +185,7 @@ class Keeper:
                 )
                 if not self._wanted:  # nobody could tell the life while there was none
                     return Stopped()
-                return await self._life.run(spec, turn)
+                return await self._life.run(prepared, turn)
         except PaddockError as error:
             return ending_of(error)
         finally:
@@ -219,7 +221,7 @@ class Keeper:
             self._account, verdict = self._account.failed(now, ran_since=ran_since)
             if not isinstance(verdict, Again):
                 self._wanted = False
-                self._around.publish.publish(PluginFailed(name=self.deployment.name, total_failures=verdict.failures))
+                self._publish.publish(PluginFailed(name=self.deployment.name, total_failures=verdict.failures))
                 self._move(Move.BUDGET_SPENT)
                 self._around.watcher.given_up(self.deployment.key, self._diagnosis.reason)
                 return

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from paddock.cage.launcher import CagedProcess, Launcher
-from paddock.cage.spec import CageSpec, Exit
+from paddock.cage.spec import Exit
 from paddock.core.clock import Clock
 from paddock.core.event import Publish
 from paddock.core.events_contracts import PluginInitializeTimeout, PluginStopped
@@ -25,7 +25,7 @@ from paddock.core.events_host import (
 )
 from paddock.plugins.supervision import handshake, wire_names
 from paddock.plugins.supervision.conversation import Conversation, Fatal, fault_words
-from paddock.plugins.supervision.deployment import Deployment, Door
+from paddock.plugins.supervision.deployment import Deployment, Door, Prepared
 from paddock.plugins.supervision.diagnosis import Diagnosis, why_it_ended
 from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped
 from paddock.plugins.supervision.handshake import Introduced, Refused
@@ -105,12 +105,13 @@ class Life:
         if not self._stop_asked.done():
             self._stop_asked.set_result(None)
 
-    async def run(self, spec: CageSpec, turn: Turn) -> Ending:
+    async def run(self, prepared: Prepared, turn: Turn) -> Ending:
         """From launch to end. Whatever happens in between, the process is gone when this returns.
 
         Raises:
             PaddockError: the cage could not be built.
         """
+        spec = prepared.cage
         process = await self._launcher.launch(spec)
         turn.began()
         name, version = self._deployment.name, self._deployment.manifest.version
@@ -120,7 +121,7 @@ class Life:
             await self._stderr.attach(process.stderr)
             transport = await open_pipes(process.stdout, process.stdin, self._conversation.peer)
             self._conversation.attach(transport)
-            return await self._lived(process, spec, turn, exited)
+            return await self._lived(process, prepared, turn, exited)
         finally:
             # Shielded: whoever cancels us must not leave a plugin running.
             with anyio.CancelScope(shield=True):
@@ -130,12 +131,14 @@ class Life:
                     await exited
                 self._stderr.close()
 
-    async def _lived(self, process: CagedProcess, spec: CageSpec, turn: Turn, exited: asyncio.Future[Exit]) -> Ending:
+    async def _lived(
+        self, process: CagedProcess, prepared: Prepared, turn: Turn, exited: asyncio.Future[Exit]
+    ) -> Ending:
         try:
             introduced = await self._race(self._greet(), exited)
             turn.over()
-            await self._race(self._configure(), exited)
-            self._on_running(Running(self._conversation, introduced, process.pid, spec.cage_id))
+            await self._race(self._configure(prepared), exited)
+            self._on_running(Running(self._conversation, introduced, process.pid, prepared.cage.cage_id))
             await self._race(Health(self._deployment, self._conversation, self._publish).watch(), exited)
         except _StopAsked:
             return await self._shut_down(process, exited)
@@ -202,9 +205,9 @@ class Life:
         )
         return verdict
 
-    async def _configure(self) -> None:
+    async def _configure(self, prepared: Prepared) -> None:
         """The configuration first, then the projects: only then does the plugin run."""
-        await self._ask_or_refuse(wire_names.CONFIG_UPDATE, {"config": dict(self._deployment.config)})
+        await self._ask_or_refuse(wire_names.CONFIG_UPDATE, {"config": dict(prepared.config)})
         for project, config in self._deployment.projects.items():
             await self._ask_or_refuse(wire_names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
 

@@ -26,6 +26,7 @@ from paddock.plugins.supervision.flight import LONGEST, OnEvent
 from paddock.plugins.supervision.keeper import Keeper, Surroundings
 from paddock.plugins.supervision.life import CONFIG_TIMEOUT, Running
 from paddock.plugins.supervision.lifecycle import State
+from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
 
 MOST_PER_PLUGIN = 64
@@ -102,6 +103,10 @@ class Supervisor:
     def status(self, key: InstanceKey) -> Status | None:
         keeper = self._keepers.get(key)
         return keeper.status() if keeper else None
+
+    def deployment(self, key: InstanceKey) -> Deployment:
+        """What is deployed under this key."""
+        return self._keeper(key).deployment
 
     def statuses(self) -> tuple[Status, ...]:
         """Every known plugin, in the order of deployment."""
@@ -186,12 +191,13 @@ class Supervisor:
         keeper = self._keepers.get(key)
         if keeper is None or hook not in keeper.deployment.manifest.hooks:
             return None
+        publish = self._around.publish_for(key.tenant)
         limit = float(keeper.deployment.manifest.timing.hook)
         name, agent = key.plugin, context.agent_path
         try:
             running = await self._running(keeper)
             async with keeper.hooks:  # one at a time, in the order they came
-                self._around.publish.publish(
+                publish.publish(
                     PluginHookFired(
                         name=name, hook=hook, agent_path=agent, session_id=context.session, request_id=context.request
                     )
@@ -201,31 +207,27 @@ class Supervisor:
                 asked = {**params, "_context": context.plugin_context()}
                 result = await running.conversation.ask(method, asked, limit)
         except TimeoutError:
-            self._around.publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
+            publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
             return None
         except (RpcFault, PeerLost, PaddockError) as error:
             code, message = _rpc_words(error)
-            self._around.publish.publish(
+            publish.publish(
                 PluginHookFailed(name=name, hook=hook, agent_path=agent, error_code=code, error_message=message)
             )
             return None
         duration = round((self._around.clock.monotonic() - started) * 1000, 3)
-        self._around.publish.publish(
-            PluginHookReturned(name=name, hook=hook, duration_ms=duration, has_result=result is not None)
-        )
+        publish.publish(PluginHookReturned(name=name, hook=hook, duration_ms=duration, has_result=result is not None))
         return result
 
     # --- configuration ------------------------------------------------------------------------------------------------
 
     async def configure(self, key: InstanceKey, config: Mapping[str, Any]) -> None:
-        """Give a plugin a new configuration; a running one is told first and may refuse it.
+        """Tell a running plugin its new configuration; one that does not run reads it when it starts.
 
         Raises:
             PaddockError: it refused, and keeps the old one.
         """
-        keeper = self._keeper(key)
-        await self._told(keeper, wire_names.CONFIG_UPDATE, {"config": dict(config)})
-        keeper.replace(replace(keeper.deployment, config=config))
+        await self._told(self._keeper(key), wire_names.CONFIG_UPDATE, {"config": dict(config)})
 
     async def activate_project(self, key: InstanceKey, project: str, config: Mapping[str, Any]) -> None:
         """A project that uses the plugin was loaded, or loaded again."""
@@ -298,7 +300,7 @@ async def open_supervisor(
     around: Surroundings, *, call_timeout: float = 30.0, idle_stop: float = IDLE_STOP
 ) -> AsyncGenerator[Supervisor, None]:
     """The supervisor for as long as the block runs; no plugin outlives it."""
-    async with anyio.create_task_group() as tasks:
+    async with owned_tasks() as tasks:
         supervisor = Supervisor(around, tasks, call_timeout=call_timeout, idle_stop=idle_stop)
         tasks.start_soon(supervisor.stop_idle)
         try:
@@ -307,4 +309,3 @@ async def open_supervisor(
             # Shielded: being interrupted is no reason to leave plugins behind.
             with anyio.CancelScope(shield=True):
                 await supervisor.close()
-            tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows every concrete part and puts them together."""
+"""The host for the length of one command that only reads or changes what is installed; nothing runs."""
 
 from __future__ import annotations
 

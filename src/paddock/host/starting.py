@@ -1,0 +1,131 @@
+"""The last steps before a plugin starts: its files compared, its configuration read, its cage compiled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.cage.compile import Surroundings, compile_cage
+from paddock.cage.environment import spawn_environment
+from paddock.cage.grants import Places
+from paddock.cage.machine import DiskMachine
+from paddock.cage.spec import MIB, Limits
+from paddock.config.directories import Directories
+from paddock.config.local import read_entries
+from paddock.config.plugin_config import merge_config
+from paddock.config.settings import Settings
+from paddock.core.errors import Invalid, NotFound, PluginError
+from paddock.core.events_host import PluginConfigValidationFailed
+from paddock.core.ids import new_id
+from paddock.manifest.capability import FileAccess
+from paddock.manifest.model import CommandRuntime, Manifest
+from paddock.plugins.enabling import require_intact
+from paddock.plugins.local_copy import local_root
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.rows import versions_of
+from paddock.plugins.store_thread import StoreThread
+from paddock.plugins.supervision.deployment import Deployment, Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Prepares every start of every plugin; see `Prepare`."""
+
+    store: StoreThread
+    directories: Directories
+    settings: Settings
+    environ: Mapping[str, str]
+
+    async def __call__(self, deployment: Deployment) -> Prepared:
+        return await self.store.run(lambda store: self._prepare(store, deployment))
+
+    def _prepare(self, store: PluginStore, deployment: Deployment) -> Prepared:
+        manifest = deployment.manifest
+        require_runnable(manifest)
+        rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
+        row = next((row for row in rows if row.digest == deployment.key.digest), None)
+        if row is None:
+            raise NotFound(f"{deployment.name} was uninstalled meanwhile", code="plugin.not_found")
+        require_intact(store, row)
+        config = self.config_of(store, manifest)
+        places = self.places_of(manifest)
+        for capability in deployment.capabilities:
+            # Its own folder is the host's to make; other places are the machine owner's.
+            if isinstance(capability, FileAccess) and capability.root == "config" and places.config:
+                (Path(places.config) / capability.path.lstrip("/")).mkdir(parents=True, exist_ok=True, mode=0o700)
+        root = str(local_root(store, row))
+        limits = self.settings.limits
+        cage = compile_cage(
+            cage_id=new_id("cage", store.clock, store.random),
+            manifest=manifest,
+            root=root,
+            capabilities=deployment.capabilities,
+            environment=spawn_environment(manifest, root, manifest.observability.log_level),
+            surroundings=Surroundings(
+                python=sys.executable,
+                sdk=str(Path(__file__).parents[2]),
+                hidden=tuple(str(place) for place in self.directories.all()),
+            ),
+            machine=DiskMachine(),
+            places=places,
+            limits=Limits(
+                memory_bytes=limits.memory_mb * MIB,
+                pids=limits.pids,
+                cpu_weight=limits.cpu_weight,
+                cpu_quota=limits.hard_quota(manifest.dialect.value),
+            ),
+        )
+        return Prepared(cage, config)
+
+    def places_of(self, manifest: Manifest) -> Places:
+        """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""
+        return Places(config=str(self.directories.data / "files" / manifest.name))
+
+    def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
+        """The configuration as the plugin gets it.
+
+        Raises:
+            Invalid: it does not fit what the plugin declares; carries every mistake.
+        """
+        try:
+            entry = read_entries(store.local_file).get(manifest.name)
+            system = entry.system_values(self.environ) if entry else {}
+            merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
+        except Invalid as error:
+            self._record_invalid(store, manifest, error)
+            raise
+        return with_places(manifest, merged, self.places_of(manifest))
+
+    def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
+        event = PluginConfigValidationFailed(
+            name=manifest.name, side="system", errors=tuple(str(problem) for problem in error.problems)
+        )
+        store.database.write(lambda tx: store.publish(tx, event))
+
+
+def require_runnable(manifest: Manifest) -> None:
+    """Refuse what this host has no way to run yet.
+
+    Raises:
+        PluginError: says so.
+    """
+    if not isinstance(manifest.runtime, CommandRuntime) or manifest.runtime.protocol != "paddock":
+        raise PluginError(
+            f"{manifest.name} is not a program that speaks this host's own protocol",
+            code="plugin.runtime_unsupported",
+            hint="Python entrypoints and MCP servers can be installed and looked at, and not run by this version",
+        )
+
+
+def with_places(manifest: Manifest, config: Mapping[str, Any], places: Places) -> dict[str, Any]:
+    """The configuration with every path knob's `config:/…` made a real path, as the plugin's cage shows it."""
+    resolved = dict(config)
+    for knob in manifest.knobs:
+        field = knob.binds_to.removeprefix("config.")
+        value = resolved.get(field)
+        if knob.type == "path" and isinstance(value, str) and value.startswith("config:") and places.config:
+            resolved[field] = str(Path(places.config) / value.removeprefix("config:").lstrip("/"))
+    return resolved
