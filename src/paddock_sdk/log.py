@@ -15,7 +15,8 @@ class Log:
 
     def __init__(self, plugin: str, level: str = "info") -> None:
         self._plugin = plugin
-        self._threshold = LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+        known = level.lower()
+        self._threshold = LEVELS.index(known if known in LEVELS else "info")
 
     def debug(self, message: str, **fields: Any) -> None:
         self._write("debug", message, fields)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import suppress
 from types import GeneratorType
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -111,7 +110,7 @@ class Plugin:
         return callback
 
     def on_shutdown(self, callback: E) -> E:
-        """Be called once before the process ends."""
+        """Be called once before the process ends. If it fails, the process ends with 1."""
         self._on_shutdown = callback
         return callback
 
@@ -191,8 +190,14 @@ class Plugin:
                 self._serve(inbox, lines, message)
         except HostGone:
             self.log.debug("the host closed the pipe")
-        with suppress(HostGone):
+        try:
             self._on_shutdown()
+        except HostGone:
+            pass
+        except Exception as error:
+            # What it should have kept may be lost: the exit code must say so.
+            self._report("shutdown", error)
+            raise SystemExit(1) from None
 
     def _running(self) -> tuple[Inbox, Lines]:
         if self._inbox is None or self._lines is None:
