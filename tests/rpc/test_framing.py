@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.rpc.framing import LineSplitter, Oversize, StructureCounter, TooDense, Violation
+from paddock.rpc.framing import LineSplitter, Oversize, TooDense, Violation
+from paddock.rpc.structure import StructureCounter
 
 # Bytes that mean something to a splitter or a counter, and some that mean nothing.
 TRICKY = st.lists(st.sampled_from([b"\n", b"\r\n", b"{", b"}", b"[", b",", b'"', b"\\", b"x", b"\xff"])).map(b"".join)
