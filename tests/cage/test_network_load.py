@@ -178,10 +178,50 @@ for _ in range(8): threading.Thread(target=pour).start()
             events = await yard.told.connections(8)
             for _ in range(8):
                 await over.acquire()
-        assert {event.error for event in events} <= {"net.plugin_ended", "net.reset"}
+        assert {event.error for event in events} <= {None, "net.plugin_ended", "net.reset"}
         assert all(event.bytes_up > 0 for event in events)
         await anyio.wait_all_tasks_blocked()
         assert sockets() <= before
+
+
+async def test_what_a_plugin_sent_last_arrives_although_it_is_gone(tmp_path: Path) -> None:
+    arrived: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    gone = asyncio.Event()
+
+    async def read_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await gone.wait()
+        arrived.set_result(len(await reader.read()))
+        writer.close()
+
+    async with open_yard(tmp_path) as yard, outside(yard, read_late):
+        plugin = await yard.start(
+            "with socket.create_connection(('api.example.test', 443)) as one: one.sendall(bytes(100_000))",
+            "net:api.example.test:443",
+        )
+        await plugin.ended()
+        gone.set()
+        with anyio.fail_after(PATIENCE):
+            assert await arrived == 100_000
+
+
+async def test_a_connection_that_the_other_side_keeps_does_not_outlive_its_plugin_for_long(tmp_path: Path) -> None:
+    over = asyncio.Event()
+
+    async def never_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        await over.wait()
+        writer.close()
+
+    async with open_yard(tmp_path, limits=NetworkLimits(linger_seconds=0.2)) as yard, outside(yard, never_close):
+        plugin = await yard.start(
+            "one = socket.create_connection(('api.example.test', 443)); one.sendall(b'x'); tell('sent')",
+            "net:api.example.test:443",
+        )
+        await plugin.told()
+        await plugin.ended()
+        (event,) = await yard.told.connections(1)
+        assert (event.bytes_up, event.error) == (1, "net.plugin_ended")
+        over.set()
 
 
 async def test_more_connections_than_a_plugin_may_hold_are_reset_and_recorded(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from paddock.cage.addresses import FAKE_PREFIX, plan_network
 from paddock.cage.denials import Denial, Denials
-from paddock.cage.destinations import NOT_GRANTED, TOO_MANY, Destination, Destinations, bare
+from paddock.cage.destinations import FAILED, NOT_GRANTED, TOO_MANY, Destination, Destinations, bare
 from paddock.cage.dialing import Outside
 from paddock.cage.dns import LONGEST_QUESTION, MadeUpAddresses, reply_to
 from paddock.cage.listeners import Wanted, wanted
@@ -28,7 +28,7 @@ _BREATH_SECONDS = 0.2  # when no connection can be accepted, as with no descript
 
 
 class Attachment:
-    """Carries what one plugin connects to, as far as it was granted, for as long as `run` runs."""
+    """Carries what one plugin connects to, as far as it was granted, from `run` until `end`."""
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Attachment:
         self._lookups = anyio.Semaphore(limits.lookups)
         self._in_all = in_all
         self._running = 0
+        self._listening = anyio.CancelScope()
+        self._carrying = anyio.CancelScope()
         if len(sockets) != len(self._purposes):
             raise HostError(
                 f"the cage's network has {len(sockets)} sockets where its plan has {len(self._purposes)}",
@@ -64,37 +66,69 @@ class Attachment:
             )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled. Every connection is closed and recorded when this returns."""
+        """Listen until ended or cancelled. When this returns, everything is closed and on record."""
         try:
-            async with anyio.create_task_group() as tasks:
-                for one, purpose in zip(self._sockets, self._purposes, strict=True):
-                    one.setblocking(False)
-                    if purpose.purpose == "dns":
-                        tasks.start_soon(self._answer_names, one)
-                    else:
-                        tasks.start_soon(self._accept, one, purpose, tasks)
-                task_status.started()
+            with self._carrying:
+                async with anyio.create_task_group() as connections:
+                    with self._listening:
+                        async with anyio.create_task_group() as listeners:
+                            self._listen(listeners, connections)
+                            task_status.started()
+                    self._take_the_last(connections)
+                    self.close()
         finally:
+            self.close()
             for denial, times in self._denials.rest():
                 self._publish_denial(denial, times)
 
-    async def _accept(self, listener: socket.socket, purpose: Wanted, tasks: TaskGroup) -> None:
+    def end(self) -> None:
+        """The plugin is gone: hear nothing new, and give what it sent last a moment to arrive."""
+        self._carrying.deadline = anyio.current_time() + self._limits.linger_seconds
+        self._listening.cancel()
+
+    def record_failure(self) -> None:
+        """Put on record that this plugin has no network any more, through no fault of its own."""
+        self._publish_denial(Denial("", None, None, FAILED), 1)
+
+    def close(self) -> None:
+        """Close the listeners. May be called again."""
+        for one in self._sockets:
+            one.close()
+
+    def _listen(self, listeners: TaskGroup, connections: TaskGroup) -> None:
+        for one, purpose in zip(self._sockets, self._purposes, strict=True):
+            one.setblocking(False)
+            if purpose.purpose == "dns":
+                listeners.start_soon(self._answer_names, one)
+            else:
+                listeners.start_soon(self._accept, one, purpose, connections)
+
+    async def _accept(self, listener: socket.socket, purpose: Wanted, connections: TaskGroup) -> None:
         while True:
             await _readable(listener, self._pace)
             try:
-                connection, _ = listener.accept()
+                self._take_one(listener, purpose, connections)
             except BlockingIOError:
                 continue
             except OSError:
                 await anyio.sleep(_BREATH_SECONDS)
-                continue
-            connection.setblocking(False)
-            destination = self._destination(connection, purpose)
-            if destination is None:
-                close(connection, broken=True)
-            else:
-                self._running += 1
-                tasks.start_soon(self._serve, connection, destination)
+
+    def _take_the_last(self, connections: TaskGroup) -> None:
+        """Take what a plugin that has ended connected before, and nobody has taken yet."""
+        for listener, purpose in zip(self._sockets, self._purposes, strict=True):
+            with contextlib.suppress(OSError):
+                while purpose.purpose != "dns" and self._running < self._limits.connections:
+                    self._take_one(listener, purpose, connections)
+
+    def _take_one(self, listener: socket.socket, purpose: Wanted, connections: TaskGroup) -> None:
+        connection, _ = listener.accept()
+        connection.setblocking(False)
+        destination = self._destination(connection, purpose)
+        if destination is None:
+            close(connection, broken=True)
+        else:
+            self._running += 1
+            connections.start_soon(self._serve, connection, destination)
 
     def _destination(self, connection: socket.socket, purpose: Wanted) -> Destination | None:
         """Where a connection may go; None, on record, where it may not."""

@@ -21,6 +21,7 @@ NOT_GRANTED = "net.not_granted"
 PRIVATE_ADDRESS = "net.private_address"
 OWN_ADDRESS = "net.own_address"
 TOO_MANY = "net.too_many_connections"
+FAILED = "net.failed"  # ours: the plugin is without a network until it starts again
 
 LOCALHOST = ("127.0.0.1", "::1")
 

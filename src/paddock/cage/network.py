@@ -13,7 +13,7 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -38,7 +38,7 @@ class CageNetwork:
         self._pipes = pipes
         self._limits = limits
         self._in_all = anyio.CapacityLimiter(_most_connections(limits))
-        self._attached: dict[str, anyio.CancelScope] = {}
+        self._attached: dict[str, Attachment] = {}
 
     async def attach(self, cage_id: str, spec: CageSpec, listeners: Sequence[socket.socket]) -> None:
         """Serve a cage's sockets, which are ours from now on, whatever happens.
@@ -58,39 +58,32 @@ class CageNetwork:
             )
             if listeners:
                 self.detach(cage_id)
-                scope = self._attached[cage_id] = anyio.CancelScope()
-                await self._tasks.start(self._serve, scope, attachment, listeners)
+                self._attached[cage_id] = attachment
+                await self._tasks.start(_contained, attachment)
         except BaseException:
-            _close(listeners)
+            for one in listeners:
+                one.close()
             raise
 
     def detach(self, cage_id: str) -> None:
-        """End a cage's network: its connections are reset and recorded. Harmless when it has none."""
-        scope = self._attached.pop(cage_id, None)
-        if scope is not None:
-            scope.cancel()
+        """End a cage's network, as its plugin has ended. Harmless when it has none."""
+        attachment = self._attached.pop(cage_id, None)
+        if attachment is not None:
+            attachment.end()
 
-    def detach_all(self) -> None:
-        """End every cage's network."""
-        for cage_id in list(self._attached):
-            self.detach(cage_id)
+    def abort(self) -> None:
+        """End every cage's network at once: connections are reset, and recorded."""
+        self._tasks.cancel_scope.cancel()
 
-    async def _serve(
-        self,
-        scope: anyio.CancelScope,
-        attachment: Attachment,
-        listeners: Sequence[socket.socket],
-        *,
-        task_status: TaskStatus[None],
-    ) -> None:
-        try:
-            with scope:
-                await attachment.run(task_status=task_status)
-        except Exception:  # noqa: S110
-            # What cannot be recorded is not carried: this cage is without a network from now on, and no other is.
-            pass
-        finally:
-            _close(listeners)
+
+async def _contained(attachment: Attachment, *, task_status: TaskStatus[None]) -> None:
+    try:
+        await attachment.run(task_status=task_status)
+    except Exception:
+        # What cannot be recorded is not carried: that cage is without a network from then on, and no other is. Should
+        # it have been something else, there is a record of it.
+        with suppress(Exception):
+            attachment.record_failure()
 
 
 @asynccontextmanager
@@ -115,7 +108,7 @@ async def open_network(
                 # Raised below: it is the block's own, and must not come out dressed as a failure of our tasks.
                 failure = error
             finally:
-                network.detach_all()
+                network.abort()
     finally:
         pipes.close()
     if failure is not None:
@@ -126,8 +119,3 @@ def _most_connections(limits: NetworkLimits) -> int:
     """As many as the limits say, or fewer: half of our descriptors, two a connection, are for others' work."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(limits.connections_in_all, descriptors // 4) if descriptors > 0 else limits.connections_in_all
-
-
-def _close(listeners: Sequence[socket.socket]) -> None:
-    for one in listeners:
-        one.close()

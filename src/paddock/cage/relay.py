@@ -31,6 +31,7 @@ class NetworkLimits:
     lookups: int = 4  # of one cage at a time
     connect_seconds: float = 10.0  # looking up and connecting together
     idle_seconds: float = 600.0
+    linger_seconds: float = 2.0  # for what an ended plugin sent last to arrive
 
 
 class Relay:
