@@ -79,6 +79,7 @@ class Keeper:
         self._nudged = asyncio.Event()  # something was asked of the task
         self._settled = asyncio.Event()  # not starting: it runs, or it is known why not
         self._settled.set()
+        self._moved = asyncio.Event()  # replaced at every move
 
     # --- what others ask ----------------------------------------------------------------------------------------------
 
@@ -101,13 +102,16 @@ class Keeper:
         """Use this from the next start on."""
         self.deployment = deployment
 
+    async def changed(self) -> State:
+        """The next state it gets into."""
+        moved = self._moved
+        await moved.wait()
+        return self.state
+
     async def stopped(self) -> None:
         """Wait until no process of it is left."""
         while self.state in ALIVE or self.state is State.CRASHED:
-            self._changed = asyncio.Event()
-            await self._changed.wait()
-
-    _changed: asyncio.Event | None = None
+            await self.changed()
 
     async def running(self) -> Running:
         """The process to talk to; waits for one that is starting.
@@ -247,13 +251,8 @@ class Keeper:
             self._settled.clear()
         else:
             self._settled.set()
-        if self._changed is not None:
-            self._changed.set()
-
-    def disabled(self) -> None:
-        """Nobody wants it any more; it was stopped."""
-        if self.state is not State.DISABLED:
-            self._move(Move.DISABLE)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
 
     # --- words --------------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,10 @@ class Supervisor:
             await keeper.running()
         return keeper.status()
 
+    async def changed(self, key: InstanceKey) -> State:
+        """The next state a plugin gets into."""
+        return await self._keeper(key).changed()
+
     async def stop(self, key: InstanceKey) -> None:
         """End its process gracefully, after the calls under way. Its next call starts it again."""
         keeper = self._keepers.get(key)

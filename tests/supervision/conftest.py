@@ -1,0 +1,16 @@
+"""A stage for every test of the supervisor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.supervision.stage import Stage, open_stage
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
+    tmp_path.chmod(0o755)
+    async with open_stage(tmp_path) as opened:
+        yield opened

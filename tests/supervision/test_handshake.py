@@ -1,0 +1,125 @@
+"""The first exchange with a plugin, and every way in which it can go wrong."""
+
+from __future__ import annotations
+
+import pytest
+from tests.supervision.stage import Stage
+
+from paddock.core.errors import NotFound
+from paddock.core.event import Event
+from paddock.core.events_contracts import (
+    PluginApiMismatch,
+    PluginMethodsDiffer,
+    PluginNameMismatch,
+    PluginVersionMismatch,
+)
+from paddock.core.events_host import (
+    PluginCapabilityOverreach,
+    PluginCrashed,
+    PluginInitialized,
+    PluginProtocolViolation,
+    PluginSpawned,
+)
+from paddock.plugins.supervision.lifecycle import State
+
+
+@pytest.mark.req("G-03")
+@pytest.mark.req("G-31", "handshake happy path")
+async def test_a_plugin_that_answers_as_its_manifest_says_runs_once_it_took_its_configuration(stage: Stage) -> None:
+    stage.configs["actor"] = {"colour": "green"}
+    actor = stage.actor(
+        """
+seen = [read()]
+answer(seen[0], introduction())
+seen.append(read())
+seen.append(read())
+answer(seen[2], {"status": "ok"})
+serve(do_it=lambda request: {"seen": seen})
+""",
+        config_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
+    )
+    assert (await actor.settled()).state is State.RUNNING
+    initialize, initialized, configured = (await actor.call("do.it"))["seen"]
+    assert initialize["method"] == "initialize"
+    assert initialize["id"] == 1
+    assert initialize["params"]["plugin_name"] == "actor"
+    assert initialize["params"]["api_version"] == 1
+    assert initialize["params"]["projects"] == []
+    assert initialized == {"jsonrpc": "2.0", "method": "initialized", "params": {}}
+    assert (configured["method"], configured["params"]) == ("config.update", {"config": {"colour": "green"}})
+    assert [type(event) for event in stage.audience.events[:2]] == [PluginSpawned, PluginInitialized]
+
+
+@pytest.mark.parametrize(
+    ("said", "event", "code"),
+    [
+        pytest.param('name="someone-else"', PluginNameMismatch, "initialize.name_mismatch", id="another name"),
+        pytest.param('version="9.9.9"', PluginVersionMismatch, "initialize.version_mismatch", id="another version"),
+        pytest.param("api_version=99", PluginApiMismatch, "initialize.api_mismatch", id="another api"),
+        pytest.param(
+            'capabilities_used=["net:evil.example:443"]',
+            PluginCapabilityOverreach,
+            "initialize.capability_overreach",
+            id="capabilities it was not granted",
+        ),
+        pytest.param("methods=7", PluginProtocolViolation, "protocol_violation", id="methods that are no list"),
+        pytest.param("name=None", PluginProtocolViolation, "protocol_violation", id="no name"),
+        pytest.param("api_version=True", PluginProtocolViolation, "protocol_violation", id="an api that is no number"),
+    ],
+)
+@pytest.mark.req("G-03")
+async def test_a_plugin_that_answers_the_handshake_with_anything_else_is_ended_and_not_restarted(
+    stage: Stage, said: str, event: type[Event], code: str
+) -> None:
+    actor = stage.actor(f"hello({said})\nserve()")
+    status = await actor.until(State.FAILED)
+    assert status.error_code == code
+    assert status.reason
+    assert len(stage.audience.of(event)) == 1
+    assert len(stage.audience.of(PluginSpawned)) == 1
+    assert not stage.audience.of(PluginCrashed)
+
+
+@pytest.mark.parametrize(
+    "first_words",
+    [
+        pytest.param('send({"jsonrpc": "2.0", "method": "catalog.updated", "params": {}})', id="a notification"),
+        pytest.param('send({"jsonrpc": "2.0", "id": 1, "method": "kaged.storage.query"})', id="a request"),
+        pytest.param('read(); send([{"jsonrpc": "2.0", "id": 1, "result": {}}])', id="a batch"),
+        pytest.param('read(); send({"id": 1, "result": {}})', id="an answer without a version"),
+        pytest.param('read(); send({"jsonrpc": "2.0", "id": 1})', id="an answer without a result"),
+        pytest.param('refuse(read(), -32603, "not today")', id="an error"),
+    ],
+)
+@pytest.mark.req("G-03")
+async def test_a_plugin_that_breaks_the_protocol_before_it_is_greeted_is_ended_and_not_restarted(
+    stage: Stage, first_words: str
+) -> None:
+    actor = stage.actor(f"{first_words}\nserve()")
+    status = await actor.until(State.FAILED)
+    assert status.error_code == "protocol_violation"
+    assert stage.audience.of(PluginProtocolViolation)
+    assert len(stage.audience.of(PluginSpawned)) == 1
+
+
+@pytest.mark.req("G-35")
+async def test_methods_that_the_manifest_does_not_declare_are_ignored_and_missing_ones_unavailable(
+    stage: Stage,
+) -> None:
+    declared = [{"name": "do.it", "effects": ["read_only"]}, {"name": "not.there", "effects": ["read_only"]}]
+    actor = stage.actor(
+        'hello(methods=["do.it", "some.other"])\nserve(do_it=lambda request: {"done": True})', methods=declared
+    )
+    assert (await actor.settled()).unavailable_methods == ("not.there",)
+    assert await actor.call("do.it") == {"done": True}
+    with pytest.raises(NotFound, match="does not serve it") as refused:
+        await actor.call("not.there")
+    assert refused.value.error_code == "method_not_found"
+    warning = await stage.audience.event(PluginMethodsDiffer)
+    assert (warning.extra, warning.missing) == (("some.other",), ("not.there",))
+
+
+async def test_a_banner_on_standard_output_before_the_handshake_is_noise_and_no_reason_to_die(stage: Stage) -> None:
+    actor = stage.actor('print("Welcome to my plugin!", flush=True)\nhello()\nserve(do_it=lambda r: {"ok": 1})')
+    assert (await actor.settled()).state is State.RUNNING
+    assert await actor.call("do.it") == {"ok": 1}
