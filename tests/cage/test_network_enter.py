@@ -7,6 +7,7 @@ import os
 import shutil
 import site
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
