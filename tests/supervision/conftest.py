@@ -11,6 +11,5 @@ from tests.supervision.stage import Stage, open_stage
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
-    tmp_path.chmod(0o755)
     async with open_stage(tmp_path) as opened:
         yield opened

@@ -23,7 +23,10 @@ from paddock.core.events_host import (
 from paddock.plugins.supervision.lifecycle import State
 
 
-@pytest.mark.req("G-03")
+def row(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.req("G-03", name)
+
+
 @pytest.mark.req("G-31", "handshake happy path")
 async def test_a_plugin_that_answers_as_its_manifest_says_runs_once_it_took_its_configuration(stage: Stage) -> None:
     stage.configs["actor"] = {"colour": "green"}
@@ -53,21 +56,53 @@ serve(do_it=lambda request: {"seen": seen})
 @pytest.mark.parametrize(
     ("said", "event", "code"),
     [
-        pytest.param('name="someone-else"', PluginNameMismatch, "initialize.name_mismatch", id="another name"),
-        pytest.param('version="9.9.9"', PluginVersionMismatch, "initialize.version_mismatch", id="another version"),
-        pytest.param("api_version=99", PluginApiMismatch, "initialize.api_mismatch", id="another api"),
+        pytest.param(
+            'name="someone-else"',
+            PluginNameMismatch,
+            "initialize.name_mismatch",
+            id="another name",
+            marks=row("name mismatch"),
+        ),
+        pytest.param(
+            'version="9.9.9"',
+            PluginVersionMismatch,
+            "initialize.version_mismatch",
+            id="another version",
+            marks=row("version mismatch"),
+        ),
+        pytest.param(
+            "api_version=99",
+            PluginApiMismatch,
+            "initialize.api_mismatch",
+            id="another api",
+            marks=row("api_version mismatch"),
+        ),
         pytest.param(
             'capabilities_used=["net:evil.example:443"]',
             PluginCapabilityOverreach,
             "initialize.capability_overreach",
             id="capabilities it was not granted",
+            marks=row("capability overreach"),
         ),
-        pytest.param("methods=7", PluginProtocolViolation, "protocol_violation", id="methods that are no list"),
-        pytest.param("name=None", PluginProtocolViolation, "protocol_violation", id="no name"),
-        pytest.param("api_version=True", PluginProtocolViolation, "protocol_violation", id="an api that is no number"),
+        pytest.param(
+            "methods=7",
+            PluginProtocolViolation,
+            "protocol_violation",
+            id="methods that are no list",
+            marks=row("malformed response"),
+        ),
+        pytest.param(
+            "name=None", PluginProtocolViolation, "protocol_violation", id="no name", marks=row("malformed response")
+        ),
+        pytest.param(
+            "api_version=True",
+            PluginProtocolViolation,
+            "protocol_violation",
+            id="an api that is no number",
+            marks=row("malformed response"),
+        ),
     ],
 )
-@pytest.mark.req("G-03")
 async def test_a_plugin_that_answers_the_handshake_with_anything_else_is_ended_and_not_restarted(
     stage: Stage, said: str, event: type[Event], code: str
 ) -> None:
@@ -83,15 +118,30 @@ async def test_a_plugin_that_answers_the_handshake_with_anything_else_is_ended_a
 @pytest.mark.parametrize(
     "first_words",
     [
-        pytest.param('send({"jsonrpc": "2.0", "method": "catalog.updated", "params": {}})', id="a notification"),
-        pytest.param('send({"jsonrpc": "2.0", "id": 1, "method": "kaged.storage.query"})', id="a request"),
-        pytest.param('read(); send([{"jsonrpc": "2.0", "id": 1, "result": {}}])', id="a batch"),
-        pytest.param('read(); send({"id": 1, "result": {}})', id="an answer without a version"),
-        pytest.param('read(); send({"jsonrpc": "2.0", "id": 1})', id="an answer without a result"),
-        pytest.param('refuse(read(), -32603, "not today")', id="an error"),
+        pytest.param(
+            'send({"jsonrpc": "2.0", "method": "catalog.updated", "params": {}})',
+            id="a notification",
+            marks=row("message before initialize"),
+        ),
+        pytest.param(
+            'send({"jsonrpc": "2.0", "id": 1, "method": "kaged.storage.query"})',
+            id="a request",
+            marks=row("message before initialize"),
+        ),
+        pytest.param(
+            'read(); send([{"jsonrpc": "2.0", "id": 1, "result": {}}])', id="a batch", marks=row("malformed response")
+        ),
+        pytest.param(
+            'read(); send({"id": 1, "result": {}})', id="an answer without a version", marks=row("malformed response")
+        ),
+        pytest.param(
+            'read(); send({"jsonrpc": "2.0", "id": 1})',
+            id="an answer without a result",
+            marks=row("malformed response"),
+        ),
+        pytest.param('refuse(read(), -32603, "not today")', id="an error", marks=row("malformed response")),
     ],
 )
-@pytest.mark.req("G-03")
 async def test_a_plugin_that_breaks_the_protocol_before_it_is_greeted_is_ended_and_not_restarted(
     stage: Stage, first_words: str
 ) -> None:

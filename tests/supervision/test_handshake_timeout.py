@@ -1,0 +1,27 @@
+"""A plugin that never answers the handshake."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fixtures.hurried_loop import hurried
+from tests.supervision.stage import Stage
+
+from paddock.core.events_contracts import PluginInitializeTimeout
+from paddock.core.events_host import PluginSpawned
+from paddock.plugins.supervision.lifecycle import State
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return hurried()
+
+
+@pytest.mark.req("G-03", "timeout")
+@pytest.mark.req("G-31", "handshake timeout")
+async def test_a_plugin_that_is_silent_is_ended_after_ten_seconds_and_not_restarted(stage: Stage) -> None:
+    actor = stage.actor("while True: read()")
+    status = await actor.until(State.FAILED)
+    assert status.error_code == "initialize.timeout"
+    assert "10 s" in status.reason
+    assert stage.audience.of(PluginInitializeTimeout) == [PluginInitializeTimeout(name="actor", timeout_sec=10.0)]
+    assert len(stage.audience.of(PluginSpawned)) == 1
