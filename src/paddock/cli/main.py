@@ -24,6 +24,8 @@ class Entry:
 
 COMMANDS = {
     "plugin": Entry("paddock.cli.plugin", "Check, install, upgrade, pin, enable and remove plugins."),
+    "call": Entry("paddock.cli.call", "Call a plugin and print what it answers."),
+    "serve": Entry("paddock.cli.serve", "Run the enabled plugins and take calls until stopped."),
     "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
     "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
     "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),

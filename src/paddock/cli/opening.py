@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from paddock.cli.output import show_problems
 from paddock.config.project import working_directory
+from paddock.core.errors import PaddockError
 from paddock.host.command import CommandHost, open_for_command
 
 
@@ -22,10 +23,14 @@ def reading() -> Generator[CommandHost, None, None]:
 
 @contextmanager
 def changing() -> Generator[CommandHost, None, None]:
-    """For a command that changes something: what a killed command left behind is tidied first."""
+    """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""
+    from paddock.cli.daemon import running_daemon
     from paddock.plugins.removal import mend_entries
 
     with reading() as host:
         host.plugins.sweep()
         mend_entries(host.plugins)
         yield host
+    if (daemon := running_daemon(host.directories)) is not None:
+        with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
+            daemon.post("/reconcile")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from paddock.cli import plugin_authoring, plugin_changes, plugin_configure, plugin_switches, plugin_views
+from paddock.cli import (
+    plugin_authoring,
+    plugin_changes,
+    plugin_configure,
+    plugin_logs,
+    plugin_switches,
+    plugin_views,
+)
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Check, install, upgrade, pin, enable and remove plugins."
 )
 
-for family in (plugin_authoring, plugin_changes, plugin_views, plugin_switches, plugin_configure):
+for family in (plugin_authoring, plugin_changes, plugin_views, plugin_logs, plugin_switches, plugin_configure):
     family.register(app)

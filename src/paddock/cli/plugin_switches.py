@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, say, styled
+from paddock.core.errors import Unavailable
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
 
@@ -26,12 +27,30 @@ def _done(as_json: bool, words: str, **facts: object) -> None:
         say(f"{styled('✓', 'green')} {words}")
 
 
+def _does_not_run(started: dict[str, Any]) -> Unavailable:
+    """A plugin that was enabled, and that the daemon could not start."""
+    name = started["name"]
+    return Unavailable(
+        f"{name} is enabled and does not run ({started['state']}): {started['reason'] or 'nobody knows why'}",
+        code=started["error_code"] or None,
+        hint=started["hint"] or f"see what it wrote: paddock plugin logs {name}",
+        details=started,
+    )
+
+
 @reporting
 def enable(name: Name, *, as_json: AsJson = False) -> None:
-    """Let a plugin run. Its files are checked against what you consented to, every time."""
+    """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
+    from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import changing
     from paddock.plugins.enabling import enable as enable_plugin
 
+    if (daemon := running_daemon()) is not None:
+        started = daemon.post(f"/plugins/{part(name)}/enable")
+        if started["state"] != "running":
+            raise _does_not_run(started)
+        _done(as_json, f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})", **started)
+        return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
     _done(as_json, f"enabled {row.plugin} {row.version}", name=row.plugin, version=row.version, state="enabled")
@@ -39,10 +58,15 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
 
 @reporting
 def disable(name: Name, *, as_json: AsJson = False) -> None:
-    """Keep a plugin installed, and let it run no more."""
+    """Keep a plugin installed, and let it run no more. A running daemon stops it."""
+    from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import changing
     from paddock.plugins.enabling import disable as disable_plugin
 
+    if (daemon := running_daemon()) is not None:
+        stopped = daemon.post(f"/plugins/{part(name)}/disable")
+        _done(as_json, f"disabled {stopped['name']}", **stopped)
+        return
     with changing() as host:
         plugin = disable_plugin(host.plugins, name)
     _done(as_json, f"disabled {plugin.name}", name=plugin.name, version=plugin.current_version, state="disabled")

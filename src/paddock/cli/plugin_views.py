@@ -40,16 +40,19 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List installed plugins and their state."""
+    from paddock.cli.daemon import running_daemon
     from paddock.cli.opening import reading
     from paddock.plugins.listing import list_plugins
     from paddock.plugins.trust import trusted_keys
 
     wanted = _kind(kind)
+    daemon = running_daemon()
+    runtimes = {one["name"]: one["runtime"] for one in daemon.get("/plugins")["plugins"]} if daemon else {}
     with reading() as host:
         listed = list_plugins(host.plugins, wanted)
         signed = any(one.version and one.version.signature_text for one in listed)
         trusted = {key.key_id: key.label for key in host.plugins.database.read(trusted_keys)} if signed else {}
-    rows = [_listed(one, trusted, verbose=verbose or as_json) for one in listed]
+    rows = [_listed(one, trusted, runtimes.get(one.plugin.name), verbose=verbose or as_json) for one in listed]
     if as_json:
         document({"plugins": rows})
         return
@@ -65,7 +68,7 @@ def list_(
         [
             row["name"],
             row["version"] + (" (pinned)" if row["pinned"] else ""),
-            row["state"],
+            _state(row),
             row["kind"],
             row["tier"],
             row["description"],
@@ -83,6 +86,22 @@ def list_(
     for row in rows:
         if row["repair"]:
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
+        _tell_trouble(row["name"], row["runtime"])
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    """What its files and grants say, unless a daemon knows more: how its process is doing."""
+    runtime = row["runtime"]
+    if runtime is None or row["repair"] or runtime["state"] in ("disabled", "stopped"):
+        return row["state"]
+    return runtime["state"]
+
+
+def _tell_trouble(name: str, runtime: Mapping[str, Any] | None) -> None:
+    """Why a plugin that should run does not, on stderr."""
+    if runtime and runtime["reason"]:
+        hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
+        say(f"{styled('!', 'yellow')} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
 
 
 def _kind(written: str | None) -> str | None:
@@ -93,7 +112,7 @@ def _kind(written: str | None) -> str | None:
     return kind
 
 
-def _listed(one: Listed, trusted: Mapping[KeyId, str], *, verbose: bool) -> dict[str, Any]:
+def _listed(one: Listed, trusted: Mapping[KeyId, str], runtime: Any, *, verbose: bool) -> dict[str, Any]:
     from paddock.plugins.listing import State, repair_line
     from paddock.plugins.trust import standing_of
 
@@ -116,6 +135,7 @@ def _listed(one: Listed, trusted: Mapping[KeyId, str], *, verbose: bool) -> dict
         "signature": f"{state}: {words}" if verbose else str(state),
         "description": one.description,
         "repair": repair_line(one.plugin.name, one.state),
+        "runtime": runtime,
     }
     if verbose and one.version:
         row |= {
@@ -134,13 +154,16 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
+    from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import reading
     from paddock.plugins.details import details_of
 
     with reading() as host:
         details = details_of(host.plugins, name)
+    daemon = running_daemon()
+    runtime = daemon.get(f"/plugins/{part(details.facts['name'])}")["runtime"] if daemon else None
     if as_json:
-        document(details.to_value())
+        document(details.to_value() | {"runtime": runtime})
         return
     listed = details.facts
     result(styled(printable(listed["title"] or listed["name"]), "bold", stream=sys.stdout))
@@ -149,12 +172,23 @@ def info(
             shown = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
             label = LABELS.get(name_of_fact, name_of_fact)
             result(wrapped(f"  {label.ljust(12)} {printable(shown, 400)}", 15))
+    if runtime:
+        result(wrapped(f"  {'process'.ljust(12)} {printable(_process(runtime), 400)}", 15))
     for section in details.sections:
         result("")
         result(f"  {section.title}")
         for line in section.lines:
             result(wrapped(f"    • {printable(line, 400)}", 6))
     _warn(details)
+    _tell_trouble(details.facts["name"], runtime)
+
+
+def _process(runtime: Mapping[str, Any]) -> str:
+    """How its process is doing, in one line."""
+    if runtime["state"] != "running":
+        return str(runtime["state"])
+    since = str(runtime["running_since"])[:19].replace("T", " ")
+    return f"running since {since}, pid {runtime['pid']}, {runtime['calls']} calls, {runtime['in_flight']} under way"
 
 
 def _warn(details: Details) -> None:

@@ -1,0 +1,125 @@
+"""`paddock call`: one call, made by the running daemon or, without one, by a host that is opened for it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from paddock.cli.output import AsJson, document, reporting
+from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
+
+if TYPE_CHECKING:
+    from paddock.cli.daemon import DaemonClient
+
+app = typer.Typer(add_completion=False)
+
+LARGEST = 1024 * 1024
+
+
+@app.command("call", epilog="""Example: paddock call memory-markdown.recall --params '{"query": "tea"}'""")
+@reporting
+def call(
+    name: Annotated[str, typer.Argument(help="As in memory-markdown.recall, or a plugin that is one callable.")],
+    *,
+    params: Annotated[
+        str, typer.Option("--params", "-p", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
+    ] = "{}",
+    wait: Annotated[
+        bool, typer.Option("--wait/--detach", help="Wait for the result, or print the call's id and go.")
+    ] = True,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
+    from paddock.cli.daemon import running_daemon
+
+    given, seconds = parameters(params), _seconds(timeout)
+    daemon = running_daemon()
+    if daemon is None:
+        if not wait:
+            raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--detach")
+        made = _by_ourselves(name, given, seconds)
+    elif wait:
+        made = _by_the_daemon(daemon, name, given, seconds)
+    else:
+        document(daemon.post("/calls?detach=1", {"name": name, "params": given}))
+        return
+    document(made if as_json else made["result"])
+
+
+def parameters(written: str) -> dict[str, Any]:
+    """The parameters as they were given on the command line, in a file, or on stdin.
+
+    Raises:
+        Invalid: they are not a JSON object.
+        NotFound: there is no such file.
+    """
+    where, text = "--params", written
+    if written == "-":
+        where, text = "stdin", sys.stdin.read(LARGEST + 1)
+    elif written.startswith("@"):
+        where = written[1:]
+        try:
+            text = Path(where).read_bytes()[: LARGEST + 1].decode()
+        except OSError as error:
+            raise NotFound(f"cannot read {where}: {error.strerror}", code="params.unreadable") from None
+        except UnicodeDecodeError:
+            raise _not_params(where, "is not UTF-8 text") from None
+    if len(text) > LARGEST:
+        raise _not_params(where, f"has more than {LARGEST:,} characters")
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _not_params(where, f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise _not_params(where, "is not a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _not_params(where: str, words: str) -> Invalid:
+    hint = """write for instance --params '{"query": "tea"}'"""
+    return Invalid("the parameters are not valid", [Problem(where, words, hint, "not_json")], code="invalid_params")
+
+
+def _seconds(written: str | None) -> float | None:
+    if written is None:
+        return None
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise typer.BadParameter("give a number of seconds, such as 5 or 0.5", param_hint="--timeout")
+    return seconds
+
+
+def _by_the_daemon(daemon: DaemonClient, name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+    from paddock.cli.call_events import EventLine
+    from paddock.cli.daemon import error_from
+
+    with EventLine() as shown, daemon.called({"name": name, "params": params}, seconds) as events:
+        for kind, told in events:
+            if kind == "event":
+                shown.show(told)
+            elif told["status"] == "succeeded":
+                return told
+            else:
+                raise error_from(told.get("error"), 500)
+    raise HostError("the daemon went away before the call ended", code="daemon.lost")
+
+
+def _by_ourselves(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+    from paddock.cli.event_loop import run
+    from paddock.cli.one_call import call_once
+
+    try:
+        return run(call_once(name, params, seconds))
+    except TimeoutError:
+        raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

@@ -1,0 +1,171 @@
+"""A running daemon as commands see it: its API over the local socket, its errors as the errors they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from paddock.config.directories import Directories, find_directories
+from paddock.core.errors import (
+    Busy,
+    CallerError,
+    Category,
+    Conflict,
+    Denied,
+    HostError,
+    Invalid,
+    NeedsConsent,
+    NotFound,
+    PaddockError,
+    PluginError,
+    Problem,
+    StoreUnavailable,
+    TimedOut,
+)
+from paddock.http.local_address import socket_path
+
+if TYPE_CHECKING:
+    from paddock.cli.local_http import Exchange
+
+PREFIX = "/api/v1"
+EVENTS = "text/event-stream"
+PATIENCE = 60.0  # seconds for an answer that takes no plugin's time
+
+_ERRORS: Mapping[Category, type[PaddockError]] = {
+    Category.VALIDATION: CallerError,
+    Category.NOT_FOUND: NotFound,
+    Category.AUTHORIZATION: NeedsConsent,
+    Category.POLICY: Denied,
+    Category.CONFLICT: Conflict,
+    Category.TRANSIENT: Busy,
+    Category.DEPENDENCY: StoreUnavailable,
+    Category.PLUGIN: PluginError,
+    Category.TIMEOUT: TimedOut,
+    Category.INTERNAL: HostError,
+}
+
+
+class DaemonClient:
+    """Asks the daemon. Leaving early, by Ctrl-C for instance, hangs up, and that cancels a call that is waited for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, path: str) -> Any:
+        """What a GET answers.
+
+        Raises:
+            PaddockError: what the daemon says went wrong, or that it is gone.
+        """
+        with self._asked("GET", path, None, PATIENCE) as exchange:
+            return _value(exchange.read())
+
+    def post(self, path: str, body: Any = None, *, wait: float | None = PATIENCE) -> Any:
+        """What a POST answers; see `get`."""
+        with self._asked("POST", path, body, wait) as exchange:
+            return _value(exchange.read())
+
+    @contextmanager
+    def events(self, path: str) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
+        """The server-sent events at a path, each with its kind, until the daemon ends them or the block does."""
+        with self._asked("GET", path, None, None) as exchange:
+            yield _events(exchange)
+
+    @contextmanager
+    def called(
+        self, body: dict[str, Any], seconds: float | None
+    ) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
+        """Make a call and follow it to its end; leaving the block before that cancels it.
+
+        Raises:
+            TimedOut: it did not end within these seconds.
+        """
+        with self._asked("POST", "/calls", body, seconds, accept=EVENTS) as exchange:
+            yield _events(exchange)
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, body: Any, wait: float | None, accept: str = "application/json"
+    ) -> Generator[Exchange, None, None]:
+        from paddock.cli.local_http import BadAnswer, Exchange
+
+        try:
+            with Exchange(self._path, wait) as exchange:
+                sent = json.dumps(body).encode() if body is not None else None
+                exchange.ask(method, PREFIX + path, sent, accept)
+                if exchange.status >= 400:
+                    raise error_from(_value(exchange.read()), exchange.status)
+                yield exchange
+        except TimeoutError:
+            code = "call.timeout" if accept == EVENTS else "daemon.timeout"
+            raise TimedOut(f"no answer within {wait:g} s", code=code, hint="what it was asked is cancelled") from None
+        except (OSError, BadAnswer) as error:
+            raise HostError(
+                "the connection to the daemon was lost", code="daemon.lost", hint="start it again: paddock serve"
+            ) from error
+
+
+def running_daemon(directories: Directories | None = None) -> DaemonClient | None:
+    """The daemon of this home, if one listens."""
+    path = socket_path(directories or find_directories(os.environ, Path.home()))
+    if not path.is_socket():
+        return None  # the usual case, told before anything is imported for it
+    from paddock.cli.local_http import connect
+
+    try:
+        connect(path).close()
+    except OSError:
+        return None  # what a killed daemon left
+    return DaemonClient(path)
+
+
+def part(name: str) -> str:
+    """A name as one part of a path."""
+    from urllib.parse import quote
+
+    return quote(name, safe="")
+
+
+def error_from(body: Any, status: int) -> PaddockError:
+    """The error that a problem body was made from: the same code, words and exit code."""
+    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    message, hint = str(told.get("message") or told.get("detail") or f"HTTP {status}"), str(told.get("hint") or "")
+    code, details = str(told.get("code") or "daemon.unclear"), cast("dict[str, Any]", told.get("details") or {})
+    try:
+        category = Category(told.get("category", "internal"))
+    except ValueError:
+        category = Category.INTERNAL
+    if category is Category.VALIDATION and (errors := told.get("errors")):
+        return Invalid(message, [_problem(one) for one in errors], code=code, hint=hint, details=details)
+    return _ERRORS[category](message, code=code, hint=hint, details=details)
+
+
+def _problem(told: dict[str, Any]) -> Problem:
+    return Problem(
+        str(told.get("path", "")),
+        str(told.get("message", "")),
+        str(told.get("hint", "")),
+        str(told.get("code", "invalid")),
+        told.get("line"),
+    )
+
+
+def _value(raw: bytes) -> Any:
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError:
+        return None
+
+
+def _events(exchange: Exchange) -> Iterator[tuple[str, dict[str, Any]]]:
+    held = b""
+    while piece := exchange.chunk():
+        *whole, held = (held + piece).split(b"\n\n")
+        for block in whole:
+            fields = {name: value for name, _, value in (line.partition(b": ") for line in block.split(b"\n"))}
+            if b"data" in fields:  # a comment has none
+                yield fields.get(b"event", b"message").decode(), json.loads(fields[b"data"])

@@ -1,0 +1,117 @@
+"""Just enough HTTP to talk with our own daemon over its socket.
+
+The standard library's client brings TLS and mail parsing along and takes longer to import than most commands run.
+One request a connection; the answer has a length or comes in chunks, as our server sends it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from io import BufferedReader
+from pathlib import Path
+from types import TracebackType
+
+from paddock.http.local_address import address_of
+
+CONNECT = 2.0  # seconds; a local socket takes a connection at once or not at all
+_LONGEST_LINE = 65_536
+
+
+class BadAnswer(Exception):
+    """Whatever listens there does not speak as our daemon does."""
+
+
+def connect(path: Path) -> socket.socket:
+    """A connection to the socket at this path.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(CONNECT)
+        with address_of(path) as address:
+            made.connect(address)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class Exchange:
+    """One request and its answer, all of it within so many seconds. Leaving the block hangs up, which is noticed."""
+
+    def __init__(self, path: Path, seconds: float | None) -> None:
+        self._socket = connect(path)
+        self._deadline = time.monotonic() + seconds if seconds is not None else None
+        self._answer: BufferedReader = self._socket.makefile("rb")
+        self._left: int | None = None  # of the present chunk, or of the whole body
+        self._chunked = False
+        self.status = 0
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._answer.close()
+        self._socket.close()
+
+    def ask(self, method: str, target: str, body: bytes | None, accept: str) -> None:
+        """Send the request and read the answer up to its body.
+
+        Raises:
+            TimeoutError: the seconds are over.
+            OSError, BadAnswer: no answer came, or none that can be understood.
+        """
+        self._mind_the_time()
+        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n"
+        if body is not None:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self._socket.sendall(head.encode("ascii") + b"\r\n" + (body or b""))
+        words = self._line().split(b" ", 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+            raise BadAnswer("not an HTTP answer")
+        self.status = int(words[1])
+        while line := self._line().strip():
+            name, _, value = line.lower().partition(b":")
+            if name == b"content-length":
+                self._left = int(value)
+            elif name == b"transfer-encoding":
+                self._chunked = b"chunked" in value
+
+    def read(self) -> bytes:
+        """The whole body."""
+        if not self._chunked:
+            return self._answer.read(self._left if self._left is not None else -1)
+        return b"".join(iter(self.chunk, b""))
+
+    def chunk(self) -> bytes:
+        """The next piece of a body that comes in pieces; nothing at its end."""
+        self._mind_the_time()
+        try:
+            size = int(self._line().split(b";")[0], 16)
+        except ValueError:
+            raise BadAnswer("a chunk without a size") from None
+        piece = self._answer.read(size)
+        if len(piece) < size:
+            raise BadAnswer("the answer was cut short")
+        self._line()  # each piece is followed by a line end
+        return piece
+
+    def _mind_the_time(self) -> None:
+        if self._deadline is None:
+            self._socket.settimeout(None)
+            return
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _line(self) -> bytes:
+        line = self._answer.readline(_LONGEST_LINE)
+        if not line.endswith(b"\n"):
+            raise BadAnswer("the answer was cut short")
+        return line

@@ -1,0 +1,61 @@
+"""The daemon's own log on stderr: one line a message, for people or for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from paddock.core.printable import printable
+
+Format = Literal["text", "json"]
+LEVELS = ("debug", "info", "warning", "error")
+_LONGEST = 2_000
+
+
+def log_to_stderr(form: Format, level: str) -> None:
+    """Write messages of this level and above, ours and those of the libraries we use."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("asyncio", "uvicorn"):
+        logging.getLogger(noisy).setLevel(max(root.level, logging.WARNING))
+
+
+class TextLines(logging.Formatter):
+    """`2026-01-31T12:00:00Z info paddock.http: what happened  key=value`, then the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = printable(record.getMessage(), _LONGEST)
+        facts = "".join(f"  {name}={printable(str(value))}" for name, value in _facts(record).items())
+        line = f"{_at(record)} {record.levelname.lower()} {record.name}: {message}{facts}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "at": _at(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_facts(record),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    """What a message carries for machines: `extra={"facts": {…}}`."""
+    return getattr(record, "facts", {})
+
+
+def _at(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

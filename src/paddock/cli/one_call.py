@@ -1,0 +1,39 @@
+"""One call without a daemon: a host is opened, starts the one plugin, and is closed again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from paddock.cli.call_events import EventLine
+from paddock.config.project import working_directory
+from paddock.gate.calls import LiveCall
+from paddock.host.host import Config, open_host
+from paddock.http.auth import user_name
+
+
+async def call_once(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+    """The call as data, with its result.
+
+    Raises:
+        PaddockError: it failed.
+        TimeoutError: it took longer than that; it was cancelled.
+    """
+    config = Config(role="command", start="nothing", cwd=working_directory())
+    with EventLine() as shown:
+        async with open_host(config) as host:
+            context = host.operator_context(user_name(os.geteuid()))
+            async with asyncio.timeout(seconds):
+                live = host.calls.begin_named(name, params, context)
+                try:
+                    await _followed(live, shown)
+                finally:
+                    live.cancel()
+                return live.to_json()
+
+
+async def _followed(live: LiveCall, shown: EventLine) -> None:
+    async for _, event in live.events():
+        shown.show(event)
+    await live.wait()

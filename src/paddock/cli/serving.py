@@ -1,0 +1,102 @@
+"""The life of a daemon: opened, listening, ready, draining, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import anyio
+
+from paddock.config.project import working_directory
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
+from paddock.host.host import Config, Host, open_host
+from paddock.http.app import Api
+from paddock.http.listening import listening
+from paddock.http.local_address import socket_path
+from paddock.plugins.supervision.lifecycle import State
+
+Tell: TypeAlias = Callable[[dict[str, Any]], None]
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LOOK = 0.5  # seconds between two looks at how the plugins are doing
+
+
+async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) -> int:
+    """Be the daemon until a signal comes. The exit code: 0, or 130 when a second signal cut calls short.
+
+    Raises:
+        PaddockError: it could not start, because another daemon runs for instance.
+    """
+    with anyio.CancelScope() as everything, stopping_at_signals(everything) as stop:
+        async with open_host(Config(role="daemon", cwd=working_directory())) as host:
+            configure_log(host.settings.log.level)
+            await _serve(host, tell, stop)
+        tell({"event": "stopped"})
+    return EXIT_INTERRUPTED if everything.cancelled_caught else EXIT_OK
+
+
+async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
+    api = Api(host, SystemClock(), SystemRandom())
+    path = socket_path(host.directories)
+    async with listening(api, path), anyio.create_task_group() as tasks:
+        tasks.start_soon(_tell_how_it_goes, host, tell, str(path))
+        await stop.wait()
+        api.draining.set()
+        tell({"event": "draining"})
+        await host.drain()  # answers find their way while we still listen
+        api.closing.set()
+        tasks.cancel_scope.cancel()
+
+
+async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
+    """That the daemon is ready, once every plugin runs or is known not to; then what becomes of each."""
+    statuses = await host.settled()
+    running = sum(status.state is State.RUNNING for status in statuses)
+    tell({"event": "ready", "pid": os.getpid(), "socket": path, "plugins": len(statuses), "running": running})
+    async for told in _changes(host):
+        tell(told)
+
+
+async def _changes(host: Host) -> AsyncGenerator[dict[str, Any], None]:
+    """The state of each plugin, and each new one."""
+    known: dict[str, State] = {}
+    while True:
+        now = {status.key.plugin: status for status in host.statuses()}
+        for name, status in now.items():
+            if known.get(name) is not status.state:
+                yield {
+                    "event": "plugin",
+                    "name": name,
+                    "version": status.version,
+                    "state": status.state.value,
+                    "pid": status.pid,
+                    "reason": status.reason,
+                    "hint": status.hint,
+                }
+        known = {name: status.state for name, status in now.items()}
+        await asyncio.sleep(LOOK)
+
+
+@contextmanager
+def stopping_at_signals(everything: anyio.CancelScope) -> Generator[asyncio.Event, None, None]:
+    """An event that the first signal sets; the second ends everything."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            everything.cancel()
+        stop.set()
+
+    for one in SIGNALS:
+        loop.add_signal_handler(one, asked)
+    try:
+        yield stop
+    finally:
+        for one in SIGNALS:
+            loop.remove_signal_handler(one)

@@ -1,0 +1,142 @@
+"""Calls: making one, waiting for it, following it, ending it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.core.call import CallContext
+from paddock.gate.calls import LiveCall
+from paddock.host.host import Host
+from paddock.http.auth import caller_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import EVENTS, PREFIX, Endpoint, answer, flag
+from paddock.http.live import Told, cancelled_when_gone, event_stream, last_event_id
+
+_DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
+_ANSWER = (
+    "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
+    " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
+)
+
+
+class CallRoutes:
+    """Every way over HTTP into the one door."""
+
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "POST",
+                "/plugins/{name}/call/{method:path}",
+                self.call_method,
+                "Call one callable of a plugin",
+                _ANSWER,
+                query=_DETACH,
+                body="The parameters.",
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/execute",
+                self.execute_plugin,
+                "Call a plugin that is one callable",
+                _ANSWER,
+                query=_DETACH,
+                body="`params`: the parameters.",
+            ),
+            Endpoint(
+                "POST",
+                "/calls",
+                self.make_call,
+                "Call by full name",
+                _ANSWER,
+                query=_DETACH,
+                body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
+            ),
+            Endpoint("GET", "/calls/{id}", self.show_call, "Look at a call", "Its status, and its result or error."),
+            Endpoint(
+                "GET",
+                "/calls/{id}/events",
+                self.follow_call,
+                "Follow a call",
+                "Server-sent events: `event` for what the plugin tells, `end` at last; `Last-Event-ID` resumes.",
+                media=EVENTS,
+            ),
+            Endpoint(
+                "POST",
+                "/calls/{id}/cancel",
+                self.cancel_call,
+                "Ask for the end of a call",
+                "The call; look again for how it ended.",
+                status=202,
+            ),
+        ]
+
+    async def call_method(self, request: Request) -> Response:
+        params = await json_object(request)
+        name, method = request.path_params["name"], request.path_params["method"]
+        return await self._answered(request, self._host.calls.begin(name, method, params, self._context(request)))
+
+    async def execute_plugin(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, params=dict)
+        name, params = request.path_params["name"], body.get("params", {})
+        return await self._answered(request, self._host.calls.begin(name, "", params, self._context(request)))
+
+    async def make_call(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, name=str, params=dict)
+        name, params = body.get("name", ""), body.get("params", {})
+        return await self._answered(request, self._host.calls.begin_named(name, params, self._context(request)))
+
+    def _context(self, request: Request) -> CallContext:
+        return self._host.operator_context(caller_of(request).operator)
+
+    async def _answered(self, request: Request, live: LiveCall) -> Response:
+        where = f"{PREFIX}/calls/{live.id}"
+        if _detached(request):
+            return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
+        if EVENTS in request.headers.get("accept", ""):
+            return event_stream(_told_to_its_caller(live), self._closing)
+        request.state.instance = where  # should it fail, the problem names the call
+        async with cancelled_when_gone(request, live):
+            await live.wait()
+        return answer(live.to_json(), headers={"content-location": where})
+
+    async def show_call(self, request: Request) -> Response:
+        return answer(self._host.calls.find(request.path_params["id"]).to_json())
+
+    async def cancel_call(self, request: Request) -> Response:
+        live = self._host.calls.find(request.path_params["id"])
+        live.cancel()
+        return answer(live.to_json(), 202)
+
+    async def follow_call(self, request: Request) -> Response:
+        live = self._host.calls.find(request.path_params["id"])
+        return event_stream(_told(live, last_event_id(request)), self._closing)
+
+
+async def _told(live: LiveCall, after: int) -> AsyncGenerator[Told, None]:
+    async for count, event in live.events(after):
+        yield Told(event, "event", count)
+    await live.over()
+    yield Told(live.to_json(), "end")
+
+
+async def _told_to_its_caller(live: LiveCall) -> AsyncGenerator[Told, None]:
+    """The same for whoever made the call: when they hang up, nobody wants it any more."""
+    try:
+        async for told in _told(live, 0):
+            yield told
+    finally:
+        live.cancel()
+
+
+def _detached(request: Request) -> bool:
+    return flag(request, "detach") or "respond-async" in request.headers.get("prefer", "").lower()

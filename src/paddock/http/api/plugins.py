@@ -1,0 +1,101 @@
+"""`/plugins`: what is installed, how it is doing, and the switches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.host.host import Host
+from paddock.http.endpoint import EVENTS, Endpoint, answer, flag, number
+from paddock.http.live import Told, event_stream
+
+MOST_LINES = 10_000
+_LINES = 50
+
+
+class PluginRoutes:
+    """Looking at plugins and switching them."""
+
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint("GET", "/plugins", self.list_plugins, "List installed plugins", "Every plugin with its state."),
+            Endpoint(
+                "GET",
+                "/plugins/{name}",
+                self.show_plugin,
+                "Show one plugin",
+                "Versions, trust, capabilities, callables, and `runtime`: how its process is doing.",
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/enable",
+                self.enable_plugin,
+                "Enable a plugin and start it",
+                "Its state once it runs or is known not to; `reason` and `hint` say why where it does not.",
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/disable",
+                self.disable_plugin,
+                "Disable a plugin and stop it",
+                "Its state, once its process is gone.",
+            ),
+            Endpoint(
+                "GET",
+                "/plugins/{name}/logs",
+                self.read_logs,
+                "Read what a plugin wrote to its log",
+                "The last lines, newest last; with `follow`, server-sent events that go on.",
+                query={"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
+            ),
+            Endpoint(
+                "GET",
+                "/plugins/{name}/notifications",
+                self.follow_notifications,
+                "Follow a plugin's notifications",
+                "Server-sent events, one a notification.",
+                media=EVENTS,
+            ),
+        ]
+
+    async def list_plugins(self, request: Request) -> Response:
+        del request
+        return answer({"plugins": await self._host.plugins()})
+
+    async def show_plugin(self, request: Request) -> Response:
+        return answer(await self._host.plugin(request.path_params["name"]))
+
+    async def enable_plugin(self, request: Request) -> Response:
+        return answer(await self._host.enable(request.path_params["name"]))
+
+    async def disable_plugin(self, request: Request) -> Response:
+        return answer(await self._host.disable(request.path_params["name"]))
+
+    async def read_logs(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        lines = await self._host.logs(name, lines=number(request, "lines", _LINES, MOST_LINES))
+        if flag(request, "follow"):
+            return event_stream(self._log_lines(name, lines), self._closing)
+        return answer({"name": name, "lines": lines})
+
+    async def _log_lines(self, name: str, first: list[dict[str, str]]) -> AsyncGenerator[Told, None]:
+        for line in first:
+            yield Told(line, "line")
+        async for line in self._host.follow_logs(name):
+            yield Told(line, "line")
+
+    async def follow_notifications(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        await self._host.plugin(name)  # not found is told before the stream begins
+        return event_stream(self._notifications(name), self._closing)
+
+    async def _notifications(self, name: str) -> AsyncGenerator[Told, None]:
+        async for one in self._host.follow_notifications(name):
+            yield Told(one, "notification")

@@ -1,0 +1,64 @@
+"""One row of the API: what is answered where, by whom, and what the published description says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddock.core.errors import CallerError
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+PREFIX = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A verb and a path, with everything the OpenAPI document needs to know."""
+
+    method: str
+    path: str  # below the prefix
+    handler: Handler
+    summary: str
+    answer: str
+    query: dict[str, str] = field(default_factory=dict[str, str])  # name: what it does
+    body: str = ""  # what the request's body is, where it has one
+    status: int = 200
+    media: str = JSON
+    prefix: str = PREFIX
+
+    def route(self) -> Route:
+        """The same row for the router."""
+        return Route(self.prefix + self.path, self.handler, methods=[self.method], include_in_schema=False)
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response."""
+    return Response(orjson.dumps(value, default=str), status, headers, JSON)
+
+
+def flag(request: Request, name: str) -> bool:
+    """Whether a query parameter says yes."""
+    return request.query_params.get(name, "").lower() in ("1", "true", "yes")
+
+
+def number(request: Request, name: str, default: int, most: int) -> int:
+    """A query parameter that is a count.
+
+    Raises:
+        CallerError: it is not one, or too big.
+    """
+    written = request.query_params.get(name)
+    if written is None:
+        return default
+    if not (written.isascii() and written.isdigit() and len(written) < 10 and 0 < int(written) <= most):
+        raise CallerError(f"{name} must be a number from 1 to {most}", code="invalid_params")
+    return int(written)

@@ -1,0 +1,135 @@
+"""The daemon's local socket: bound for its owner alone, served by uvicorn's protocol, gone when the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from paddock.core.errors import Conflict, Unreachable
+from paddock.http.auth import peer_of
+from paddock.http.local_address import address_of
+
+BACKLOG = 512
+LAST_WORDS = 5.0  # seconds for answers under way once nobody new is let in
+_OWNER_ONLY = 0o600
+
+
+class PeerAware(HttpToolsProtocol):
+    """uvicorn's HTTP, which also tells each request which process it came from."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        # What stands here is copied into the state of every request of this connection.
+        self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket"))}
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp, path: Path) -> AsyncGenerator[None, None]:
+    """Serve the application on a local socket for as long as the block runs.
+
+    Raises:
+        Conflict: another daemon listens there; names its pid.
+        Unreachable: the socket cannot be made.
+    """
+    config = uvicorn.Config(
+        app,
+        http=PeerAware,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+    )
+    config.load()
+    state = ServerState()
+
+    def protocol() -> PeerAware:
+        return PeerAware(config=config, server_state=state, app_state={})
+
+    with bound(path) as bound_socket:
+        server = await asyncio.get_running_loop().create_unix_server(protocol, sock=bound_socket, backlog=BACKLOG)
+        try:
+            yield
+        finally:
+            server.close()
+            await _finish(state)
+
+
+async def _finish(state: ServerState) -> None:
+    """Let answers that are being written be written; idle connections are closed at once."""
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    tasks: set[asyncio.Task[Any]] = set(state.tasks)
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=LAST_WORDS)
+        for task in late:
+            task.cancel()
+    for connection in tuple(state.connections):
+        connection.transport.close()
+
+
+@contextmanager
+def bound(path: Path) -> Generator[socket.socket, None, None]:
+    """A socket bound to this path, for its owner alone. What a killed daemon left there is replaced.
+
+    Raises:
+        Conflict: another daemon has it; names its pid.
+        Unreachable: it cannot be made.
+    """
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+    try:
+        try:
+            # The kernel frees it however we end, so a socket without a lock belongs to nobody.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(path) from None
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+            try:
+                os.fchmod(made.fileno(), _OWNER_ONLY)  # before it has a name: never open to others, not for a moment
+                with address_of(path) as address:
+                    made.bind(address)
+            except OSError as error:
+                raise Unreachable(f"cannot listen on {path}: {error.strerror}", code="http.cannot_listen") from error
+            made.setblocking(False)
+            try:
+                yield made
+            finally:
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+
+
+def _taken(path: Path) -> Conflict:
+    pid = listener_of(path)
+    who = f" (pid {pid})" if pid else ""
+    return Conflict(
+        f"a daemon is running already{who}",
+        code="daemon.running",
+        hint=f"use it, or stop it first: kill {pid}" if pid else "use it, or stop it first",
+        details={"pid": pid, "socket": str(path)},
+    )
+
+
+def listener_of(path: Path) -> int | None:
+    """The pid of the process that listens on this socket, as the kernel knows it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, suppress(OSError):
+        asking.settimeout(1)
+        with address_of(path) as address:
+            asking.connect(address)
+        return struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return None

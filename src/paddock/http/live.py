@@ -1,0 +1,91 @@
+"""Server-sent events: something that goes on, told to one client for as long as both sides want."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from paddock.core.errors import CallerError
+from paddock.gate.calls import LiveCall
+
+HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event for a client. With an id, a client that lost the connection can go on after it."""
+
+    data: Mapping[str, Any]
+    event: str = "message"
+    id: int | None = None
+
+    def encode(self) -> bytes:
+        number = b"id: %d\n" % self.id if self.id is not None else b""
+        return b"%sevent: %s\ndata: %s\n\n" % (number, self.event.encode(), orjson.dumps(self.data, default=str))
+
+
+def event_stream(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> StreamingResponse:
+    """The response that tells these events until they end, the client goes, or the daemon closes."""
+    return StreamingResponse(_lines(events, closing), headers=_HEADERS, media_type="text/event-stream")
+
+
+async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> AsyncIterator[bytes]:
+    yield b": open\n\n"  # the client sees at once that it is connected
+    closed = asyncio.ensure_future(closing.wait())
+    following: asyncio.Future[Told | None] | None = None
+    try:
+        async with aclosing(events):
+            while True:
+                following = following or asyncio.ensure_future(anext(events, None))
+                await asyncio.wait({following, closed}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    told, following = following.result(), None
+                    if told is None:
+                        return
+                    yield told.encode()
+                elif closed.done():
+                    return
+                else:
+                    yield b": alive\n\n"
+    finally:
+        closed.cancel()
+        if following is not None:
+            following.cancel()
+
+
+def last_event_id(request: Request) -> int:
+    """After which event a client wants to go on: what its `Last-Event-ID` says, or from the start.
+
+    Raises:
+        CallerError: it is not a number that we gave out.
+    """
+    written = request.headers.get("last-event-id", "").strip()
+    if not written:
+        return 0
+    if not written.isascii() or not written.isdigit() or len(written) > 18:
+        raise CallerError("Last-Event-ID is not a number", code="invalid_request", hint="send an id you were given")
+    return int(written)
+
+
+@asynccontextmanager
+async def cancelled_when_gone(request: Request, live: LiveCall) -> AsyncGenerator[None, None]:
+    """While the block waits for a call, a client that hangs up cancels it."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        live.cancel()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()

@@ -1,0 +1,97 @@
+"""Errors on their way out: every one becomes a problem body with an id, and nothing else about us leaves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
+from paddock.core.outward import problem_body
+
+MEDIA_TYPE = "application/problem+json"
+_RETRY_AFTER = "1"
+
+log = logging.getLogger("paddock.http")
+
+
+class MethodNotAllowed(CallerError):
+    """The address is right, the verb is not."""
+
+    code = "http.method_not_allowed"
+
+
+class Problems:
+    """Runs the application inside and answers for it when it raises."""
+
+    def __init__(self, inside: ASGIApp, new_error_id: Callable[[], str]) -> None:
+        self._inside = inside
+        self._new_error_id = new_error_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._inside(scope, receive, noting)
+        except (PaddockError, HTTPException) as error:
+            if begun:
+                raise
+            own = error if isinstance(error, PaddockError) else _of_the_router(error, scope)
+            await self._response(own, scope)(scope, receive, send)
+        except Exception as error:
+            # The boundary: the caller gets an id, the log gets the rest.
+            if begun:
+                raise
+            await self._response(_unforeseen(error), scope, error)(scope, receive, send)
+
+    def _response(self, error: PaddockError, scope: Scope, cause: Exception | None = None) -> Response:
+        error_id = self._new_error_id()
+        body = full_problem(error, error_id)
+        if instance := scope.get("state", {}).get("instance"):
+            body["instance"] = instance
+        if body["status"] >= 500:
+            facts = {"error_id": error_id, "code": error.error_code, "path": scope["path"]}
+            log.log(
+                logging.ERROR if cause else logging.WARNING,
+                "%s %s: %s",
+                scope["method"],
+                scope["path"],
+                error.message,
+                exc_info=cause,
+                extra={"facts": facts},
+            )
+        headers = {"retry-after": _RETRY_AFTER} if body["status"] in (429, 503) else None
+        return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)
+
+
+def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """The problem body, with the parts that our own command line makes the same error from again."""
+    return problem_body(error, error_id) | {
+        "message": error.message,
+        "hint": error.hint,
+        "category": error.category.value,
+        "retryable": error.retryable,
+        "details": dict(error.details),
+    }
+
+
+def _of_the_router(error: HTTPException, scope: Scope) -> PaddockError:
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return MethodNotAllowed(f"{scope['method']} is not for {scope['path']}", hint=f"use {allowed}")
+    return NotFound(f"there is nothing at {scope['path']}", code="http.no_route", hint="see /api/v1/openapi.json")
+
+
+def _unforeseen(error: Exception) -> HostError:
+    del error  # its words may hold what is nobody's business
+    return HostError("something went wrong inside Paddock", code="internal", hint="the daemon's log has this error id")
