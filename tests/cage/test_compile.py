@@ -211,6 +211,41 @@ def test_a_virtual_environment_is_shown_with_the_interpreter_it_was_made_from() 
     assert spec.executables == ("/opt/interpreter/bin/python3.12",)
 
 
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        # Everything in /usr/lib, and lib64 only another name for it.
+        (
+            {"/lib": "-> usr/lib", "/lib64": "-> usr/lib", "/usr/lib64": "-> lib", "/usr/lib/libc.so.6": "-"},
+            {"/usr/lib"},
+        ),
+        # Nothing merged, and another C library.
+        ({"/lib/ld-musl-x86_64.so.1": "-", "/usr/lib/libz.so": "-"}, {"/lib", "/usr/lib"}),
+        # Two directories for two widths.
+        ({"/usr/lib/systemd": ".", "/usr/lib64/libc.so.6": "-", "/lib64": "-> usr/lib64"}, {"/usr/lib", "/usr/lib64"}),
+    ],
+)
+def test_libraries_are_found_however_a_distribution_arranges_them(machine: dict[str, str], expected: set[str]) -> None:
+    elsewhere = {path: entry for path, entry in DEBIAN.items() if not path.startswith(("/lib", "/usr/lib"))}
+    spec = caged("exec:bash:/", command=("bash",), machine=PretendMachine({**elsewhere, **machine}))
+    assert {path for path in shown(spec) if path.startswith(("/lib", "/usr/lib"))} == expected
+    links = {path: entry.removeprefix("-> ") for path, entry in machine.items() if entry.startswith("->")}
+    assert links.items() <= {link.path: link.to for link in spec.links}.items()
+
+
+@pytest.mark.req("G-47")
+def test_a_program_outside_the_plugins_own_search_path_is_found_by_its_name_all_the_same() -> None:
+    machine = PretendMachine({**{path: entry for path, entry in DEBIAN.items() if path != "/bin"}, "/bin/jq": "*"})
+    spec = caged("exec:jq:/", machine=machine)
+    assert "/bin/jq" in spec.executables
+    assert Link("/usr/bin/jq", "/bin/jq") in spec.links
+
+
+def test_a_grant_that_would_take_thousands_of_binds_is_refused() -> None:
+    crowded = PretendMachine({**DEBIAN, **{f"/etc/entry-{number}": "-" for number in range(1000)}})
+    assert refusals("read:fs:/etc", machine=crowded) == {"capabilities": "cage.too_many_places"}
+
+
 def test_only_the_interpreters_own_version_is_shown() -> None:
     assert "/usr/lib/python3.11" in shown(caged())
     assert "/usr/lib/python3.9" not in shown(caged())
@@ -306,7 +341,7 @@ def test_the_first_obstacle_gives_the_code_and_the_line_to_type() -> None:
         caged("read:fs:/opt/nowhere", "exec:jq:/")
     assert caught.value.error_code == "cage.path_missing"
     assert caught.value.hint == "mkdir -p /opt/nowhere"
-    assert caught.value.message.endswith("/opt/nowhere does not exist, and 1 more")
+    assert caught.value.message.endswith("/opt/nowhere does not exist, or Paddock may not look there, and 1 more")
 
 
 def test_a_package_that_is_gone_is_refused() -> None:

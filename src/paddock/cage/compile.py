@@ -20,6 +20,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from paddock.cage.environment import CAGE_PATH
 from paddock.cage.grants import Places, RefusedPath, granted_path
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.layout import Layout, below
@@ -34,6 +35,9 @@ from paddock.manifest.model import CommandRuntime, Manifest
 SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
 PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _COMMAND = "runtime.command"
+# How /bin became usr/bin, and what some machines have made one more of.
+_USUAL_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")
+_MOST_BINDS = 1000
 _NO_PLACES = Places()
 _DEFAULT_LIMITS = Limits()
 
@@ -91,9 +95,10 @@ def compile_cage(
     variables = job.with_sdk(environment)
     job.check_texts(words, variables)
     trampoline = job.trampoline()
+    binds, links, covers = job.layout.finished()
+    job.check_size(binds)
     if job.problems:
         raise _unavailable(manifest, job.problems)
-    binds, links, covers = job.layout.finished()
     return CageSpec(
         cage_id=cage_id,
         plugin=manifest.name,
@@ -138,7 +143,7 @@ class _Compilation:
 
     def show_libraries(self) -> None:
         self._show_trees([*library_trees(self.machine), *COMMON])
-        for path in ("/bin", "/lib", "/lib64", "/sbin"):
+        for path in _USUAL_LINKS:
             if self.machine.kind(path) == "link":
                 self.layout.link([Link(path, self.machine.link(path))])
 
@@ -205,6 +210,11 @@ class _Compilation:
         if any("\0" in word for word in words):
             self._object(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
 
+    def check_size(self, binds: Sequence[Bind]) -> None:
+        if len(binds) > _MOST_BINDS:
+            what = f"{len(binds)} places would have to be shown one by one, and {_MOST_BINDS} is the most"
+            self._object("capabilities", "too_many_places", what, "grant fewer, larger places")
+
     def trampoline(self) -> str:
         """The interpreter that raises the inner walls: the command's own, if it is the machine's Python, else ours."""
         if self.host_program is not None and is_python(self.host_program):
@@ -246,6 +256,9 @@ class _Compilation:
             return program
         self.executables.add(program.real)
         self.layout.show_traced(program.traced)
+        if "/" not in name and posixpath.dirname(program.path) not in CAGE_PATH.split(":"):
+            # Found where plugins do not look: by its name they must find it all the same.
+            self.layout.link([Link(f"/usr/bin/{name}", program.path)])
         self._show_trees(program_trees(program, self.machine))
         for interpreter in interpreters(program.real, self.machine):
             self._allow_program(interpreter, wanted_by)

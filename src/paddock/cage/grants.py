@@ -9,6 +9,7 @@ there.
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from paddock.cage.layout import NEVER, below
 from paddock.cage.machine import Machine
 from paddock.cage.programs import trace
 from paddock.core.errors import Problem
+from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, Root
 
 _PRIVATE = ("/tmp",)  # noqa: S108 below it a directory can be granted, it itself is the cage's own
@@ -75,13 +77,14 @@ def granted_path(capability: FileAccess | Execute, places: Places, hidden: Itera
         )
     found = trace(declared, machine) if beginning else None
     if found is None:
-        raise _refused(capability, "path_missing", f"{declared} does not exist", f"mkdir -p {declared}")
+        missing = f"{declared} does not exist, or Paddock may not look there"
+        raise _refused(capability, "path_missing", missing, f"mkdir -p {shlex.quote(declared)}")
     if not below(found.real, declared):
         raise _refused(
             capability,
             "link_escapes",
-            f"{declared} is a link that leads out of what was granted, to {found.real}",
-            f"grant {found.real} itself, or replace the link by what it leads to",
+            f"{declared} is a link that leads out of what was granted, to {printable(found.real)}",
+            f"grant {printable(found.real)} itself, or replace the link by what it leads to",
         )
     if found.real in _PRIVATE:
         raise _refused(
