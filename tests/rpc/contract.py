@@ -435,3 +435,20 @@ class TransportContract:
             async with asyncio.timeout(PATIENCE):
                 await peer.wait_closed()
             assert cancelled.is_set() and owner.losses == []
+
+    @pytest.mark.req("G-02")
+    async def test_what_we_said_just_before_closing_still_arrives(self):
+        async with self.conversation(Owner()) as (peer, far):
+            peer.notify("shutdown")
+            peer.close("stopping")
+            assert (await heard(far))["method"] == "shutdown"
+
+    @pytest.mark.req("G-02")
+    async def test_a_detached_call_fails_too_when_they_leave(self):
+        owner = Owner()
+        async with self.conversation(owner) as (peer, far):
+            late = peer.detach(peer.request("slow"))
+            await far.leaves()
+            await owner.until(lambda: owner.losses)
+            with pytest.raises(PeerLost):
+                await late

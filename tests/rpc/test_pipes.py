@@ -12,6 +12,7 @@ from tests.rpc.listening import PATIENCE, Owner
 from paddock.rpc.faults import PeerLost
 from paddock.rpc.peer import Peer
 from paddock.rpc.pipes import open_pipes
+from paddock.rpc.transport import MAX_BACKLOG
 
 
 def is_open(descriptor: int) -> bool:
@@ -88,4 +89,22 @@ async def test_what_is_said_before_anybody_listens_waits():
     assert owner.notifications == [("early", {})]
     async with asyncio.timeout(PATIENCE):
         await peer.wait_closed()
+    os.close(far_in)
+
+
+@pytest.mark.req("G-01")
+async def test_a_side_that_asks_and_never_reads_the_answers_is_noticed_and_costs_little():
+    (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
+    owner = Owner()
+    peer = Peer(owner)
+    transport = await open_pipes(reading, writing, peer)
+    peer.attach(transport)
+    for _ in range(40):  # every line is answered with many times its size
+        await asyncio.to_thread(os.write, far_out, b"{}\n" * 1_000)
+    await owner.until(lambda: "unread_answers" in owner.violations)
+    assert transport.backlog < 2 * MAX_BACKLOG
+    peer.close("enough")
+    async with asyncio.timeout(PATIENCE):
+        await peer.wait_closed()
+    os.close(far_out)
     os.close(far_in)

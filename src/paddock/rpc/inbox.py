@@ -10,7 +10,7 @@ from typing import Final
 from paddock.rpc.framing import LineSplitter, Violation
 from paddock.rpc.transport import Receiver
 
-TURN: Final = 128 * 1024
+TURN: Final = 64 * 1024
 """How much is handed over before everybody else has a turn, in bytes."""
 
 PER_LINE: Final = 512

@@ -54,6 +54,10 @@ class PipeTransport:
         self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
         self._read: asyncio.ReadTransport | None = None
         self._write: asyncio.WriteTransport | None = None
+        self._out: list[
+            bytes
+        ] = []  # sent in this turn of the event loop: written together, as one call costs as much as many
+        self._size = 0
         self._open_ends = 0
         self._paused = True
         self._over: str | None = None  # why nothing can be sent any more
@@ -64,7 +68,7 @@ class PipeTransport:
 
     @property
     def backlog(self) -> int:
-        return 0 if self._write is None or self._over is not None else self._write.get_write_buffer_size()
+        return 0 if self._write is None or self._over is not None else self._size + self._write.get_write_buffer_size()
 
     def start(self) -> None:
         self._inbox.start()
@@ -73,11 +77,13 @@ class PipeTransport:
         write = self._write
         if self._over is not None or write is None:
             raise PeerLost(self._over or "the connection is not open")
-        waiting = write.get_write_buffer_size()
+        waiting = self._size + write.get_write_buffer_size()
         if waiting > self._max_backlog:
             raise RpcFault(RESOURCE_BUSY, f"{waiting} bytes wait to be read, no more is accepted")
-        write.write(frame)
-        self._stall.queued(len(frame))
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(frame)
+        self._size += len(frame)
 
     async def drained(self) -> None:
         while self.backlog:
@@ -92,6 +98,7 @@ class PipeTransport:
             return
         self._closed = True
         self._inbox.stop()
+        self._flush()
         self._cannot_send("the connection was closed")
         if self._last_words is not None:
             self._last_words.cancel()
@@ -143,6 +150,16 @@ class PipeTransport:
         if self._read is not None and not self._closed:
             loop = asyncio.get_running_loop()
             self._last_words = loop.call_later(LAST_WORDS, self._inbox.end, "the other side closed its input")
+
+    def _flush(self) -> None:
+        if not self._out or self._write is None:
+            return
+        size, self._size = self._size, 0
+        out, self._out = self._out, []
+        self._write.write(out[0] if len(out) == 1 else b"".join(out))
+        self._stall.queued(size)
+        if not self._write.get_write_buffer_size():
+            self.emptied()
 
     def _cannot_send(self, reason: str) -> None:
         if self._over is None:
