@@ -23,8 +23,8 @@ INSTALLED = {
     "native-notes": ("native-notes", Dialect.NATIVE),
     "shell-status": ("shell-status", Dialect.KAGED),
     "shu-notes": ("shu_notes", Dialect.SHU),
-    "slow-count": ("slow-count", Dialect.NATIVE),
     "shu-web-digest": ("web_digest", Dialect.SHU),
+    "slow-count": ("slow-count", Dialect.NATIVE),
 }
 
 
