@@ -28,7 +28,7 @@ from paddock.core.events_host import (
 from paddock.core.printable import printable
 from paddock.plugins.supervision.answers import error_of
 from paddock.plugins.supervision.deployment import Asking, Deployment, Door
-from paddock.plugins.supervision.flight import Flight, OnEvent
+from paddock.plugins.supervision.flight import Flight, Flights, OnEvent
 from paddock.plugins.supervision.flood import RateWindow
 from paddock.plugins.supervision.wire_names import (
     CALL_TOKENS,
@@ -84,14 +84,13 @@ class Conversation:
         self._peer = Peer(self)
         self._phase: Literal["greeting", "open", "over"] = "greeting"
         self._features: frozenset[str] = frozenset()
-        self._flights: dict[int, Flight] = {}
+        self._flights = Flights(self._loop, self._expired)
         self._tokens: dict[str, Flight] = {}
         self._notifications = RateWindow(NOTIFICATIONS_A_SECOND)
         self._events = RateWindow(EVENTS_A_SECOND)
         self._told = RateWindow(TOLD_A_SECOND)
         self._event_method = event_method(deployment.manifest)
         self._cancel_method = cancel_method(deployment.manifest)
-        self._landed = asyncio.Event()
         self._last_token = 0
         self.noise_lines: list[str] = []
 
@@ -113,6 +112,7 @@ class Conversation:
     def close(self, reason: str) -> None:
         """End the conversation; every call under way fails as unavailable."""
         self._phase = "over"
+        self._flights.close()
         self._peer.close(reason)
 
     @property
@@ -121,9 +121,7 @@ class Conversation:
 
     async def drained(self) -> None:
         """Wait until no call is under way."""
-        while self._flights:
-            self._landed.clear()
-            await self._landed.wait()
+        await self._flights.all_landed()
 
     async def ask(self, method: str, params: Mapping[str, Any], within: float) -> Any:
         """A request of the host's own: the handshake, a ping, a new configuration.
@@ -181,16 +179,8 @@ class Conversation:
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
             raise self._unavailable(gone.reason) from None
-        flight = Flight(
-            pending,
-            context,
-            idle=idle,
-            effect=effect,
-            on_event=on_event,
-            expire=self._expired,
-            loop=self._loop,
-        )
-        self._flights[pending.id] = flight
+        flight = Flight(pending, context, started, idle, effect, on_event)
+        self._flights.add(flight)
         if token:
             self._tokens[token] = flight
         self._publish(
@@ -216,10 +206,7 @@ class Conversation:
             answered = True
             return result
         finally:
-            flight.landed()
-            self._flights.pop(pending.id, None)
-            if not self._flights:
-                self._landed.set()
+            self._flights.land(flight)
             if token:
                 self._tokens.pop(token, None)
             self._publish(
@@ -227,7 +214,7 @@ class Conversation:
                     name=self._name,
                     method=method,
                     request_id=context.request,
-                    duration_ms=round((self._loop.time() - started) * 1000, 3),
+                    duration_ms=int((self._loop.time() - started) * 1e6) / 1000,
                     success=answered,
                 )
             )
@@ -307,7 +294,7 @@ class Conversation:
         flight = self._flights.get(number) if isinstance(number, int) else None
         if flight is None or not isinstance(event, dict) or not self._events.take(self._clock.monotonic()):
             return  # late, or too many: the result is what counts
-        flight.progressed(cast("Mapping[str, Any]", event))
+        flight.progressed(self._loop.time(), cast("Mapping[str, Any]", event))
 
     def noise(self, line: bytes) -> None:
         shown = line[:400].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""One call under way to a plugin: who waits for it, until when, and what is told about it meanwhile."""
+"""Calls under way to a plugin: who waits for each, until when, and what is told about it meanwhile."""
 
 from __future__ import annotations
 
@@ -18,39 +18,78 @@ OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 class Flight:
     """A request that was sent and not yet answered.
 
-    Its timer measures idleness: every event that the plugin sends for the call winds it up again.
+    Its deadline measures idleness: every event that the plugin sends for the call moves it.
     """
 
-    __slots__ = ("_end", "_expire", "_loop", "_timer", "context", "effect", "idle", "on_event", "pending")
+    __slots__ = ("context", "deadline", "effect", "idle", "last", "on_event", "pending")
 
     def __init__(
-        self,
-        pending: Pending,
-        context: CallContext,
-        *,
-        idle: float,
-        effect: bool,
-        on_event: OnEvent | None,
-        expire: Callable[[Flight], None],
-        loop: asyncio.AbstractEventLoop,
+        self, pending: Pending, context: CallContext, now: float, idle: float, effect: bool, on_event: OnEvent | None
     ) -> None:
         self.pending = pending
         self.context = context
         self.idle = idle
         self.effect = effect
         self.on_event = on_event
-        self._expire = expire
-        self._loop = loop
-        self._end = loop.time() + LONGEST
-        self._timer = loop.call_later(idle, expire, self)
+        self.deadline = now + idle
+        self.last = now + LONGEST
 
-    def progressed(self, event: Mapping[str, Any]) -> None:
+    def progressed(self, now: float, event: Mapping[str, Any]) -> None:
         """The plugin said something about this call."""
-        self._timer.cancel()
-        self._timer = self._loop.call_at(min(self._loop.time() + self.idle, self._end), self._expire, self)
+        self.deadline = min(now + self.idle, self.last)
         if self.on_event is not None:
             self.on_event(event)
 
-    def landed(self) -> None:
-        """Nobody waits any more."""
-        self._timer.cancel()
+
+class Flights:
+    """Every call under way to one process, with one timer for all of them: calls are many and rarely run late."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Flight], None]) -> None:
+        self._loop = loop
+        self._expire = expire
+        self._by_id: dict[int, Flight] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = float("inf")
+        self._empty = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, request_id: int) -> Flight | None:
+        return self._by_id.get(request_id)
+
+    def add(self, flight: Flight) -> None:
+        self._by_id[flight.pending.id] = flight
+        if flight.deadline < self._rings_at:
+            self._ring_at(flight.deadline)
+
+    def land(self, flight: Flight) -> None:
+        """Nobody waits for it any more."""
+        self._by_id.pop(flight.pending.id, None)
+        if not self._by_id:
+            self._empty.set()
+
+    async def all_landed(self) -> None:
+        while self._by_id:
+            self._empty.clear()
+            await self._empty.wait()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings_at = when
+        self._timer = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        """Someone's time may be up. The next ring is for whoever is next."""
+        now = self._loop.time()
+        self._timer, self._rings_at = None, float("inf")
+        for flight in [flight for flight in self._by_id.values() if flight.deadline <= now]:
+            self.land(flight)
+            self._expire(flight)
+        if self._by_id:
+            self._ring_at(min(flight.deadline for flight in self._by_id.values()))

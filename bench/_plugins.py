@@ -1,0 +1,156 @@
+"""Small plugins for measurements, and a supervisor with real cages to run them in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parents[1] / "src"
+sys.path.insert(0, str(SOURCE))
+
+import json  # noqa: E402
+
+from paddock.cage.compile import Surroundings as CageSurroundings  # noqa: E402
+from paddock.cage.compile import compile_cage  # noqa: E402
+from paddock.cage.environment import spawn_environment  # noqa: E402
+from paddock.cage.machine import DiskMachine  # noqa: E402
+from paddock.cage.warden import open_warden  # noqa: E402
+from paddock.core.call import CallContext, Principal  # noqa: E402
+from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402
+from paddock.core.event import Event, Publish  # noqa: E402
+from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId, new_id  # noqa: E402
+from paddock.manifest.read import read_package  # noqa: E402
+from paddock.plugins.supervision.closed_door import ClosedDoor  # noqa: E402
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status  # noqa: E402
+from paddock.plugins.supervision.keeper import Surroundings  # noqa: E402
+from paddock.plugins.supervision.start_gate import StartGate  # noqa: E402
+from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor  # noqa: E402
+
+
+def write_plugin(
+    folder: Path, name: str, program: str, methods: list[str], *, capabilities: tuple[str, ...] = (), **fields: Any
+) -> Path:
+    """A native plugin whose program is one Python file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {
+        "paddock": 1,
+        "name": name,
+        "version": "1.0.0",
+        "description": "For a measurement",
+        "runtime": {"command": ["python3", "./main.py"]},
+        "capabilities": list(capabilities),
+        "methods": [{"name": method, "effects": ["read_only"]} for method in methods],
+    } | fields
+    (folder / "paddock.yaml").write_text(json.dumps(manifest), encoding="utf-8")
+    (folder / "main.py").write_text(program, encoding="utf-8")
+    return folder
+
+
+@dataclass
+class Counted:
+    """A place for events that only counts them."""
+
+    events: int = 0
+
+    def publish(self, event: Event) -> None:
+        del event
+        self.events += 1
+
+
+def count_events() -> Counted:
+    return Counted()
+
+
+class Quiet:
+    """Nobody follows what the plugins say."""
+
+    def logged(self, key: InstanceKey, line: str) -> None:
+        pass
+
+    def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
+        pass
+
+    def given_up(self, key: InstanceKey, reason: str) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """One running plugin."""
+
+    supervisor: Supervisor
+    deployment: Deployment
+
+    @property
+    def status(self) -> Status:
+        status = self.supervisor.status(self.deployment.key)
+        assert status is not None
+        return status
+
+    async def call(self, name: str, params: Mapping[str, Any]) -> Any:
+        spec = next(spec for spec in self.deployment.manifest.callables if spec.name == name)
+        return await self.supervisor.call(self.deployment.key, spec, params, CONTEXT)
+
+
+CONTEXT = CallContext(principal=Principal(PrincipalId("bench")), request=RequestId("req_bench"))
+
+
+@dataclass(slots=True)
+class BenchStage:
+    """A supervisor with real cages."""
+
+    supervisor: Supervisor
+    roots: dict[InstanceKey, Path]
+
+    def deploy(self, root: Path, *, start: bool = True) -> Actor:
+        manifest = read_package(root).single()
+        key = InstanceKey(DEFAULT_TENANT, PluginName(manifest.name), Digest("sha256:bench"))
+        self.roots[key] = root
+        deployment = Deployment(key, manifest, manifest.capabilities)
+        self.supervisor.deploy(deployment, start=start)
+        return Actor(self.supervisor, deployment)
+
+    async def start(self, root: Path) -> Actor:
+        """Deploy it and wait until it runs."""
+        actor = self.deploy(root)
+        status = await self.supervisor.settled(actor.deployment.key)
+        assert status.state == "running", f"{status.key.plugin}: {status.reason}"
+        return actor
+
+
+@asynccontextmanager
+async def on_stage(publish: Publish) -> AsyncGenerator[BenchStage, None]:
+    """The stage for as long as the block runs."""
+    roots: dict[InstanceKey, Path] = {}
+
+    async def prepare(deployment: Deployment) -> Prepared:
+        root = str(roots[deployment.key])
+        return Prepared(
+            compile_cage(
+                cage_id=new_id("cage", SystemClock(), SystemRandom()),
+                manifest=deployment.manifest,
+                root=root,
+                capabilities=deployment.capabilities,
+                environment=spawn_environment(deployment.manifest, root, "warning"),
+                surroundings=CageSurroundings(python=sys.executable, sdk=str(SOURCE)),
+                machine=DiskMachine(),
+            )
+        )
+
+    async with open_warden() as warden:
+        around = Surroundings(
+            launcher=warden,
+            prepare=prepare,
+            publish_for=lambda _tenant: publish,
+            door=ClosedDoor(),
+            watcher=Quiet(),
+            clock=SystemClock(),
+            random=SystemRandom(),
+            starts=StartGate(),
+        )
+        async with open_supervisor(around) as supervisor:
+            yield BenchStage(supervisor, roots)
