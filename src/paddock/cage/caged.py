@@ -9,7 +9,7 @@ import signal
 import socket
 
 from paddock.cage import watchdog
-from paddock.cage.limits import Group, Groups
+from paddock.cage.limits import Group
 from paddock.cage.orders import resource_limits
 from paddock.cage.spec import CageSpec
 from paddock.cage.staging import IdmapUnsupported
@@ -70,7 +70,8 @@ class Caged:
             # As early as can be: moving a process takes the kernel a while, and meanwhile the cage is being built.
             self._grouped = True
             with contextlib.suppress(OSError):
-                self.group.add(self.body.first)
+                if not self.group.holds(self.body.first):
+                    self.group.add(self.body.first)
         return ended
 
     def prepare(self) -> list[socket.socket]:
@@ -146,14 +147,14 @@ class Caged:
         self._pending_handle = os.pidfd_open(plugin)
 
 
-def begin(number: int, spec: CageSpec, streams: Streams, way: Way, groups: Groups) -> Caged:
+def begin(number: int, spec: CageSpec, streams: Streams, way: Way) -> Caged:
     """Begin to build a cage.
 
     Raises:
         Refusal: it cannot be built; nothing of it is left.
     """
     try:
-        group = groups.make(spec.limits)
+        group = way.group(spec)
     except OSError as error:
         raise _refusal(error, "cage.limits_failed") from error
     try:

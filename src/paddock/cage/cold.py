@@ -131,11 +131,12 @@ class ColdBody:
 
     def watched(self) -> list[int]:
         """See `ways.Body`."""
-        handles = [self._outer_handle] if self._ended is None else []
-        if self.first is None and self._ended is None:
+        if self._ended is not None:
+            # Also when it is over by now: whoever was told to wait for it must hear of that.
+            return [] if self._inner_handle is None else [self._inner_handle]
+        handles = [self._outer_handle]
+        if self.first is None:
             handles.append(self._status)
-        if self._inner_handle is not None and not _readable(self._inner_handle):
-            handles.append(self._inner_handle)
         if self._gate is not None and self.plugin is None:
             handles.append(self._gate.fileno())
         return handles
@@ -243,7 +244,7 @@ class _Files:
         """An anonymous file with this content, to be read from its start."""
         descriptor = os.memfd_create("paddock-cage", os.MFD_CLOEXEC)
         self.keep(descriptor)
-        with os.fdopen(os.dup(descriptor), "wb") as file:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor

@@ -11,9 +11,10 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Protocol
 
-import anyio
+from anyio import CancelScope  # by name: at the end there may be no descriptor left to load it with
 
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.messages import Refused, Started
@@ -46,10 +47,12 @@ class Warden:
     Args:
         network: Serves what plugins connect to; without one a spec that has a network is refused.
         find: Looks for a bubblewrap that can build cages here; raises CageUnavailable when there is none.
+        trees: The directory around the files of all installed plugins; Python plugins in it are started warm.
     """
 
-    def __init__(self, network: Network | None, find: Callable[[], Bubblewrap]) -> None:
+    def __init__(self, network: Network | None, find: Callable[[], Bubblewrap], trees: Path | None = None) -> None:
         self._network = network
+        self._trees = trees
         self._find = find
         self._found: Bubblewrap | None = None
         self._link: WardenLink | None = None
@@ -117,7 +120,7 @@ class Warden:
             self._started.append(now)
             if self._link is not None:
                 await self._link.close()
-            self._link = await WardenLink.start(self._found.program)
+            self._link = await WardenLink.start(self._found.program, self._trees)
             return self._link
 
     async def _born(self, link: WardenLink, birth: Birth, streams: _Streams) -> int:
@@ -169,7 +172,6 @@ class _Streams:
 
     def __init__(self) -> None:
         self._open: list[int] = []
-        self._theirs: list[int] = []
         self.ours = (-1, -1, -1)
 
     def hand_over(self, link: WardenLink, spec: CageSpec) -> Birth:
@@ -180,13 +182,11 @@ class _Streams:
         """
         inward, outward, errors = (self._pipe() for _ in range(3))
         self.ours = (inward[1], outward[0], errors[0])
-        self._theirs = [inward[0], outward[1], errors[1]]
+        theirs = (inward[0], outward[1], errors[1])
         for descriptor in self.ours:
             os.set_blocking(descriptor, False)
-        birth = link.launch(spec, self._theirs)
-        for descriptor in self._theirs:
-            os.close(descriptor)
-            self._open.remove(descriptor)
+        birth = link.launch(spec, theirs)
+        self._open = list(self.ours)
         return birth
 
     def first_complaint(self) -> str:
@@ -211,7 +211,9 @@ class _Streams:
 
 
 @asynccontextmanager
-async def open_warden(*, network: Network | None = None, path: str | None = None) -> AsyncGenerator[Warden, None]:
+async def open_warden(
+    *, network: Network | None = None, path: str | None = None, trees: Path | None = None
+) -> AsyncGenerator[Warden, None]:
     """A launcher of caged processes, for as long as the block runs; afterwards every cage is gone.
 
     No warden is started, and nothing is looked for, before the first launch.
@@ -219,13 +221,15 @@ async def open_warden(*, network: Network | None = None, path: str | None = None
     Args:
         network: Serves what plugins connect to.
         path: Where bubblewrap is looked for, as in PATH; None for the daemon's own.
+        trees: The directory around the files of all installed plugins. Python plugins in it are started from a warm
+            interpreter where that makes no other difference than the time it takes.
     """
-    warden = Warden(network, lambda: find_bubblewrap(path))
+    warden = Warden(network, lambda: find_bubblewrap(path), trees)
     try:
         yield warden
     finally:
         # Shielded: a cancelled daemon must not leave plugins running. Bounded within.
-        with anyio.CancelScope(shield=True):
+        with CancelScope(shield=True):
             await warden.close()
 
 

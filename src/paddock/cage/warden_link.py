@@ -84,19 +84,24 @@ class WardenLink:
         self._numbers = 0
         self._hello: asyncio.Future[Hello] = self._loop.create_future()
         self._gone = asyncio.Event()
+        self._reaped = asyncio.Event()
         self.mechanisms: dict[str, str] = {}
         self._loop.add_reader(connection.fileno(), self._receive)
         self._loop.add_reader(self._handle, self._process_ended)
 
     @classmethod
-    async def start(cls, bubblewrap: str) -> WardenLink:
+    async def start(cls, bubblewrap: str, trees: Path | None = None) -> WardenLink:
         """Start a warden and wait until it is ready.
+
+        Args:
+            bubblewrap: The program that builds cages.
+            trees: The directory around the files of all installed plugins; plugins in it may be started warm.
 
         Raises:
             CageUnavailable: it did not start.
         """
         try:
-            link = cls._spawn(bubblewrap)
+            link = cls._spawn(bubblewrap, trees)
         except OSError as error:
             raise CageUnavailable(f"the warden cannot be started: {error}", code="cage.warden_failed") from error
         try:
@@ -114,13 +119,14 @@ class WardenLink:
         return link
 
     @classmethod
-    def _spawn(cls, bubblewrap: str) -> WardenLink:
+    def _spawn(cls, bubblewrap: str, trees: Path | None) -> WardenLink:
+        arguments = [bubblewrap] if trees is None else [bubblewrap, str(trees.resolve())]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             ours.setblocking(False)
             try:
                 process = subprocess.Popen(  # noqa: S603 - our own program
-                    [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), bubblewrap],
+                    [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     env={},
@@ -140,22 +146,16 @@ class WardenLink:
         return not self._gone.is_set()
 
     def launch(self, spec: CageSpec, streams: Sequence[int]) -> Birth:
-        """Ask for a cage. The streams stay the caller's; they may be closed as soon as this returns.
+        """Ask for a cage, and give the plugin's ends of its streams away: they are closed here once they are sent.
 
         Raises:
-            OSError: no descriptor is free.
+            OSError: no descriptor is free. The streams are still the caller's.
         """
+        file = messages.into_file(spec.to_wire())
         self._numbers += 1
         birth = Birth(self._numbers)
-        file = messages.into_file(spec.to_wire())
-        try:
-            # Held until it is sent, however long the caller keeps its own.
-            held = tuple(os.dup(stream) for stream in streams)
-        except BaseException:
-            os.close(file)
-            raise
         self._births[birth.number] = birth
-        self._post(Launch(birth.number), (*held, file))
+        self._post(Launch(birth.number), (*streams, file))
         return birth
 
     def signal(self, number: int, which: int) -> None:
@@ -184,8 +184,8 @@ class WardenLink:
             except TimeoutError:
                 self._process.kill()
         self._lost()
-        # It is killed or about to end by itself; then this is short.
-        await asyncio.to_thread(self._process.wait)
+        # It is killed or about to end by itself: then this is short.
+        await self._reaped.wait()
 
     def _post(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
         """Send now, or as soon as the warden has room. Closes the descriptors once they are sent."""
@@ -259,16 +259,17 @@ class WardenLink:
         # What it said before it ended is still to be heard.
         self._receive()
         self._lost()
-        self._process.poll()
+        self._process.wait()
+        self._loop.remove_reader(self._handle)
+        os.close(self._handle)
+        self._reaped.set()
 
     def _lost(self) -> None:
         if self._gone.is_set():
             return
         self._gone.set()
-        self._loop.remove_reader(self._handle)
         self._loop.remove_reader(self._connection.fileno())
         self._loop.remove_writer(self._connection.fileno())
-        os.close(self._handle)
         self._connection.close()
         for _, descriptors in self._unsent:
             _close_all(descriptors)

@@ -4,7 +4,7 @@ It is apart from the daemon because entering a namespace takes a process with on
 *thread* that started it, and because somebody must be left to clear away when the daemon is killed: the warden then
 reads the end of its socket, ends every cage and goes.
 
-    python -I -S warden_process.py SOCKET BUBBLEWRAP
+    python -I -S warden_process.py SOCKET BUBBLEWRAP [TREES]
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ from paddock.cage.cold import ColdWay
 from paddock.cage.kernel import real_root
 from paddock.cage.limits import Groups
 from paddock.cage.messages import DescriptorsLost, Ended, Hello, Kill, Launch, Listeners, Refused, Signal, Started
+from paddock.cage.nursery import Nursery
 from paddock.cage.spec import CageSpec
 from paddock.cage.staging import Stages
-from paddock.cage.ways import Streams, Way
+from paddock.cage.ways import Streams
 
 CONTROL = 3  # where the socket to the daemon lies; a cage's child puts its gate over it
 LAUNCH_SECONDS = 20.0
 CLEARING_SECONDS = 2.0
+_ZYGOTES = -1  # among the numbers of cages
 
 
 class Warden:
@@ -46,13 +48,11 @@ class Warden:
     Args:
         control: The socket to the daemon.
         way: How cages are started.
-        groups: Makes the groups that hold their resources.
     """
 
-    def __init__(self, control: socket.socket, way: Way, groups: Groups) -> None:
+    def __init__(self, control: socket.socket, way: Nursery) -> None:
         self._control = control
         self._way = way
-        self._groups = groups
         self._cages: dict[int, Caged] = {}
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, set[int]] = {}
@@ -73,6 +73,8 @@ class Warden:
                     serving = False
                 elif key.fileobj is self._control:
                     serving = self._serve() and serving
+                elif key.data == _ZYGOTES:
+                    self._look_at_zygotes()
                 elif key.data in self._cages:
                     self._look(self._cages[key.data])
             self._keep_time()
@@ -101,7 +103,7 @@ class Warden:
         *streams, file = descriptors
         try:
             spec = CageSpec.from_wire(messages.from_file(file))
-            cage = begin(number, spec, Streams(*streams), self._way, self._groups)
+            cage = begin(number, spec, Streams(*streams), self._way)
         except Refusal as refusal:
             self._tell(Refused(number, refusal.code, str(refusal), refusal.hint))
             return
@@ -110,7 +112,9 @@ class Warden:
                 os.close(descriptor)
         cage.deadline = time.monotonic() + LAUNCH_SECONDS
         self._cages[number] = cage
-        self._watch(cage)
+        self._watch(number, cage.body.watched())
+        # It may be the one for which a zygote is now being started.
+        self._watch(_ZYGOTES, self._way.watched())
 
     def _look(self, cage: Caged) -> None:
         """Something happened to a cage: find out what, and move it on."""
@@ -120,7 +124,11 @@ class Warden:
             return
         if cage.waits_for_go:
             self._open_gate(cage)
-        self._watch(cage)
+        self._watch(cage.number, cage.body.watched())
+
+    def _look_at_zygotes(self) -> None:
+        self._way.look()
+        self._watch(_ZYGOTES, self._way.watched())
 
     def _open_gate(self, cage: Caged) -> None:
         try:
@@ -150,20 +158,22 @@ class Warden:
         else:
             self._tell(Refused(cage.number, "cage.bwrap_failed", f"it ended with {ended}", setup=True))
 
-    def _watch(self, cage: Caged) -> None:
-        """Hear of whatever the cage now wants to be looked at for."""
-        wanted, had = set(cage.body.watched()), self._watched.get(cage.number, set())
+    def _watch(self, number: int, descriptors: list[int]) -> None:
+        """Hear of whatever a cage, or the zygotes, now want to be looked at for."""
+        wanted, had = set(descriptors), self._watched.get(number, set())
         for descriptor in had - wanted:
             self._selector.unregister(descriptor)
         for descriptor in wanted - had:
-            self._selector.register(descriptor, selectors.EVENT_READ, cage.number)
-        self._watched[cage.number] = wanted
+            self._selector.register(descriptor, selectors.EVENT_READ, number)
+        self._watched[number] = wanted
 
     def _patience(self) -> float | None:
         """How long nothing needs to be done; None is for ever."""
         times = [cage.deadline for cage in self._cages.values() if cage.deadline is not None]
         if any(cage.needs_watching for cage in self._cages.values()):
             times.append(self._next_watch)
+        if self._way.deadline is not None:
+            times.append(self._way.deadline)
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _keep_time(self) -> None:
@@ -172,6 +182,8 @@ class Warden:
             if cage.deadline is not None and cage.deadline <= now:
                 late = f"it was not ready within {LAUNCH_SECONDS:g} s"
                 cage.refuse(Refusal(late, code="cage.launch_timeout", hint="the machine may be too busy; try again"))
+        if self._way.deadline is not None and self._way.deadline <= now:
+            self._look_at_zygotes()
         if self._next_watch <= now:
             self._next_watch = now + watchdog.EVERY_SECONDS
             for cage in self._cages.values():
@@ -182,6 +194,7 @@ class Warden:
         """End everything, wait a moment for it to be gone, and leave no group behind."""
         for cage in self._cages.values():
             cage.kill("killed")
+        self._way.close()
         deadline = time.monotonic() + CLEARING_SECONDS
         while self._cages and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
@@ -231,9 +244,12 @@ def main() -> None:
     groups = Groups(places(kernel_view()))
     groups.sweep()
     stages = Stages() if real_root() else None
-    way = ColdWay(sys.argv[2], fittings(), stages)
+    fitted = fittings()
+    cold = ColdWay(sys.argv[2], fitted, stages)
+    trees = next(iter(sys.argv[3:]), None)
+    way = Nursery(cold, groups, fitted.seccomp, trees=trees, as_mount=stages is not None)
     messages.send(control, Hello(mechanisms(groups.places)))
-    Warden(control, way, groups).run(parent)
+    Warden(control, way).run(parent)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ from paddock.cage.spec import Bind, CageSpec, Limits
 # Two plugins with the same one can come from the same zygote.
 Kind: TypeAlias = tuple[object, ...]
 
+ZYGOTE_PROGRAM = "/.cage/zygote.py"
+LINK = 3  # the zygote's descriptor of a socket to the warden
+
 _MODULE_ENDINGS = ("", ".py", ".pyc", ".so")
 _SPECIAL = ("sitecustomize", "usercustomize")
 
@@ -52,7 +55,7 @@ def fit(spec: CageSpec, trees: str | None) -> Fit | None:
         spec,
         cage_id="zygote",
         plugin="",
-        command=(spec.python.interpreter,),
+        command=(spec.python.interpreter, ZYGOTE_PROGRAM, str(LINK)),
         directory="/",
         environment=environment,
         binds=others,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from paddock.cage.limits import Group
 from paddock.cage.spec import CageSpec
 
 
@@ -68,6 +69,14 @@ class Body(Protocol):
 
 class Way(Protocol):
     """Starts cages."""
+
+    def group(self, spec: CageSpec) -> Group:
+        """The group for the cage that is started next.
+
+        Raises:
+            OSError: the kernel refused; nothing is left of it.
+        """
+        ...
 
     def start(self, order: Order) -> Body:
         """Begin to build a cage.
