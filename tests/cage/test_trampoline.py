@@ -153,9 +153,9 @@ def run_script(tmp_path: Path, script: str, *arguments: str) -> subprocess.Compl
     (file.parent / "beside.py").write_text("NAME = __name__\n")
     inside = f"import sys; sys.path.insert(0, {str(ROOM)!r}); import trampoline; sys.path.pop(0); "
     inside += f"trampoline.run_script({str(file)!r}, {list(arguments)!r})"
-    ours = subprocess.run([PYTHON, "-I", "-S", "-c", inside], capture_output=True, text=True, timeout=30, check=False)
-    plain = subprocess.run(
-        [PYTHON, "-s", str(file), *arguments], capture_output=True, text=True, timeout=30, check=False, env={}
+    ours, plain = (
+        subprocess.run([PYTHON, *words], capture_output=True, text=True, timeout=30, check=False, env={})
+        for words in (["-I", "-S", "-c", inside], ["-s", str(file), *arguments])
     )
     assert (ours.returncode, ours.stdout, ours.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     return ours
