@@ -36,22 +36,24 @@ class Inbox:
         self._violation_told = False
         self._end: str | None = None
         self._delivering = False  # from start to stop
+        self._stopped = False
         self._paused = True
         self._booked = False  # the next portion comes by itself, in the next turn of the event loop
 
     def start(self) -> None:
         """Begin to deliver, from the next turn of the event loop on."""
-        self._delivering = True
+        self._delivering = not self._stopped
         self._book()
 
     def stop(self) -> None:
-        """Deliver nothing more, not even the rest of this portion."""
+        """Deliver nothing more, not even the rest of this portion, and keep nothing."""
         self._delivering = False
+        self._stopped = True
         self._lines.clear()
 
     def feed(self, chunk: bytes) -> None:
         """Take what arrived."""
-        if self._violation is not None:
+        if self._violation is not None or self._stopped:
             return
         try:
             self._lines.extend(self._splitter.feed(chunk))
