@@ -148,7 +148,7 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
 def into_file(data: Mapping[str, Any]) -> int:
     """JSON data as an anonymous file, read from its start."""
     descriptor = os.memfd_create("paddock-spec", os.MFD_CLOEXEC)
-    with os.fdopen(os.dup(descriptor), "wb") as file:
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
         file.write(json.dumps(data).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -36,6 +36,7 @@ _COMPLAINTS = (
     ("No space left on device", "cage.userns_disabled"),
     ("No permissions to creat", "cage.userns_forbidden"),
     ("Creating new namespace failed", "cage.userns_forbidden"),
+    ("Can't find source path", "cage.path_missing"),
 )
 FIXES = {
     "cage.bwrap_missing": _INSTALL,
