@@ -121,7 +121,7 @@ class Lines:
 
 def _message(line: bytes) -> Any:
     try:
-        text = line.strip().decode()
+        text = line.strip(b" \t\r").decode()
         message, end = _decode(text)
         if end == len(text):
             return message
