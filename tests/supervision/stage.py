@@ -198,7 +198,9 @@ class Stage:
     configs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[str, Exception] = field(default_factory=dict)
 
-    def actor(self, script: str, name: str = "actor", *, start: bool = True, **fields: Any) -> Actor:
+    def actor(
+        self, script: str, name: str = "actor", *, start: bool = True, lazy: bool = False, **fields: Any
+    ) -> Actor:
         """Deploy a plugin whose program is this script; `fields` join its manifest. Its method is `do.it`."""
         root = self.folder / f"plugin-{name}"
         methods = fields.get("methods", [{"name": "do.it", "effects": ["read_only"]}])
@@ -211,6 +213,7 @@ class Stage:
             "runtime": {"command": ["python3", "./main.py"]},
             "capabilities": [],
             "methods": methods,
+            "start": "lazy" if lazy else "eager",
         } | fields
         write_json(root / "paddock.yaml", manifest)
         write_file(root / "main.py", f"NAME, METHODS = {name!r}, {names!r}\n{PRELUDE}\n{script}")
