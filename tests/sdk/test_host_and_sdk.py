@@ -1,0 +1,121 @@
+"""The host's end of a wire and the SDK's, together: what one says the other understands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import pytest
+from tests.sdk.conversation import PATIENCE, ROOT
+
+from paddock.core.call import CallContext, Principal
+from paddock.core.clock import SystemClock
+from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId
+from paddock.manifest.read import read_package
+from paddock.plugins.supervision.conversation import Conversation, Fatal
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.handshake import Introduced, initialize_params, judge
+from paddock.rpc.pipes import open_pipes
+
+FOLDER = ROOT / "examples" / "slow-count"
+ME = CallContext(Principal(PrincipalId("me")), RequestId("r1"))
+
+
+class Nobody:
+    """The rest of the host, which these tests do not need."""
+
+    def publish(self, event: object) -> None: ...
+
+    async def answer(self, asking: object, method: str, params: Mapping[str, Any]) -> Any: ...
+
+
+def started() -> tuple[subprocess.Popen[bytes], int, int]:
+    """The plugin's process, what it is heard with and what it is told with."""
+    theirs, ours = os.pipe()
+    back, out = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "main.py"],
+        cwd=FOLDER,
+        stdin=theirs,
+        stdout=out,
+        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    os.close(theirs)
+    os.close(out)
+    return process, back, ours
+
+
+@pytest.fixture
+async def wire() -> AsyncGenerator[tuple[Conversation, list[Fatal]], None]:
+    """slow-count, greeted by the host as after any start."""
+    manifest = read_package(FOLDER).single()
+    granted = manifest.capabilities
+    deployment = Deployment(
+        InstanceKey(DEFAULT_TENANT, PluginName("slow-count"), Digest("sha256:0")), manifest, granted
+    )
+    fatal: list[Fatal] = []
+    wire = Conversation(
+        deployment,
+        publish=Nobody(),
+        door=Nobody(),
+        clock=SystemClock(),
+        on_fatal=fatal.append,
+        on_notification=lambda _name, _params: None,
+    )
+    process, back, ours = started()
+    transport = await open_pipes(back, ours, wire.peer)
+    wire.attach(transport)
+    transport.start()
+    try:
+        asked = initialize_params(manifest, storage_available=False, projects=())
+        introduced = judge(manifest, granted, await wire.ask("initialize", asked, PATIENCE))
+        assert isinstance(introduced, Introduced), introduced
+        wire.tell("initialized", {})
+        wire.open(introduced.features)
+        yield wire, fatal
+    finally:
+        wire.close("the test is over")
+        await asyncio.to_thread(process.wait, PATIENCE)
+    assert process.returncode == 0
+
+
+@pytest.mark.req("G-28", "python notification sending")
+async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_its_idle_time(
+    wire: tuple[Conversation, list[Fatal]],
+) -> None:
+    conversation, fatal = wire
+    told: list[Any] = []
+
+    # Thirty steps of 50 ms are longer than one second of patience; no single one is.
+    result = await conversation.call("slow-count.count", {"to": 30, "pause_ms": 50}, ME, idle=1.0, on_event=told.append)
+
+    assert result == {"counted": 30}
+    assert [event["progress"] for event in told] == list(range(1, 31))
+    assert fatal == []
+
+
+@pytest.mark.req("G-28", "python method routing")
+@pytest.mark.parametrize("tool", ["count", "squares"])
+async def test_a_call_that_its_caller_gave_up_stops_and_the_process_lives_on(
+    wire: tuple[Conversation, list[Fatal]], tool: str
+) -> None:
+    conversation, fatal = wire
+    begun = asyncio.Event()
+    endless = {"to": 1000, "pause_ms": 20}
+    call = asyncio.ensure_future(
+        conversation.call(f"slow-count.{tool}", endless, ME, idle=PATIENCE, on_event=lambda _event: begun.set())
+    )
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+        # The next call is answered because the last one has stopped: the plugin does one thing at a time.
+        after = await conversation.call("slow-count.count", {"to": 1, "pause_ms": 0}, ME, idle=5.0)
+    assert (after, fatal) == ({"counted": 1}, [])
