@@ -44,14 +44,11 @@ class Caged:
         self.group = group
         self.deadline: float | None = None  # by when it must be ready; None once it is
         self.refusal: Refusal | None = None
+        self.started = False  # whether the plugin's own code has begun to run
         self._handle: int | None = None
         self._grouped = False
+        self._out_of_memory = False
         self._cause = ""
-
-    @property
-    def started(self) -> bool:
-        """Whether the plugin's own code has begun to run."""
-        return self._handle is not None
 
     @property
     def waits_for_go(self) -> bool:
@@ -83,7 +80,7 @@ class Caged:
         plugin = self.body.plugin
         assert plugin is not None
         try:
-            self._handle_of(plugin)
+            self._handle = os.pidfd_open(plugin)
             if not self.group.holds(plugin):
                 self.group.add(plugin)
         except OSError as error:
@@ -94,8 +91,7 @@ class Caged:
         """Let the plugin run; its pid."""
         plugin = self.body.plugin
         assert plugin is not None
-        self._handle = self._pending_handle
-        self._pending_handle = None
+        self.started = True
         self.deadline = None
         self.body.go()
         return plugin
@@ -108,7 +104,7 @@ class Caged:
 
     def signal(self, number: int) -> None:
         """Send a signal to the plugin's own process."""
-        if self._handle is not None:
+        if self.started and self._handle is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
 
@@ -135,16 +131,9 @@ class Caged:
         """Let go of everything; what is read from the group is read before it goes."""
         self._out_of_memory = self.group.out_of_memory()
         self.body.close()
-        for handle in (self._handle, self._pending_handle):
-            if handle is not None:
-                os.close(handle)
+        if self._handle is not None:
+            os.close(self._handle)
         self.group.remove()
-
-    _pending_handle: int | None = None
-    _out_of_memory = False
-
-    def _handle_of(self, plugin: int) -> None:
-        self._pending_handle = os.pidfd_open(plugin)
 
 
 def begin(number: int, spec: CageSpec, streams: Streams, way: Way) -> Caged:
@@ -163,9 +152,10 @@ def begin(number: int, spec: CageSpec, streams: Streams, way: Way) -> Caged:
     except OSError as error:
         group.remove()
         raise _refusal(error, "cage.start_failed") from error
-    except BaseException:
+    except Exception as error:
+        # A spec that nobody thought of costs its own plugin the start, not the others their warden.
         group.remove()
-        raise
+        raise Refusal(f"it could not be started ({error!r})", code="cage.start_failed") from error
     return Caged(number, spec, body, group)
 
 
@@ -193,3 +183,5 @@ def _listeners(plugin: int, spec: CageSpec) -> list[socket.socket]:
         return prepare_network(plugin, plan_network(spec.network))
     except CannotEnter as error:
         raise Refusal(str(error), code=error.code, hint=error.hint) from error
+    except OSError as error:
+        raise _refusal(error, "cage.network_failed") from error

@@ -102,7 +102,7 @@ class ColdWay:
 
             files = _Files(theirs)
             # The command line is long: it goes through a file.
-            listed = files.make(b"".join(os.fsencode(option) + b"\0" for option in options(source_of, files.make)))
+            listed = files.make(_listed(options(source_of, files.make)))
             status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             undo.callback(os.close, status)
             files.keep(told)
@@ -110,8 +110,11 @@ class ColdWay:
             outer = os.fork()
             if outer == 0:
                 _become(words, streams, inside.fileno(), files.made, as_nobody=stage is not None)
+            # It ends by itself when we cannot go on: nothing passes the gate without us.
+            undo.callback(os.waitpid, outer, 0)
+            body = ColdBody(outer, gate, status, stage)
             undo.pop_all()
-            return ColdBody(outer, gate, status, stage)
+            return body
 
 
 class ColdBody:
@@ -126,6 +129,7 @@ class ColdBody:
         self._said = b""
         self._stage = stage
         self._ended: int | None = None
+        self._orphans: list[int] = []
         self.first: int | None = None
         self.plugin: int | None = None
 
@@ -154,6 +158,7 @@ class ColdBody:
         # A cage's first process is done only after every other in it.
         if self._inner_handle is not None and not _readable(self._inner_handle):
             return None
+        self._reap_orphans()
         # Bubblewrap tells of a signal as a shell does.
         return 128 - self._ended if 128 < self._ended <= 128 + signal.SIGRTMAX else self._ended
 
@@ -172,12 +177,13 @@ class ColdBody:
             # It may be about to make the inner one: held still first, so that we see whether it has.
             os.kill(self._outer, signal.SIGSTOP)
             os.waitid(os.P_PID, self._outer, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            for inner in children(self._outer):
+            self._orphans = children(self._outer)
+            for inner in self._orphans:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(inner, signal.SIGKILL)
-        self._kill_inner()
-        if self._ended is None:
             os.kill(self._outer, signal.SIGKILL)
+        # The outer one ends with the inner, and collects it.
+        self._kill_inner()
 
     def close(self) -> None:
         """See `ways.Body`."""
@@ -197,7 +203,8 @@ class ColdBody:
         line, whole, _ = self._said.partition(b"\n")
         if whole:
             self.first = int(json.loads(line)["child-pid"])
-            with contextlib.suppress(ProcessLookupError):
+            self._orphans = [self.first]
+            with contextlib.suppress(OSError):
                 self._inner_handle = os.pidfd_open(self.first)
 
     def _look_at_gate(self) -> None:
@@ -216,6 +223,13 @@ class ColdBody:
             # It ends by itself: nobody behind the gate goes on without an answer.
             self._gate.close()
             self._gate = None
+
+    def _reap_orphans(self) -> None:
+        """Collect an inner process whose outer one died first, and so could not; it is killed by now."""
+        for orphan in self._orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
+        self._orphans = []
 
     def _kill_inner(self) -> None:
         if self._inner_handle is not None:
@@ -248,6 +262,17 @@ class _Files:
             file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
+
+
+def _listed(words: Sequence[str]) -> bytes:
+    """Words as bubblewrap reads them from a file.
+
+    Raises:
+        ValueError: one contains what would end it, and so would be two.
+    """
+    if any("\0" in word for word in words):
+        raise ValueError("a word of bubblewrap's command line contains a zero byte")
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def _become(words: list[str], streams: Streams, gate: int, files: Sequence[int], *, as_nobody: bool) -> None:

@@ -30,6 +30,7 @@ _MS_REC = 0x4000
 _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = 0x8_0000
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 # The same numbers on x86_64 and aarch64.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 
@@ -129,6 +130,11 @@ def mapped_user_namespace(uid_map: str, gid_map: str) -> int:
 def die_with_parent() -> None:
     """Be killed when our parent ends. A change of user afterwards would undo this."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what our children leave behind, in place of the machine's first process."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:

@@ -28,7 +28,7 @@ from paddock.cage.bubblewrap import fittings
 from paddock.cage.caged import Caged, Refusal, begin
 from paddock.cage.cgroup_places import kernel_view, mechanisms, places
 from paddock.cage.cold import ColdWay
-from paddock.cage.kernel import real_root
+from paddock.cage.kernel import adopt_orphans, real_root
 from paddock.cage.limits import Groups
 from paddock.cage.messages import DescriptorsLost, Ended, Hello, Kill, Launch, Listeners, Refused, Signal, Started
 from paddock.cage.nursery import Nursery
@@ -76,7 +76,7 @@ class Warden:
                 elif key.data == _ZYGOTES:
                     self._look_at_zygotes()
                 elif key.data in self._cages:
-                    self._look(self._cages[key.data])
+                    self._look_safely(self._cages[key.data])
             self._keep_time()
         self._clear()
 
@@ -115,6 +115,16 @@ class Warden:
         self._watch(number, cage.body.watched())
         # It may be the one for which a zygote is now being started.
         self._watch(_ZYGOTES, self._way.watched())
+
+    def _look_safely(self, cage: Caged) -> None:
+        """A cage that we do not understand costs its own plugin the life, not the others theirs."""
+        try:
+            self._look(cage)
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            with contextlib.suppress(Exception):
+                cage.kill("fault")
+            self._end(cage, -signal.SIGKILL)
 
     def _look(self, cage: Caged) -> None:
         """Something happened to a cage: find out what, and move it on."""
@@ -240,6 +250,7 @@ def main() -> None:
     # A terminal's Ctrl-C is for the daemon, which then ends us in order; a plain kill leaves nothing behind either.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
+    adopt_orphans()
     _all_descriptors()
     groups = Groups(places(kernel_view()))
     groups.sweep()
