@@ -106,6 +106,7 @@ def caged(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     dialect: Dialect = Dialect.NATIVE,
+    root: str = ROOT,
     **given: Any,
 ) -> CageSpec:
     """The cage of a plugin `notes` with these grants on the pretend machine."""
@@ -118,9 +119,9 @@ def caged(
     return compile_cage(
         cage_id="cage-1",
         manifest=manifest,
-        root=ROOT,
+        root=root,
         capabilities=[parse(text) for text in capabilities],
-        environment=spawn_environment(manifest, ROOT, "info"),
+        environment=spawn_environment(manifest, root, "info"),
         surroundings=Surroundings(
             python="/opt/interpreter/bin/python3.12",
             sdk="/srv/paddock/lib",

@@ -118,6 +118,16 @@ def test_a_grant_inside_paddocks_own_directories_is_refused() -> None:
     assert refusals(other) == {other: "cage.hidden_path"}
 
 
+@pytest.mark.req("G-18")
+def test_no_grant_lets_a_plugin_change_its_own_package() -> None:
+    machine = PretendMachine({**DEBIAN, "/home/ada/plugin/lib": ".", "/home/ada/plugin/main.py": "-"})
+    for path in ("/home/ada/plugin", "/home/ada/plugin/lib"):
+        found = refusals(f"write:fs:{path}", root="/home/ada/plugin", machine=machine)
+        assert found == {f"write:fs:{path}": "cage.own_package"}
+    around = caged("write:fs:/home/ada", root="/home/ada/plugin", machine=machine)
+    assert (shown(around)["/home/ada"], shown(around)["/home/ada/plugin"]) == (True, False)
+
+
 def test_a_place_below_the_shared_temporary_directory_can_be_granted_but_not_all_of_it() -> None:
     assert shown(caged("write:fs:/tmp/shared"))["/tmp/shared"] is True
     assert refusals("write:fs:/tmp") == {"write:fs:/tmp": "cage.private_path"}
@@ -315,6 +325,7 @@ def test_only_net_grants_open_the_network() -> None:
 def test_a_command_starts_in_the_package_or_in_a_place_that_is_shown() -> None:
     assert caged().directory == ROOT
     assert caged("read:fs:/opt/data", cwd="/opt/data/in").directory == "/opt/data/in"
+    assert refusals("read:fs:/srv", cwd="/srv/paddock/data") == {"runtime.cwd": "cage.directory_hidden"}
     assert refusals(cwd="/home/ada") == {"runtime.cwd": "cage.directory_hidden"}
 
 

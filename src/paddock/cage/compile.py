@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from paddock.cage.environment import CAGE_PATH
 from paddock.cage.grants import Places, RefusedPath, granted_path
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.layout import Layout, below
+from paddock.cage.layout import MOST_BINDS, Layout, below
 from paddock.cage.machine import Machine
 from paddock.cage.programs import Program, Traced, find_program, interpreters, is_python, trace
 from paddock.cage.runtime_trees import COMMON, library_trees, program_trees, python_trees
@@ -37,7 +37,6 @@ PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _COMMAND = "runtime.command"
 # How /bin became usr/bin, and what some machines have made one more of.
 _USUAL_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")
-_MOST_BINDS = 1000
 _NO_PLACES = Places()
 _DEFAULT_LIMITS = Limits()
 
@@ -95,10 +94,9 @@ def compile_cage(
     variables = job.with_sdk(environment)
     job.check_texts(words, variables)
     trampoline = job.trampoline()
-    binds, links, covers = job.layout.finished()
-    job.check_size(binds)
     if job.problems:
         raise _unavailable(manifest, job.problems)
+    binds, links, covers = job.layout.finished()
     return CageSpec(
         cage_id=cage_id,
         plugin=manifest.name,
@@ -124,12 +122,14 @@ class _Compilation:
     surroundings: Surroundings
     machine: Machine
     layout: Layout = field(init=False)
+    real_root: str = field(init=False)
     executables: set[str] = field(default_factory=set[str])
     problems: list[Problem] = field(default_factory=list[Problem])
     host_program: Program | None = None  # the command's program, where it is the machine's and not the package's
     python: bool = False  # whether the command is run by a Python interpreter
 
     def __post_init__(self) -> None:
+        self.real_root = self.root
         found = (trace(path, self.machine) for path in self.surroundings.hidden)
         self.layout = Layout(self.machine, [place.real for place in found if place])
 
@@ -139,6 +139,7 @@ class _Compilation:
         if found is None:
             self._object("root", "path_missing", f"the plugin's folder {self.root} is gone", "install it again")
         else:
+            self.real_root = found.real
             self.layout.show_traced(found)
 
     def show_libraries(self) -> None:
@@ -152,6 +153,7 @@ class _Compilation:
             if not isinstance(capability, FileAccess | Execute):
                 continue
             runs = isinstance(capability, Execute)
+            writes = not runs and capability.mode == "write"
             if runs:
                 self._allow_program(capability.binary, str(capability))
                 if not capability.root and capability.path == "/":
@@ -163,7 +165,12 @@ class _Compilation:
                 if not (runs and refused.problem.code == "cage.path_missing"):
                     self.problems.append(refused.problem)
             else:
-                self.layout.show(real, writable=isinstance(capability, FileAccess) and capability.mode == "write")
+                if writes and below(real, self.real_root):
+                    self._object(str(capability), "own_package", "a plugin cannot change its own package", "")
+                self.layout.show(real, writable=writes)
+        if self.layout.overfull:
+            what = f"more than {MOST_BINDS} places would have to be shown one by one"
+            self._object("capabilities", "too_many_places", what, "grant fewer, larger places")
 
     def command(self, named: Sequence[str]) -> tuple[str, ...]:
         """The words to run, the first one absolute."""
@@ -209,11 +216,6 @@ class _Compilation:
                 self._object("runtime.env", "bad_variable", f"{name!r} cannot be a variable", "rename or remove it")
         if any("\0" in word for word in words):
             self._object(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
-
-    def check_size(self, binds: Sequence[Bind]) -> None:
-        if len(binds) > _MOST_BINDS:
-            what = f"{len(binds)} places would have to be shown one by one, and {_MOST_BINDS} is the most"
-            self._object("capabilities", "too_many_places", what, "grant fewer, larger places")
 
     def trampoline(self) -> str:
         """The interpreter that raises the inner walls: the command's own, if it is the machine's Python, else ours."""
