@@ -54,9 +54,8 @@ class PipeTransport:
         self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
         self._read: asyncio.ReadTransport | None = None
         self._write: asyncio.WriteTransport | None = None
-        self._out: list[
-            bytes
-        ] = []  # sent in this turn of the event loop: written together, as one call costs as much as many
+        # What is sent in one turn of the event loop is written together: a system call costs more than a line.
+        self._out: list[bytes] = []
         self._size = 0
         self._open_ends = 0
         self._paused = True

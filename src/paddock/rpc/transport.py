@@ -43,7 +43,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """End the connection at once; what still waits is dropped. Harmless when it is over already."""
+        """End the connection at once; what cannot go out without waiting is dropped. Harmless when it is over."""
         ...
 
     async def wait_closed(self) -> None:
