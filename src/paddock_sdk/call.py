@@ -24,7 +24,7 @@ class Underway:
     __slots__ = ("cancelled", "id", "token")
 
     def __init__(self, request_id: int | str | None, token: str | None) -> None:
-        self.id = request_id  # None: a notification, which nobody waits for
+        self.id = request_id  # None: nobody waits for it, or for what is told about it
         self.token = token
         self.cancelled = False
 

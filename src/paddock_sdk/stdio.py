@@ -234,10 +234,12 @@ class Plugin:
         context, token = take_context(own)
         if self._phase != "running" and not self._served_early(method):
             raise NotInitialized("the handshake is not over")
-        handler = self._system.get(method) or self._handlers.get(method)
+        for_author = method not in self._system
+        handler = self._handlers.get(method) if for_author else self._system[method]
         if handler is None:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
-        inbox.underway = Underway(message.get("id"), token)
+        # Nobody hears events about the host's own requests, and before the handshake is over one would be a breach.
+        inbox.underway = Underway(message.get("id") if for_author else None, token)
         result = handler(own, context)
         return self._stream(cast("Steps", result)) if type(result) is GeneratorType else result
 
