@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 from tests.supervision.stage import Stage, open_stage
+from tests.supervision.witness import Bystander, open_bystander
 
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
     async with open_stage(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+async def bystander(stage: Stage) -> AsyncGenerator[Bystander, None]:
+    """A healthy plugin beside the one that is looked at; when the test is over it must not have noticed anything."""
+    healthy = await open_bystander(stage)
+    yield healthy
+    await healthy.unmoved()

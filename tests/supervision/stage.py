@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.fixtures.hurried_loop import PACE, HurriedLoop
 from tests.fixtures.packages import write_file, write_json
 
 from paddock.cage.compile import Surroundings as CageSurroundings
@@ -24,7 +23,7 @@ from paddock.cage.machine import DiskMachine
 from paddock.cage.spec import Limits
 from paddock.cage.warden import open_warden
 from paddock.core.call import CallContext, Principal
-from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
 from paddock.manifest.model import CallableSpec, Manifest
@@ -133,8 +132,7 @@ class Audience:
 
 async def patiently(work: Any) -> Any:
     """The work's result, unless it takes longer than any sound run could."""
-    loop = asyncio.get_running_loop()
-    pace = PACE if isinstance(loop, HurriedLoop) else 1.0
+    pace = getattr(asyncio.get_running_loop(), "pace", 1.0)
     async with asyncio.timeout(PATIENCE * pace):
         return await work
 
@@ -262,7 +260,12 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    folder: Path, *, door: Door | None = None, launcher: Launcher | None = None, idle_stop: float = 600.0
+    folder: Path,
+    *,
+    door: Door | None = None,
+    launcher: Launcher | None = None,
+    clock: Clock | None = None,
+    idle_stop: float = 600.0,
 ) -> AsyncGenerator[Stage, None]:
     """A stage with real cages for as long as the block runs."""
     audience = Audience()
@@ -279,7 +282,7 @@ async def open_stage(
             publish_for=audience.publisher,
             door=door or ClosedDoor(),
             watcher=audience,
-            clock=LoopClock(),
+            clock=clock or LoopClock(),
             random=SystemRandom(),
             starts=StartGate(),
         )

@@ -35,7 +35,25 @@ class Stopped:
 Ending: TypeAlias = Crashed | GaveUp | Stopped
 
 
-def ending_of(error: PaddockError) -> GaveUp | Crashed:
-    """What an error before or at the launch means: tried again where that can help."""
-    diagnosis = Diagnosis(error.message, error.hint)
-    return Crashed(diagnosis) if error.retryable else GaveUp(error.error_code, diagnosis)
+# What a cage was refused for and may not be the next time: the machine was short of something, or the warden fell.
+_PASSING = frozenset({"cage.no_descriptors", "cage.launch_timeout", "cage.launch_ended", "cage.warden_lost"})
+
+
+def ending_of(error: Exception, *, ran: bool) -> GaveUp | Crashed:
+    """What an error of the host around one life means: tried again where that can help.
+
+    Args:
+        error: What was raised.
+        ran: Whether the plugin had begun to answer calls: what ran once may run again.
+    """
+    match error:
+        case PaddockError():
+            code, diagnosis = error.error_code, Diagnosis(error.message, error.hint)
+            passing = error.retryable or code in _PASSING
+        case OSError():
+            code, diagnosis = "internal", Diagnosis(f"it could not be started: {error}")
+            passing = True
+        case _:
+            code, diagnosis = "internal", Diagnosis(f"the host failed at it: {error!r}", "this is a bug of the host")
+            passing = False
+    return Crashed(diagnosis) if passing or ran else GaveUp(code, diagnosis)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from paddock.cage.launcher import Launcher
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import PaddockError, Unavailable
+from paddock.core.errors import Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginFailed
 from paddock.core.ids import Tenant
@@ -119,7 +119,7 @@ class Keeper:
         Raises:
             Unavailable: there is none, and the reason.
         """
-        if self._running is None and self.state in (State.SPAWNING, State.DISABLED, State.STOPPED, State.CRASHED):
+        if self._running is None:
             try:
                 async with asyncio.timeout(READY_WITHIN):
                     await self._settled.wait()
@@ -165,8 +165,7 @@ class Keeper:
 
     async def _until_wanted(self) -> None:
         while not self._wanted:
-            if self.state is State.STOPPED:
-                self._settled.set()
+            self._settled.set()
             self._nudged.clear()
             await self._nudged.wait()
 
@@ -190,8 +189,9 @@ class Keeper:
                 if not self._wanted:  # nobody could tell the life while there was none
                     return Stopped()
                 return await self._life.run(prepared, turn)
-        except PaddockError as error:
-            return ending_of(error)
+        except Exception as error:
+            # Whatever went wrong did so around this one plugin: it alone does not run.
+            return ending_of(error, ran=self.state is State.RUNNING)
         finally:
             self._life = self._running = None
 

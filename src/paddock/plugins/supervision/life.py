@@ -150,9 +150,9 @@ class Life:
         except Unwell:
             process.kill()
             return await self._crashed(exited, Fatal("unwell", "it failed three health checks in a row"))
-        except PeerLost:
-            pass  # the process is ending; how it does says more
-        return await self._crashed(exited, None)
+        except PeerLost as gone:
+            return await self._ended_badly(Fatal("output_closed", gone.reason), process, exited)
+        raise AssertionError("a watch over a plugin's health ends only by an exception")
 
     async def _race(self, work: Any, exited: asyncio.Future[Exit]) -> Any:
         """The result of the work, unless the process ends, a person wants it to, or it does what ends it, first."""
