@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.cage.compile import Surroundings, compile_cage
 from paddock.cage.environment import spawn_environment
-from paddock.cage.grants import Places
+from paddock.cage.grants import Places, config_directories
 from paddock.cage.machine import DiskMachine
 from paddock.cage.spec import MIB, Limits
 from paddock.config.directories import Directories
@@ -20,7 +20,7 @@ from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import new_id
-from paddock.manifest.capability import FileAccess
+from paddock.host.own_folder import make_directory
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.local_copy import local_root
@@ -52,10 +52,10 @@ class Starter:
         require_intact(store, row)
         config = self.config_of(store, manifest)
         places = self.places_of(manifest)
-        for capability in deployment.capabilities:
-            # Its own folder is the host's to make; other places are the machine owner's.
-            if isinstance(capability, FileAccess) and capability.root == "config" and places.config:
-                (Path(places.config) / capability.path.lstrip("/")).mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Its own folder is the host's to make; other places are the machine owner's.
+        own = self.own_folder(manifest)
+        for path in config_directories(deployment.capabilities, str(own)):
+            make_directory(own, Path(path))
         root = str(local_root(store, row))
         limits = self.settings.limits
         cage = compile_cage(
@@ -82,7 +82,10 @@ class Starter:
 
     def places_of(self, manifest: Manifest) -> Places:
         """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""
-        return Places(config=str(self.directories.data / "files" / manifest.name))
+        return Places(config=str(self.own_folder(manifest)))
+
+    def own_folder(self, manifest: Manifest) -> Path:
+        return self.directories.data / "files" / manifest.name
 
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         """The configuration as the plugin gets it.
