@@ -1,0 +1,21 @@
+"""One daemon with a parrot, for every test that leaves both as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.parrot import parrot
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("served")
+    paddock = Paddock(folder / "home")
+    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    with daemon(paddock) as started:
+        yield started
