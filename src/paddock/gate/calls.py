@@ -139,11 +139,17 @@ class Calls:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
+        return self._begin(self._gate.catalogue.find_in(plugin, callable_name), params, context)
+
+    def begin_named(self, name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+        """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
+        return self._begin(self._gate.catalogue.find(name), params, context)
+
+    def _begin(self, target: Target, params: Mapping[str, Any], context: CallContext) -> LiveCall:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
         if self._running >= MOST_RUNNING:
             raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
-        target = self._gate.catalogue.find_in(plugin, callable_name)
         call_id = CallId(new_id("call", self._clock, self._random))
         live = LiveCall(call_id, target, context, self._now())
         self._calls[call_id] = live
