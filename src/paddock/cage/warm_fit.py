@@ -21,6 +21,8 @@ Kind: TypeAlias = tuple[object, ...]
 ZYGOTE_PROGRAM = "/.cage/zygote.py"
 LINK = 3  # the zygote's descriptor of a socket to the warden
 
+# What every copy mounts anew, over whatever was bound there.
+_COVERED = ("/tmp", "/dev", "/proc", "/.cage")  # noqa: S108 inside the cage
 _MODULE_ENDINGS = ("", ".py", ".pyc", ".so")
 _SPECIAL = ("sitecustomize", "usercustomize")
 
@@ -46,6 +48,8 @@ def fit(spec: CageSpec, trees: str | None) -> Fit | None:
     own = [bind for bind in spec.binds if _below(bind.target, trees)]
     others = tuple(bind for bind in spec.binds if bind not in own)
     if len(own) != 1 or own[0].source != own[0].target or any(bind.writable for bind in spec.binds):
+        return None
+    if any(_below(bind.target, place) for bind in others for place in _COVERED):
         return None
     environment = _read_at_start(spec)
     if environment is None or not all(entry[:1] == "/" and not _below(entry, trees) for entry in _python_path(spec)):

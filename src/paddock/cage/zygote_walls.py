@@ -90,12 +90,14 @@ def own_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc: Mapping[
         tmp_bytes: The size of /tmp and of /dev/shm.
         etc: Files of /etc that differ from the zygote's.
     """
+    # First, since the trees may lie below them.
+    for place in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
+        _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
+    os.makedirs(trees, exist_ok=True)  # noqa: PTH103
     _small_tmpfs(trees)
     os.makedirs(root, exist_ok=True)  # noqa: PTH103
     _check(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(root), _FROM_DESCRIPTOR), "move_mount")
     _read_only(trees)
-    for place in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
-        _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
     # Our own program files go out of sight.
     _small_tmpfs("/.cage")
     hidden = {path: f"/.cage/{number}" for number, path in enumerate(etc)}
