@@ -43,7 +43,9 @@ def outcome(action, *arguments):
     except TimeoutError:
         return "timeout"
     except OSError as error:
-        return errno.errorcode.get(error.errno, str(error))
+        # Which of these it is depends on how far one got before the reset arrived.
+        cut_off = error.errno in (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+        return "cut off" if cut_off else errno.errorcode.get(error.errno, str(error))
 
 def talk(host, port, sent=b"hello"):
     with socket.create_connection((host, port), 10) as connection:

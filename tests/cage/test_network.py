@@ -147,12 +147,23 @@ async def test_all_ports_of_a_granted_host_are_reached_and_no_other_hosts(yard: 
             "tell([outcome(talk, 'other.example.test', 443), outcome(talk, '127.77.0.9', 443)])",
             "net:api.example.test:*",
         )
-        assert await plugin.told() == ["heard hello", "heard hello", "ECONNRESET"]
+        assert await plugin.told() == ["heard hello", "heard hello", "cut off"]
         assert await plugin.told() == ["no such name", "ECONNREFUSED"]
         await plugin.ended()
     told = [(event.port, event.error) for event in yard.told.connected()]
     assert told == [(443, None), (5432, None), (9, "net.refused")]
     assert [event.host for event in yard.told.denied()][:1] == ["other.example.test"]
+
+
+@pytest.mark.req("G-48")
+async def test_the_way_that_redirected_connections_take_leads_nowhere_by_itself(yard: Yard) -> None:
+    async with parrot(yard, 1, at="127.0.0.1"):
+        plugin = await yard.start("tell(outcome(talk, '127.0.0.1', 1))", "net:api.example.test:*", "net:localhost:8080")
+        assert await plugin.told() == "cut off"
+        await plugin.ended()
+    (event,) = yard.told.denied()
+    assert (event.host, event.port, event.reason) == ("localhost", 1, "net.not_granted")
+    assert yard.world.dialled == []
 
 
 @pytest.mark.req("G-48")
@@ -165,7 +176,7 @@ async def test_a_grant_of_everything_reaches_every_public_host_by_name_and_by_ad
             "net:*",
         )
         assert await plugin.told() == ["heard hello", "heard hello"]
-        assert await plugin.told() == ["heard hello", "ECONNRESET"]
+        assert await plugin.told() == ["heard hello", "cut off"]
         await plugin.ended()
     told = [(event.host, event.address, event.error) for event in yard.told.connected()]
     assert told == [
@@ -195,7 +206,7 @@ tell([outcome(talk, "127.0.0.1", {real}), outcome(talk, "localhost", {real}), ou
 """,
             "net:*",
         )
-        assert await plugin.told() == ["ECONNRESET"] * 6
+        assert await plugin.told() == ["cut off"] * 6
         assert await plugin.told() == ["ECONNREFUSED"] * 3
         await plugin.ended()
     denied = {(event.host, event.port): event.reason for event in yard.told.denied()}
@@ -224,7 +235,7 @@ async def test_a_name_that_turns_from_public_to_private_is_refused_the_second_ti
         assert await plugin.told() == "heard hello"
         yard.world.names["api.example.test"] = ["127.0.0.1"]
         plugin.go_on()
-        assert await plugin.told() == "ECONNRESET"
+        assert await plugin.told() == "cut off"
         await plugin.ended()
     (event,) = yard.told.denied()
     assert (event.host, event.address, event.reason) == ("api.example.test", "127.0.0.1", "net.private_address")
