@@ -169,20 +169,21 @@ async def test_the_way_that_redirected_connections_take_leads_nowhere_by_itself(
 @pytest.mark.req("G-48")
 async def test_a_grant_of_everything_reaches_every_public_host_by_name_and_by_address(yard: Yard) -> None:
     yard.world.names["other.example.test"] = ["8.8.4.4"]
-    async with parrot(yard, 443), parrot(yard, 25, at="8.8.4.4"):
+    async with parrot(yard, 443), parrot(yard, 25, at="8.8.4.4"), parrot(yard, 443, at="2606:4700::1111"):
         plugin = await yard.start(
             f"tell([outcome(talk, 'api.example.test', 443), outcome(talk, 'Other.Example.Test', 25)])\n"
-            f"tell([outcome(talk, '{PUBLIC}', 443), outcome(talk, 'nowhere.example.test', 443)])",
+            f"tell([outcome(talk, host, 443) for host in ('{PUBLIC}', '2606:4700::1111', 'nowhere.example.test')])",
             "net:*",
         )
         assert await plugin.told() == ["heard hello", "heard hello"]
-        assert await plugin.told() == ["heard hello", "cut off"]
+        assert await plugin.told() == ["heard hello", "heard hello", "cut off"]
         await plugin.ended()
     told = [(event.host, event.address, event.error) for event in yard.told.connected()]
     assert told == [
         ("api.example.test", PUBLIC, None),
         ("other.example.test", "8.8.4.4", None),
         (PUBLIC, PUBLIC, None),
+        ("2606:4700::1111", "2606:4700::1111", None),
         ("nowhere.example.test", None, "net.unresolved"),
     ]
 
@@ -201,13 +202,14 @@ def datagram(address, port):
         return repr(one.recv(100))
 
 tell([outcome(talk, host, 80) for host in
-      ("169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "rebound.example.test", "inner.example.test")])
-tell([outcome(talk, "127.0.0.1", {real}), outcome(talk, "localhost", {real}), outcome(datagram, "8.8.8.8", 53)])
+      ("169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "rebound.example.test", "inner.example.test",
+       "fd00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1")])
+tell([outcome(talk, host, {real}) for host in ("127.0.0.1", "localhost", "::1")] + [outcome(datagram, "8.8.8.8", 53)])
 """,
             "net:*",
         )
-        assert await plugin.told() == ["cut off"] * 6
-        assert await plugin.told() == ["ECONNREFUSED"] * 3
+        assert await plugin.told() == ["cut off"] * 9
+        assert await plugin.told() == ["ECONNREFUSED"] * 4
         await plugin.ended()
     denied = {(event.host, event.port): event.reason for event in yard.told.denied()}
     assert set(denied.values()) == {"net.private_address"}
@@ -220,6 +222,8 @@ tell([outcome(talk, "127.0.0.1", {real}), outcome(talk, "localhost", {real}), ou
             "100.64.0.1",
             "rebound.example.test",
             "inner.example.test",
+            "fd00::1",
+            "64:ff9b::a00:1",
         )
     }
     assert yard.world.dialled == []

@@ -17,7 +17,7 @@ import pytest
 
 from paddock.cage.addresses import plan_network
 from paddock.cage.enter import MOST_SOCKETS, CannotEnter, prepare_network
-from paddock.cage.listeners import wanted
+from paddock.cage.listeners import handed_over, wanted
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Reach
 
@@ -29,10 +29,10 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @contextmanager
-def empty_network(*, up: bool = True) -> Iterator[int]:
-    """A process that waits in user and network namespaces of its own."""
+def empty_network(*, up: bool = True, first: str = ":") -> Iterator[int]:
+    """A process that waits in user and network namespaces of its own; `first` is a line for the shell there."""
     raising = f"{sys.executable} -c '{RAISE_LOOPBACK}' && " if up else ""
-    words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", f"{raising}echo ready && exec cat"]
+    words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", f"{first} && {raising}echo ready && exec cat"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -53,6 +53,20 @@ def test_sockets_come_in_the_order_of_the_plan() -> None:
         one.close()
     assert made == [(one.address, one.port) for one in wanted(plan)]
     assert [one.purpose for one in wanted(plan)] == ["host", "host", "redirect", "redirect", "dns"]
+
+
+def test_a_machine_without_ipv6_has_everything_else() -> None:
+    plan = plan_network([Reach("*", None)])
+    with empty_network(first="echo 1 > /proc/sys/net/ipv6/conf/lo/disable_ipv6") as pid:
+        without = prepare_network(pid, plan)
+    with empty_network() as pid:
+        with_both = prepare_network(pid, plan)
+    for one in (*without, *with_both):
+        one.close()
+    assert (len(without), len(with_both)) == (2, 3)
+    assert [one.purpose for one in handed_over(plan, 2) or ()] == ["redirect", "dns"]
+    assert [one.purpose for one in handed_over(plan, 3) or ()] == ["redirect", "redirect", "dns"]
+    assert handed_over(plan, 4) is None
 
 
 def test_a_plan_without_network_enters_nothing() -> None:

@@ -14,7 +14,7 @@ from paddock.cage.denials import Denial, Denials
 from paddock.cage.destinations import FAILED, NOT_GRANTED, TOO_MANY, Destination, Destinations, bare
 from paddock.cage.dialing import Outside
 from paddock.cage.dns import LONGEST_QUESTION, MadeUpAddresses, reply_to
-from paddock.cage.listeners import Wanted, wanted
+from paddock.cage.listeners import Wanted, handed_over
 from paddock.cage.pace import Pace
 from paddock.cage.redirect import meant_by
 from paddock.cage.relay import NetworkLimits, Relay, close
@@ -43,7 +43,6 @@ class Attachment:
     ) -> None:
         self._spec = spec
         self._plan = plan_network(spec.network)
-        self._purposes = wanted(self._plan)
         self._sockets = sockets
         self._publish = publish
         self._outside = outside
@@ -59,11 +58,13 @@ class Attachment:
         self._running = 0
         self._listening = anyio.CancelScope()
         self._carrying = anyio.CancelScope()
-        if len(sockets) != len(self._purposes):
+        purposes = handed_over(self._plan, len(sockets))
+        if purposes is None:
             raise HostError(
-                f"the cage's network has {len(sockets)} sockets where its plan has {len(self._purposes)}",
+                f"the cage's network has {len(sockets)} sockets, which is not what its plan has",
                 code="cage.network_mismatch",
             )
+        self._purposes = purposes
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listen until ended or cancelled. When this returns, everything is closed and on record."""

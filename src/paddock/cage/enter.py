@@ -20,7 +20,7 @@ import struct
 import time
 
 from paddock.cage.addresses import NetworkPlan
-from paddock.cage.listeners import Wanted, wanted
+from paddock.cage.listeners import Wanted, wanted, with_ipv6
 from paddock.cage.netlink import make_local
 from paddock.cage.redirect import redirect
 
@@ -143,6 +143,8 @@ def _setns(descriptor: int, kind: int) -> None:
 
 def _furnish(plan: NetworkPlan, pid: int) -> list[socket.socket]:
     _await_loopback(pid)
+    if _has_ipv6():
+        plan = with_ipv6(plan)
     for prefix in plan.routes:
         make_local(prefix)
     made = [_made(one) for one in wanted(plan)]
@@ -176,6 +178,15 @@ def _loopback_is_up(any_socket: socket.socket) -> bool:
     request = struct.pack("16sH14x", b"lo", 0)
     flags = struct.unpack_from("16xH", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[0]
     return bool(flags & _IFF_UP)
+
+
+def _has_ipv6() -> bool:
+    """Whether loopback has an IPv6 address; the machine may be without any."""
+    try:
+        with open("/proc/self/net/if_inet6", "rb") as addresses:  # noqa: PTH123 - the warden does without pathlib
+            return bool(addresses.read(1))
+    except FileNotFoundError:
+        return False
 
 
 def _made(one: Wanted) -> socket.socket:

@@ -6,7 +6,7 @@ descriptors themselves say nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from paddock.cage.addresses import DNS_ADDRESS, DNS_PORT, LOOPBACK, NetworkPlan
@@ -38,3 +38,15 @@ def wanted(plan: NetworkPlan) -> tuple[Wanted, ...]:
     if plan.dns:
         found.append(Wanted("dns", DNS_ADDRESS, DNS_PORT))
     return tuple(found)
+
+
+def with_ipv6(plan: NetworkPlan) -> NetworkPlan:
+    """A plan in which `net:*` means every IPv6 address too; for a machine that has IPv6."""
+    if not plan.everything:
+        return plan
+    return replace(plan, routes=(*plan.routes, "::/0"), redirect=(*plan.redirect, f"!{LOOPBACK6}/128"))
+
+
+def handed_over(plan: NetworkPlan, count: int) -> tuple[Wanted, ...] | None:
+    """What each of so many sockets is for; None where the plan has no such number, with or without IPv6."""
+    return next((found for found in map(wanted, (with_ipv6(plan), plan)) if len(found) == count), None)
