@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
+import time
 
+import anyio
 import pytest
 from tests.cage.networked import PUBLIC, PlayedWorld, Told
 
@@ -71,6 +75,28 @@ async def test_the_end_of_the_network_closes_and_records_everything() -> None:
             with pytest.raises(ConnectionResetError):
                 await reader.read()
             writer.close()
+
+
+async def test_without_free_descriptors_a_connection_waits_and_the_loop_does_not_spin() -> None:
+    world, told = PlayedWorld(), Told()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with open_network(told, outside=world) as network:
+        sockets = handed_over()
+        await network.attach("cage-0", SPEC, sockets)
+        with socket.socket() as plugin:
+            plugin.connect(sockets[0].getsockname())
+            free = os.dup(plugin.fileno())
+            os.close(free)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+            try:
+                before = time.process_time()
+                await anyio.sleep(0.5)
+                used = time.process_time() - before
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert used < 0.25
+            (event,) = await told.connections(1)
+    assert event.error == "net.unresolved"
 
 
 async def test_a_cage_that_was_never_attached_or_is_detached_twice_is_no_trouble() -> None:
