@@ -9,9 +9,10 @@ from paddock.core.ids import Digest
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.manifest.capability import BadCapability, Capability, covers, parse
 from paddock.manifest.model import Manifest
+from paddock.manifest.read import DirectoryFiles, read_bytes
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.registry import BUILT_IN_ALIASES, manifest_of, schema_value
+from paddock.plugins.registry import BUILT_IN_ALIASES, schema_value
 from paddock.plugins.rows import Grant, VersionRow, all_aliases, all_grants, current_versions
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
 
@@ -33,38 +34,46 @@ class Unreadable:
     error: PaddockError
 
 
-def enabled_plugins(store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
-    """Every enabled plugin in the version that is in use, by name."""
-    versions, grants, aliases = store.database.read(
-        lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx))
-    )
-    found: list[Enabled] = []
-    unreadable: list[Unreadable] = []
-    for name, row in sorted(versions.items()):
-        grant = grants.get(name)
-        if grant is None or not grant.enabled:
-            continue
-        own_aliases = [alias for alias, target in {**BUILT_IN_ALIASES, **aliases}.items() if target == name]
-        try:
-            found.append(_enabled(store, row, grant, own_aliases))
-        except PaddockError as error:
-            unreadable.append(Unreadable(name, error))
-    return found, unreadable
+class EnabledPlugins:
+    """Reads them again and again; what did not change since the last time is not worked out again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Enabled | Unreadable] = {}
+
+    def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
+        """Every enabled plugin in the version that is in use, by name."""
+        versions, grants, aliases = store.database.read(
+            lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx))
+        )
+        targets = {**BUILT_IN_ALIASES, **aliases}
+        known: dict[tuple[object, ...], Enabled | Unreadable] = {}
+        for name, row in sorted(versions.items()):
+            grant = grants.get(name)
+            if grant is None or not grant.enabled:
+                continue
+            own = tuple(alias for alias, target in targets.items() if target == name)
+            key = (name, row.digest, row.manifest_text, grant.capabilities, own)
+            known[key] = self._known.get(key) or _read(store, row, grant, own)
+        self._known = known
+        found = [one for one in known.values() if isinstance(one, Enabled)]
+        return found, [one for one in known.values() if isinstance(one, Unreadable)]
 
 
-def _enabled(store: PluginStore, row: VersionRow, grant: Grant, aliases: list[str]) -> Enabled:
-    manifest = manifest_of(row)
+def _read(store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...]) -> Enabled | Unreadable:
+    try:
+        # All rules once more: a manifest that an older Paddock accepted may not hold for this one.
+        manifest = read_bytes(
+            "paddock.yaml", row.manifest_text.encode(), DirectoryFiles(local_root(store, row))
+        ).single()
+    except PaddockError as error:
+        return Unreadable(row.plugin, error)
     key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
     root = local_root(store, row)
     schemas = {
         spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
         for spec in manifest.callables
     }
-    return Enabled(
-        Deployment(key, manifest, granted_of(manifest, grant)),
-        Entry(key, manifest, schemas, tuple(aliases)),
-        row,
-    )
+    return Enabled(Deployment(key, manifest, granted_of(manifest, grant)), Entry(key, manifest, schemas, aliases), row)
 
 
 def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:

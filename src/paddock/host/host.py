@@ -25,7 +25,7 @@ from paddock.core.ids import DEFAULT_TENANT, OperatorId, PrincipalId, RequestId,
 from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Catalogue
 from paddock.gate.gate import Gate
-from paddock.host.enabled import Unreadable, enabled_plugins
+from paddock.host.enabled import EnabledPlugins, Unreadable
 from paddock.host.plugin_logs import PluginLogs, last_lines
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
@@ -99,6 +99,7 @@ class Host:
         self._keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self._unreadable: dict[str, Unreadable] = {}
         self._configs: dict[InstanceKey, Mapping[str, Any]] = {}
+        self._enabled = EnabledPlugins()
         self._looking = asyncio.Lock()
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Host:
     async def reconcile(self) -> None:
         """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings."""
         async with self._looking:
-            wanted, unreadable = await self._store.run(enabled_plugins)
+            wanted, unreadable = await self._store.run(self._enabled.read)
             self._unreadable = {one.name: one for one in unreadable}
             keys: dict[str, InstanceKey] = {one.deployment.name: one.deployment.key for one in wanted}
             before, self._keys = self._keys, keys

@@ -1,0 +1,180 @@
+"""The host as a whole, from Python: installed plugins in real cages, called by name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from tests.host.conftest import PROGRAM, Home
+from tests.supervision.stage import patiently
+
+from paddock import Config, Host, open_host
+from paddock.core.errors import Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
+from paddock.gate.gate import OutputInvalid
+from paddock.plugins.enabling import disable
+from paddock.plugins.removal import uninstall
+from paddock.plugins.supervision.lifecycle import State
+from paddock.store.database import open_direct
+from paddock.store.event_log import recent
+
+TEXT = {"text": "hello"}
+
+
+def opened(home: Home, **fields: Any) -> AbstractAsyncContextManager[Host]:
+    return open_host(Config(home=home.path, environ={}, **fields))
+
+
+async def state(host: Host, name: str = "parrot") -> str:
+    return next(status.state.value for status in await host.settled() if status.key.plugin == name)
+
+
+@pytest.mark.req("G-19")
+async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_closes(home: Home) -> None:
+    home.install()
+    home.install("second")
+    home.changing(lambda plugins: disable(plugins, "second"))
+    async with opened(home) as host:
+        assert await host.call("parrot.say", TEXT) == {"text": "hello", "version": "1.0.0", "config": {}}
+        assert [status.key.plugin for status in host.statuses()] == ["parrot"]
+        with pytest.raises(NotFound):
+            await host.call("second.say", TEXT)
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        kinds = {event.type for event in database.read(recent)}
+    assert {"plugin.spawned", "plugin.initialized", "plugin.method_called", "plugin.method_returned"} <= kinds
+    assert {"plugin.exited", "plugin.stopped"} <= kinds
+
+
+async def test_an_error_raised_around_a_call_reaches_the_caller_as_it_is(home: Home) -> None:
+    home.install()
+    with pytest.raises(NotFound) as unknown:
+        async with opened(home) as host:
+            await host.call("parrot.sing", TEXT)
+    assert "parrot.say" in unknown.value.hint
+
+
+async def test_parameters_and_answers_are_checked_against_what_the_plugin_declares(home: Home) -> None:
+    liar = PROGRAM.replace('"text": params["text"], "version"', '"words": params["text"], "version"')
+    home.install("liar", program=liar)
+    async with opened(home) as host:
+        with pytest.raises(Invalid) as wrong:
+            await host.call("liar.say", {"text": 5})
+        assert [problem.path for problem in wrong.value.problems] == ["text"]
+        with pytest.raises(OutputInvalid, match="something else than it declares"):
+            await host.call("liar.say", TEXT)
+
+
+@pytest.mark.req("G-14", "a write reaches the plugin")
+async def test_a_setting_that_a_command_changes_reaches_the_running_plugin(home: Home) -> None:
+    schema = {"type": "object", "properties": {"colour": {"type": "string", "default": "grey"}}}
+    home.install(system_config_schema=schema)
+    async with opened(home) as host:
+        assert (await host.call("parrot.say", TEXT))["config"] == {"colour": "grey"}
+        await host.reconcile()
+        local = home.path / "local.toml"
+        local.write_text(local.read_text() + 'colour = "green"\n')
+        await host.reconcile()
+        assert (await host.call("parrot.say", TEXT))["config"] == {"colour": "green"}
+
+
+async def test_a_plugin_that_a_command_upgrades_is_replaced_and_one_it_removes_is_ended(home: Home) -> None:
+    home.install()
+    async with opened(home) as host:
+        first = (await host.settled())[0]
+        home.install(version="1.1.0")
+        await host.reconcile()
+        assert (await host.call("parrot.say", TEXT))["version"] == "1.1.0"
+        home.pin("parrot", "1.0.0")
+        await host.reconcile()
+        assert (await host.call("parrot.say", TEXT))["version"] == "1.0.0"
+        assert first.pid
+        home.changing(lambda plugins: uninstall(plugins, "parrot", force=True))
+        await host.reconcile()
+        with pytest.raises(NotFound):
+            await host.call("parrot.say", TEXT)
+
+
+@pytest.mark.req("G-52", "enabling resets the count")
+async def test_a_plugin_given_up_is_disabled_and_enabling_it_starts_it_with_a_clean_slate(home: Home) -> None:
+    home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
+    async with opened(home) as host:
+        await host.settled()
+        key = host.statuses()[0].key
+        host.give_up(key, "it ended")
+        status = await patiently(host.disable("flapping"))
+        assert status["state"] == "disabled"
+        again = await patiently(host.enable("flapping"))
+        assert again["state"] in (State.CRASHED, State.FAILED)
+        assert again["failures"] <= 1
+        assert "cannot start flapping" in again["reason"]
+
+
+async def test_what_a_plugin_logs_can_be_read_later_and_without_the_host(home: Home) -> None:
+    home.install()
+    async with opened(home) as host:
+        await host.call("parrot.say", {"text": "listen"})
+        lines = await host.logs("parrot")
+    assert "listen" in lines[-1]["line"]
+    assert (home.path / "state" / "logs" / "parrot.log").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("G-19")
+async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_are(home: Home) -> None:
+    home.install()
+    home.install("second")
+    program = home.path / "data" / "plugins" / "parrot" / "1.0.0" / "main.py"
+    program.chmod(0o644)
+    program.write_text("print('evil')")
+    async with opened(home) as host:
+        assert await host.call("second.say", TEXT)
+        assert await state(host) == "failed"
+        with pytest.raises(Unavailable, match="not the ones you consented to") as refused:
+            await host.call("parrot.say", TEXT)
+        assert "repair" in refused.value.hint
+        assert (await host.plugin("parrot"))["runtime"]["error_code"] == "plugin.modified"
+
+
+async def test_a_plugin_of_a_kind_that_cannot_run_yet_says_so(home: Home) -> None:
+    home.install("server", runtime={"command": ["python3", "./main.py"], "protocol": "mcp"})
+    async with opened(home) as host:
+        assert await state(host, "server") == "failed"
+        shown = (await host.plugin("server"))["runtime"]
+        assert shown["error_code"] == "plugin.runtime_unsupported"
+
+
+async def test_a_host_opened_for_one_call_starts_only_what_is_called(home: Home) -> None:
+    home.install()
+    home.install("second")
+    async with opened(home, role="command", start="nothing") as host:
+        assert await host.call("parrot.say", TEXT)
+        assert {status.key.plugin: status.state.value for status in host.statuses()} == {
+            "parrot": "running",
+            "second": "disabled",
+        }
+
+
+async def test_a_second_daemon_is_refused_and_a_command_works_beside_the_first(home: Home) -> None:
+    home.install()
+    async with opened(home) as host:
+        assert await host.call("parrot.say", TEXT)
+        with pytest.raises(StoreUnavailable) as refused:
+            async with opened(home):
+                pass
+        assert refused.value.error_code == "store.locked"
+        async with opened(home, role="command", start="nothing") as beside:
+            assert await beside.call("parrot.say", TEXT)
+
+
+async def test_a_manifest_that_no_longer_holds_leaves_the_plugin_out_and_says_so(home: Home) -> None:
+    home.install()
+    home.install("second")
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        database.write(
+            lambda tx: tx.execute("UPDATE plugin_versions SET manifest = ? WHERE plugin = ?", ('{"name": 7}', "parrot"))
+        )
+    async with opened(home) as host:
+        assert await host.call("second.say", TEXT)
+        with pytest.raises((NotFound, PluginError)):
+            await host.call("parrot.say", TEXT)
+        runtime = next(row["runtime"] for row in await host.plugins() if row["name"] == "parrot")
+        assert (runtime["state"], runtime["reason"][:16]) == ("disabled", "invalid manifest")
