@@ -74,6 +74,7 @@ class Host:
         directories: Directories,
         settings: Settings,
         store: StoreThread,
+        views: StoreThread,
         supervisor: Supervisor,
         starter: Starter,
         events: EventWriter,
@@ -87,6 +88,7 @@ class Host:
         self.events = events
         self._config = config
         self._store = store
+        self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor
         self._starter = starter
         self._logs = logs
@@ -100,6 +102,7 @@ class Host:
         self._unreadable: dict[str, Unreadable] = {}
         self._configs: dict[InstanceKey, Mapping[str, Any]] = {}
         self._enabled = EnabledPlugins()
+        self._retiring: set[InstanceKey] = set()
         self._looking = asyncio.Lock()
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ class Host:
 
     async def plugins(self) -> list[dict[str, Any]]:
         """Every installed plugin, with how it is doing."""
-        listed = await self._store.run(list_plugins)
+        listed = await self._views.run(list_plugins)
         return [self._listed(one) for one in listed]
 
     async def plugin(self, name: str) -> dict[str, Any]:
@@ -145,7 +148,7 @@ class Host:
         Raises:
             NotFound: it is not installed.
         """
-        details = await self._store.run(lambda store: details_of(store, name))
+        details = await self._views.run(lambda store: details_of(store, name))
         facts = details.to_value()
         return facts | {"runtime": self._runtime(facts["name"])}
 
@@ -217,7 +220,19 @@ class Host:
             for status in self._supervisor.statuses():
                 given_up = status.state is State.FAILED and keys.get(status.key.plugin) is None
                 if status.key not in keys.values() and not given_up:  # those stay, so that people see why
-                    self._tasks.start_soon(self._supervisor.disable, status.key)
+                    self._retire(status.key)
+
+    def _retire(self, key: InstanceKey) -> None:
+        """End a plugin once its calls are done, without waiting for that."""
+        if key not in self._retiring:
+            self._retiring.add(key)
+            self._tasks.start_soon(self._retired, key)
+
+    async def _retired(self, key: InstanceKey) -> None:
+        try:
+            await self._supervisor.disable(key)
+        finally:
+            self._retiring.discard(key)
 
     async def _tell_new_config(self, key: InstanceKey) -> None:
         status = self._supervisor.status(key)
@@ -255,7 +270,7 @@ class Host:
             await self._store.run(lambda store: disable(store, key.plugin, why))
 
     async def _name(self, name: str) -> str:
-        plugin = await self._store.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))
+        plugin = await self._views.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))
         return plugin.name
 
     def _listed(self, one: Listed) -> dict[str, Any]:
@@ -320,6 +335,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_database(settings.store.url or directories.database_file, role=config.role) as database,
         open_event_writer(database, clock, random) as events,
         open_store_thread(opening) as store,
+        open_store_thread(opening) as views,
         open_network(events.publisher(DEFAULT_TENANT)) as network,
         open_warden(network=network) as warden,
         owned_tasks() as tasks,
@@ -342,6 +358,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     directories=directories,
                     settings=settings,
                     store=store,
+                    views=views,
                     supervisor=supervisor,
                     starter=starter,
                     events=events,
