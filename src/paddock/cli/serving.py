@@ -23,6 +23,7 @@ from paddock.plugins.supervision.lifecycle import State
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+HURRY = 1.0  # seconds from the second signal to the end, whatever still goes on
 LOOK = 0.5  # seconds between two looks at how the plugins are doing
 
 
@@ -84,13 +85,16 @@ async def _changes(host: Host) -> AsyncGenerator[dict[str, Any], None]:
 
 @contextmanager
 def stopping_at_signals(everything: anyio.CancelScope) -> Generator[asyncio.Event, None, None]:
-    """An event that the first signal sets; the second ends everything."""
+    """An event that the first signal sets; the second ends everything, with a little time to do so in order."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
         if stop.is_set():
             everything.cancel()
+            # Plugins are asked to end, and may take their time. Whoever signals twice has none: when this process is
+            # gone the warden ends them all.
+            loop.call_later(HURRY, os._exit, EXIT_INTERRUPTED)
         stop.set()
 
     for one in SIGNALS:

@@ -1,0 +1,257 @@
+"""`paddock serve`, and the commands that act on a daemon where one runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import Daemon, again_and_again, daemon, eventually
+from fixtures.parrot import MAIN, parrot
+
+BROKEN = "raise SystemExit('no feathers')"
+
+
+@pytest.fixture
+def owner(paddock: Paddock, source: Path) -> Paddock:
+    """A home with an enabled parrot."""
+    paddock("plugin", "install", parrot(source / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    return paddock
+
+
+def plugin_pid(started: Daemon) -> int:
+    return started.ask("GET", "/plugins/parrot").body["runtime"]["pid"]
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+# --- starting ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_line_says_that_the_daemon_is_ready_and_one_that_it_stopped(owner: Paddock) -> None:
+    with owner.start("serve") as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.terminate()
+        rest, err = process.communicate(timeout=PATIENCE)
+
+    where = owner.home / "run" / "paddock.sock"
+    assert first == f"ready: 1 plugin runs; listening on {where} (pid {process.pid})\n"
+    assert (rest, process.returncode) == ("stopped\n", 0)
+    assert "stopping: calls under way may finish" in err
+
+
+@pytest.mark.req("G-19")
+def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_run(owner: Paddock, source: Path) -> None:
+    owner("plugin", "install", parrot(source / "broken", "broken", main=BROKEN), "--yes")
+    owner("plugin", "enable", "broken")
+
+    with daemon(owner) as started:
+        broken = started.told(event="plugin", name="broken")
+        assert broken["state"] in ("crashed", "failed")
+        assert "no feathers" in broken["reason"] and broken["hint"]
+        assert started.told(event="plugin", name="parrot")["state"] == "running"
+        assert started.told(event="ready")["running"] == 1
+
+        said = owner("plugin", "list")
+        assert re.search(r"^parrot .* running ", said.out, re.MULTILINE)
+        assert "no feathers" in said.err
+
+
+def test_a_second_daemon_is_refused_with_the_pid_of_the_first(owner: Paddock) -> None:
+    with daemon(owner) as first:
+        said = owner("serve", "--json", code=1)
+
+        assert said.error["details"]["pid"] == first.process.pid
+        assert f"kill {first.process.pid}" in said.error["hint"]
+        assert first.ask("GET", "/healthz").status == 200
+
+
+@pytest.mark.req("G-38")
+def test_a_killed_daemon_leaves_no_plugin_behind_and_its_socket_is_replaced(owner: Paddock) -> None:
+    with daemon(owner) as killed:
+        pid = plugin_pid(killed)
+        assert killed.stop(signal.SIGKILL) == -signal.SIGKILL
+        assert killed.socket.is_socket()
+        eventually(lambda: not alive(pid), "the plugin outlived its daemon")
+
+    assert owner("plugin", "list").code == 0  # a socket that nobody listens on is no daemon
+    with daemon(owner) as again:
+        assert again.ask("POST", "/plugins/parrot/call/say", {"text": "back"}).status == 200
+
+
+def test_a_home_too_deep_for_the_name_of_a_socket_works_too(tmp_path: Path) -> None:
+    home = tmp_path.joinpath(*["a-rather-long-name-for-a-directory"] * 4) / "home"
+    home.parent.mkdir(parents=True)
+    paddock = Paddock(home)
+    started = Daemon(paddock)
+    try:
+        started.told(event="ready")
+        assert len(str(started.socket)) > 108
+        paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+        assert paddock("plugin", "enable", "parrot", "--json").json["state"] == "running"
+    finally:
+        assert started.stop() == 0
+        for stream in (started.process.stdout, started.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.mark.parametrize("option", [("--log-format", "xml"), ("--log-level", "loud")])
+def test_a_log_that_nobody_knows_is_wrong_usage(paddock: Paddock, option: tuple[str, str]) -> None:
+    said = paddock.quickly("serve", *option, code=2)
+
+    assert option[0] in said.err
+
+
+def test_log_lines_are_json_where_that_is_asked_for(owner: Paddock) -> None:
+    with daemon(owner, "--log-format", "json") as started:
+        problem = started.ask("POST", "/plugins/parrot/call/die", {}).body
+        assert started.stop() == 0
+
+    entries: list[dict[str, Any]] = [json.loads(line) for line in started.log if line.startswith("{")]
+    (logged,) = [one for one in entries if one.get("error_id") == problem["error_id"]]
+    assert (logged["level"], logged["code"]) == ("warning", problem["code"])
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-23")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopping_daemon_lets_calls_finish_takes_no_new_ones_and_leaves_nothing(owner: Paddock, number: int) -> None:
+    with daemon(owner) as started, ThreadPoolExecutor(1) as pool:
+        pid = plugin_pid(started)
+        under_way = pool.submit(started.ask, "POST", "/plugins/parrot/call/linger", {})
+        eventually(lambda: started.ask("GET", "/plugins/parrot").body["runtime"]["in_flight"] == 1, "no call began")
+
+        started.process.send_signal(number)
+        started.told(event="draining")
+        late = started.ask("POST", "/plugins/parrot/call/say", {"text": "too late"})
+        ready = started.ask("GET", "/readyz")
+
+        assert (late.status, late.body["code"]) == (503, "host.draining")
+        assert (ready.status, ready.headers["retry-after"]) == (503, "1")
+        assert under_way.result(PATIENCE).body["result"] == {"lingered": True}
+        assert started.ended() == 0
+        assert started.told(event="stopped")
+        assert not alive(pid)
+        assert not started.socket.exists()
+
+
+def test_a_second_signal_ends_the_daemon_at_once(owner: Paddock) -> None:
+    with daemon(owner) as started, ThreadPoolExecutor(1) as pool:
+        pid = plugin_pid(started)
+        pool.submit(started.ask, "POST", "/plugins/parrot/call/wait", {})
+        eventually(lambda: started.ask("GET", "/plugins/parrot").body["runtime"]["in_flight"] == 1, "no call began")
+
+        started.process.terminate()
+        started.told(event="draining")
+        started.process.terminate()
+
+        assert started.process.wait(8) == 130  # the call alone would have had ten seconds
+        eventually(lambda: not alive(pid), "the plugin outlived its daemon")
+        assert not started.socket.exists()
+
+
+def test_whoever_follows_something_is_let_go_when_the_daemon_stops(owner: Paddock) -> None:
+    with daemon(owner) as started, started.following("/plugins/parrot/notifications") as events:
+        assert started.stop() == 0
+
+        assert list(events) == []
+
+
+# --- commands that act on a daemon ------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-24")
+def test_enabling_and_disabling_start_and_stop_the_process(paddock: Paddock, source: Path) -> None:
+    paddock("plugin", "install", parrot(source / "parrot"), "--yes")
+    with daemon(paddock):
+        enabled = paddock("plugin", "enable", "parrot", "--json").json
+        assert enabled["state"] == "running" and alive(enabled["pid"])
+        assert paddock("plugin", "list", "--json").json["plugins"][0]["runtime"]["pid"] == enabled["pid"]
+        assert f"pid {enabled['pid']}" in paddock("plugin", "info", "parrot").out
+
+        assert paddock("plugin", "disable", "parrot", "--json").json["state"] == "disabled"
+        assert not alive(enabled["pid"])
+        assert re.search(r"^parrot .* disabled ", paddock("plugin", "list").out, re.MULTILINE)
+
+
+@pytest.mark.req("G-24")
+def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock: Paddock, source: Path) -> None:
+    paddock("plugin", "install", parrot(source / "broken", "broken", main=BROKEN), "--yes")
+    with daemon(paddock):
+        said = paddock("plugin", "enable", "broken", "--json", code=7)
+
+        assert "no feathers" in said.error["message"]
+        assert said.error["hint"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("enable", "nobody"), ("disable", "nobody"), ("info", "nobody"), ("logs", "nobody")]
+)
+def test_a_name_that_nobody_has_is_the_same_error_with_and_without_a_daemon(
+    paddock: Paddock, arguments: tuple[str, str]
+) -> None:
+    without = paddock("plugin", *arguments, "--json", code=3).error
+    with daemon(paddock):
+        through_it = paddock("plugin", *arguments, "--json", code=3).error
+
+    assert through_it == without
+    assert without["code"] == "plugin.not_found"
+
+
+@pytest.mark.req("G-51", "leaves nothing behind")
+def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source: Path) -> None:
+    newer = parrot(source / "newer", version="1.1.0", main=MAIN.replace('"said": params["text"]', '"said": "newer"'))
+    with daemon(owner) as started:
+        old = plugin_pid(started)
+
+        owner("plugin", "upgrade", "parrot", newer, "--yes")
+        said = started.ask("POST", "/plugins/parrot/call/say", {"text": "x"})
+        assert said.body["result"]["said"] == "newer"
+        eventually(lambda: not alive(old), "the old version still runs")
+
+        pid = plugin_pid(started)
+        owner("plugin", "uninstall", "parrot", "--yes")
+        assert started.ask("POST", "/plugins/parrot/call/say", {"text": "x"}).status == 404
+        eventually(lambda: not alive(pid), "a removed plugin still runs")
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_plugin_wrote_can_be_read_while_a_daemon_runs_and_afterwards(owner: Paddock) -> None:
+    with daemon(owner) as started:
+        started.ask("POST", "/plugins/parrot/call/note", {"text": "remember me"})
+        assert "remember me" in owner("plugin", "logs", "parrot").out
+
+    lines = owner("plugin", "logs", "parrot", "--lines", 1, "--json").json["lines"]
+    assert len(lines) == 1 and set(lines[0]) == {"at", "line"}
+    assert "remember me" in owner("plugin", "logs", "parrot").out
+
+
+def test_a_log_is_followed_until_interrupted(owner: Paddock) -> None:
+    with daemon(owner) as started, owner.start("plugin", "logs", "parrot", "--follow", "--json") as following:
+        assert following.stdout is not None
+        with again_and_again(lambda: started.ask("POST", "/plugins/parrot/call/note", {"text": "now"})):
+            line = json.loads(following.stdout.readline())
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=PATIENCE)
+
+        assert "now" in line["line"]
+        assert following.returncode == 130
+
+
+def test_following_without_a_daemon_is_wrong_usage(owner: Paddock) -> None:
+    assert "paddock serve" in owner("plugin", "logs", "parrot", "--follow", code=2).err
