@@ -24,8 +24,6 @@ from paddock.core.errors import HostError
 from paddock.core.event import Publish
 from paddock.core.events_network import PluginNetConnected, PluginNetDenied
 
-_BREATH_SECONDS = 0.2  # when no connection can be accepted, as with no descriptors left
-
 
 class Attachment:
     """Carries what one plugin connects to, as far as it was granted, from `run` until `end`."""
@@ -107,49 +105,48 @@ class Attachment:
     async def _accept(self, listener: socket.socket, purpose: Wanted, connections: TaskGroup) -> None:
         while True:
             await _readable(listener, self._pace)
-            try:
-                self._take_one(listener, purpose, connections)
-            except BlockingIOError:
-                continue
-            except OSError:
-                await anyio.sleep(_BREATH_SECONDS)
+            self._take_one(listener, purpose, connections)
 
     def _take_the_last(self, connections: TaskGroup) -> None:
         """Take what a plugin that has ended connected before, and nobody has taken yet."""
         for listener, purpose in zip(self._sockets, self._purposes, strict=True):
-            with contextlib.suppress(OSError):
-                while purpose.purpose != "dns" and self._running < self._limits.connections:
-                    self._take_one(listener, purpose, connections)
+            while purpose.purpose != "dns" and self._take_one(listener, purpose, connections):
+                pass
 
-    def _take_one(self, listener: socket.socket, purpose: Wanted, connections: TaskGroup) -> None:
-        connection, _ = listener.accept()
+    def _take_one(self, listener: socket.socket, purpose: Wanted, connections: TaskGroup) -> bool:
+        """Accept a connection; False where there is none (any more), or no descriptor is free and it has to wait."""
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return False
         connection.setblocking(False)
-        destination = self._destination(connection, purpose)
-        if destination is None:
-            close(connection, broken=True)
-        else:
+        meant = self._meant(connection, purpose)
+        if isinstance(meant, Destination):
             self._running += 1
-            connections.start_soon(self._serve, connection, destination)
+            connections.start_soon(self._serve, connection, meant)
+            return True
+        close(connection, broken=True)
+        if meant is not None:
+            self._deny(meant)
+        return True
 
-    def _destination(self, connection: socket.socket, purpose: Wanted) -> Destination | None:
-        """Where a connection may go; None, on record, where it may not."""
+    def _meant(self, connection: socket.socket, purpose: Wanted) -> Destination | Denial | None:
+        """Where a connection goes, or why it does not; None where it is over already."""
         address: str | None = None
         if purpose.purpose == "redirect":
             try:
                 address, port = meant_by(connection)
-            except OSError:  # it is over already
+            except OSError:
                 return None
             known = self._made_up.name_of(address) or self._plan.host_of(address)
             host = bare(known or address)
         else:
             host, port, known = bare(purpose.host), purpose.port, purpose.host
         if not (known or self._plan.everything) or not self._granted.allows(host, port):
-            self._deny(Denial(host, address, port, NOT_GRANTED))
-        elif self._running >= self._limits.connections or not self._in_all.available_tokens:
-            self._deny(Denial(host, address, port, TOO_MANY))
-        else:
-            return Destination(host, port)
-        return None
+            return Denial(host, address, port, NOT_GRANTED)
+        if self._running >= self._limits.connections or not self._in_all.available_tokens:
+            return Denial(host, address, port, TOO_MANY)
+        return Destination(host, port)
 
     async def _serve(self, connection: socket.socket, destination: Destination) -> None:
         relay = Relay(connection, destination)
@@ -165,14 +162,14 @@ class Attachment:
     async def _answer_names(self, server: socket.socket) -> None:
         while True:
             await _readable(server, self._name_pace)
+            reply = None
             with contextlib.suppress(OSError):  # an answer that cannot be sent is asked for again
                 question, asker = server.recvfrom(LONGEST_QUESTION + 1)
                 reply = reply_to(question, self._address_of)
-                if reply is None:
-                    continue
-                server.sendto(reply.data, asker)
-                if reply.name and not reply.found:
-                    self._deny(Denial(reply.name, None, None, NOT_GRANTED))
+                if reply is not None:
+                    server.sendto(reply.data, asker)
+            if reply is not None and reply.name and not reply.found:
+                self._deny(Denial(reply.name, None, None, NOT_GRANTED))
 
     def _address_of(self, name: str) -> str | None:
         planned = self._plan.names.get(name)
