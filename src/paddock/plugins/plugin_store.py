@@ -44,7 +44,7 @@ class PluginStore:
 
     @property
     def trees(self) -> Path:
-        return self.data / "plugins"
+        return trees_in(self.data)
 
     def root_of(self, name: str, version: str) -> Path:
         """Where a version's files stand. Both parts passed the name and version rules, so neither can climb."""
@@ -134,6 +134,11 @@ class PluginStore:
         if not self.shared:
             for blob in blobs:
                 self.blobs.delete(blob)
+
+
+def trees_in(data: Path) -> Path:
+    """The directory around the files of all installed plugins, and of nothing else."""
+    return data / "plugins"
 
 
 def remove_tree(root: Path) -> None:
