@@ -74,6 +74,9 @@ class Quiet:
     def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         pass
 
+    def moved(self, key: InstanceKey, status: Status) -> None:
+        pass
+
     def given_up(self, key: InstanceKey, reason: str) -> None:
         pass
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddock.host.host import Config as Config
     from paddock.host.host import Host as Host
-    from paddock.host.host import open_host as open_host
+    from paddock.host.opening import Config as Config
+    from paddock.host.opening import open_host as open_host
 
 __all__ = ["Config", "Host", "__version__", "open_host"]
 
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name in ("Config", "Host", "open_host"):
-        from paddock.host import host
+        from paddock.host import opening
 
-        return getattr(host, name)
+        return getattr(opening, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

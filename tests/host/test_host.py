@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 from tests.host.conftest import PROGRAM, Home
-from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.core.errors import Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
 from paddock.gate.gate import OutputInvalid
 from paddock.plugins.enabling import disable
 from paddock.plugins.removal import uninstall
-from paddock.plugins.supervision.lifecycle import State
 from paddock.store.database import open_direct
 from paddock.store.event_log import recent
 
@@ -92,21 +90,6 @@ async def test_a_plugin_that_a_command_upgrades_is_replaced_and_one_it_removes_i
         await host.reconcile()
         with pytest.raises(NotFound):
             await host.call("parrot.say", TEXT)
-
-
-@pytest.mark.req("G-52", "enabling resets the count")
-async def test_a_plugin_given_up_is_disabled_and_enabling_it_starts_it_with_a_clean_slate(home: Home) -> None:
-    home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
-    async with opened(home) as host:
-        await host.settled()
-        key = host.statuses()[0].key
-        host.give_up(key, "it ended")
-        status = await patiently(host.disable("flapping"))
-        assert status["state"] == "disabled"
-        again = await patiently(host.enable("flapping"))
-        assert again["state"] in (State.CRASHED, State.FAILED)
-        assert again["failures"] <= 1
-        assert "cannot start flapping" in again["reason"]
 
 
 async def test_what_a_plugin_logs_can_be_read_later_and_without_the_host(home: Home) -> None:

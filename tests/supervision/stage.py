@@ -109,6 +109,10 @@ class Audience:
         self.notifications.append((method, params))
         self._news.set()
 
+    def moved(self, key: InstanceKey, status: Status) -> None:
+        del key, status
+        self._news.set()
+
     def given_up(self, key: InstanceKey, reason: str) -> None:
         del reason
         self.lost.append(key)

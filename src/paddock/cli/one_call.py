@@ -9,7 +9,7 @@ from typing import Any
 from paddock.cli.call_events import EventLine
 from paddock.config.project import working_directory
 from paddock.gate.calls import LiveCall
-from paddock.host.host import Config, open_host
+from paddock.host.opening import Config, open_host
 from paddock.http.auth import user_name
 
 

@@ -14,7 +14,8 @@ import anyio
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
-from paddock.host.host import Config, Host, open_host
+from paddock.host.host import Host
+from paddock.host.opening import Config, open_host
 from paddock.http.app import Api
 from paddock.http.listening import listening
 from paddock.http.local_address import socket_path

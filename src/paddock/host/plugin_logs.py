@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.clock import Clock
+from paddock.host.followers import Followers
 
 LARGEST_FILE = 1024 * 1024
 FOLLOWER_LINES = 1_000
@@ -26,28 +26,19 @@ class PluginLogs:
         self._clock = clock
         self._sizes: dict[str, int] = {}
         self._descriptors: dict[str, int] = {}
-        self._followers: dict[str, set[asyncio.Queue[dict[str, Any]]]] = {}
+        self._followers: Followers[dict[str, Any]] = Followers(FOLLOWER_LINES)
 
     def write(self, plugin: str, line: str) -> None:
-        """Keep one line, and show it to its followers. A follower that does not keep up misses lines."""
+        """Keep one line, and show it to its followers."""
         entry = {"at": self._clock.now().isoformat(), "line": line}
         data = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with contextlib.suppress(OSError):
             self._append(plugin, data)
-        for follower in self._followers.get(plugin, ()):
-            with contextlib.suppress(asyncio.QueueFull):
-                follower.put_nowait(entry)
+        self._followers.tell(plugin, entry)
 
-    async def follow(self, plugin: str) -> AsyncGenerator[dict[str, Any], None]:
+    def follow(self, plugin: str) -> AsyncGenerator[dict[str, Any], None]:
         """The lines that are written from now on."""
-        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(FOLLOWER_LINES)
-        followers = self._followers.setdefault(plugin, set())
-        followers.add(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            followers.discard(queue)
+        return self._followers.follow(plugin)
 
     def close(self) -> None:
         for descriptor in self._descriptors.values():

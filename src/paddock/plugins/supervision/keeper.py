@@ -37,6 +37,10 @@ class Watcher(Protocol):
         """It sent a notification."""
         ...
 
+    def moved(self, key: InstanceKey, status: Status) -> None:
+        """It is in another state now."""
+        ...
+
     def given_up(self, key: InstanceKey, reason: str) -> None:
         """It failed too often and is not started again until a person enables it."""
         ...
@@ -253,6 +257,7 @@ class Keeper:
             self._settled.set()
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
+        self._around.watcher.moved(self.deployment.key, self.status())
 
     # --- words --------------------------------------------------------------------------------------------------------
 

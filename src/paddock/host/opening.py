@@ -1,0 +1,117 @@
+"""Opening a host: builds every part, hands each what it needs, and closes them all in reverse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from paddock.cage.network import open_network
+from paddock.cage.warden import open_warden
+from paddock.config.directories import create_directories, find_directories
+from paddock.config.load import load_settings
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.gate.calls import Calls
+from paddock.gate.gate import Gate
+from paddock.host.host import Host
+from paddock.host.plugin_logs import PluginLogs
+from paddock.host.reconciling import Reconciler
+from paddock.host.starting import Starter
+from paddock.host.watching import PluginNews
+from paddock.plugins.opening import open_plugin_store
+from paddock.plugins.plugin_store import trees_in
+from paddock.plugins.store_thread import open_store_thread
+from paddock.plugins.supervision.closed_door import ClosedDoor
+from paddock.plugins.supervision.keeper import Surroundings
+from paddock.plugins.supervision.owned_tasks import owned_tasks
+from paddock.plugins.supervision.start_gate import StartGate
+from paddock.plugins.supervision.supervisor import open_supervisor
+from paddock.store.database import open_database
+from paddock.store.event_writer import open_event_writer
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How to open a host.
+
+    `home` stands for `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
+    starts at its first call. A `daemon` is the only one on its embedded store; a `command` works beside it.
+    """
+
+    home: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    role: Literal["daemon", "command"] = "daemon"
+    start: Literal["enabled", "nothing"] = "enabled"
+    cwd: Path | None = None
+
+
+@asynccontextmanager
+async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
+    """The host for as long as the block runs; afterwards no plugin is left.
+
+    Raises:
+        Invalid: the settings have mistakes; carries all of them.
+        StoreUnavailable: another daemon has the store, or it cannot be opened.
+    """
+    config = config or Config()
+    environ = dict(config.environ) | ({"PADDOCK_HOME": str(config.home)} if config.home else {})
+    directories = find_directories(environ, Path.home())
+    create_directories(directories)
+    settings = load_settings(directories, environ, cwd=config.cwd).settings
+    clock, random = SystemClock(), SystemRandom()
+    logs = PluginLogs(directories.state / "logs", clock)
+    news = PluginNews(logs)
+    opening = partial(open_plugin_store, directories, settings, clock=clock)
+    async with (
+        open_database(settings.store.url or directories.database_file, role=config.role) as database,
+        open_event_writer(database, clock, random) as events,
+        open_store_thread(opening) as store,
+        open_store_thread(opening) as views,
+        open_network(events.publisher(DEFAULT_TENANT)) as network,
+        open_warden(network=network, trees=trees_in(directories.data)) as warden,
+        owned_tasks() as tasks,
+    ):
+        starter = Starter(store, directories, settings, environ)
+        around = Surroundings(
+            launcher=warden,
+            prepare=starter,
+            publish_for=events.publisher,
+            door=ClosedDoor(),
+            watcher=news,
+            clock=clock,
+            random=random,
+            starts=StartGate(),
+        )
+        try:
+            async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
+                gate = Gate(supervisor, lambda: events.failing)
+                eager = config.start == "enabled"
+                reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
+                news.on_given_up = reconciler.give_up
+                host = Host(
+                    directories=directories,
+                    settings=settings,
+                    store=store,
+                    views=views,
+                    supervisor=supervisor,
+                    gate=gate,
+                    calls=Calls(gate, tasks, clock, random),
+                    reconciler=reconciler,
+                    logs=logs,
+                    news=news,
+                    clock=clock,
+                    random=random,
+                )
+                await reconciler.reconcile()
+                tasks.start_soon(reconciler.look_again)
+                try:
+                    yield host
+                finally:
+                    await host.drain()
+        finally:
+            logs.close()

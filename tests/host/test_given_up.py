@@ -1,0 +1,37 @@
+"""A plugin that fails again and again."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fixtures.hurried_loop import hurried
+from tests.host.conftest import Home
+from tests.supervision.stage import patiently
+
+from paddock import Config, open_host
+from paddock.plugins.supervision.lifecycle import State
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return hurried()
+
+
+@pytest.mark.req("G-22")
+@pytest.mark.req("G-52", "enabling resets the count")
+async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_when_a_person_enables_it(
+    home: Home,
+) -> None:
+    home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
+    async with open_host(Config(home=home.path, environ={})) as host:
+        async for status in host.follow_states():
+            if status.state is State.FAILED:
+                break
+        assert status.failures == 5
+        assert "cannot start flapping" in status.reason
+        shown = await patiently(host.plugin("flapping"))
+        assert shown["runtime"]["state"] == "failed"
+        again = await patiently(host.enable("flapping"))
+        assert again["state"] == State.CRASHED
+        assert again["failures"] == 1
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+        assert [row["state"] for row in await host.plugins()] == ["enabled"]
