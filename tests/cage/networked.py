@@ -191,18 +191,42 @@ class Yard:
         self._started.append(inside)
         return inside
 
+    async def warm_up(self) -> None:
+        """From now on plugins come from a warm interpreter."""
+        with anyio.fail_after(PATIENCE):
+            warm = False
+            while not warm:
+                plugin = await self.start("input()")
+                warm = _is_warm(plugin.process.pid)
+                self._started.remove(plugin)
+                plugin.close()
+                await plugin.ended()
+
     def close(self) -> None:
         for inside in self._started:
             inside.close()
 
 
+def _is_warm(pid: int) -> bool:
+    """Whether the first process of a plugin's cage is something else than bubblewrap."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return Path(f"/proc/{status['PPid']}/comm").read_text().strip() != "bwrap"
+
+
 @asynccontextmanager
-async def open_yard(folder: Path, *, limits: NetworkLimits | None = None) -> AsyncGenerator[Yard, None]:
-    """A place to let plugins run, for as long as the block does."""
+async def open_yard(
+    folder: Path, *, limits: NetworkLimits | None = None, warm: bool = False
+) -> AsyncGenerator[Yard, None]:
+    """A place to let plugins run, for as long as the block does; `warm` starts them from a warm interpreter."""
     world, told = PlayedWorld(), Told()
-    async with open_network(told, outside=world, limits=limits) as network, open_warden(network=network) as warden:
+    async with (
+        open_network(told, outside=world, limits=limits) as network,
+        open_warden(network=network, trees=folder if warm else None) as warden,
+    ):
         yard = Yard(folder, warden, network, world, told)
         try:
+            if warm:
+                await yard.warm_up()
             yield yard
         finally:
             yard.close()

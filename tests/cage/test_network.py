@@ -11,9 +11,10 @@ import pytest
 from tests.cage.networked import PUBLIC, Yard, open_yard
 
 
-@pytest.fixture
-async def yard(tmp_path: Path) -> AsyncGenerator[Yard, None]:
-    async with open_yard(tmp_path) as opened:
+@pytest.fixture(params=["cold", "warm"])
+async def yard(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncGenerator[Yard, None]:
+    """Both ways to start a plugin, which must make no difference."""
+    async with open_yard(tmp_path, warm=request.param == "warm") as opened:
         opened.world.names["api.example.test"] = [PUBLIC]
         yield opened
 
