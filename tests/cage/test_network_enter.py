@@ -104,7 +104,7 @@ def held() -> tuple[int, list[int]]:
     return len(list(Path("/proc/self/fd").iterdir())), sorted(children(os.getpid()))
 
 
-def test_no_helper_and_no_descriptor_is_left() -> None:
+def test_no_child_and_no_descriptor_is_left() -> None:
     with empty_network() as pid:
         before = held()
         for _ in range(5):

@@ -27,7 +27,7 @@ from paddock.cage.redirect import redirect
 MOST_SOCKETS = 240  # the kernel passes 253 descriptors with one message
 BACKLOG = 64
 _LOOPBACK_SECONDS = 5.0
-_HELPER_SECONDS = 8.0
+_CHILD_SECONDS = 8.0
 
 _NS_GET_USERNS = 0xB701
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -40,7 +40,10 @@ _NO_REDIRECT = (errno.ENOENT, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAF
 
 
 class CannotEnter(Exception):
-    """The cage's network could not be made; the code and the hint are for whoever wants to start the plugin."""
+    """The cage's network could not be made; the code and the hint are for whoever wants to start the plugin.
+
+    Outside the error tree, which the warden does without: the daemon makes a CageUnavailable of it.
+    """
 
     def __init__(self, message: str, *, code: str = "cage.network_failed", hint: str = "") -> None:
         super().__init__(message)
@@ -67,16 +70,16 @@ def prepare_network(pid: int, plan: NetworkPlan) -> list[socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
-            helper = os.fork()
-            if helper == 0:
-                _as_helper(theirs, pid, plan)
+            child = os.fork()
+            if child == 0:
+                _as_child(theirs, pid, plan)
         try:
-            ours.settimeout(_HELPER_SECONDS)
+            ours.settimeout(_CHILD_SECONDS)
             answer, descriptors, _, _ = socket.recv_fds(ours, 4096, MOST_SOCKETS)
         except OSError as error:
             raise CannotEnter(f"the cage's network was not ready in time ({error})") from error
         finally:
-            _end(helper)
+            _end(child)
     made = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     failure = json.loads(answer) if answer else {"message": "the process that entered the cage's network died"}
     if failure is not None:
@@ -86,14 +89,14 @@ def prepare_network(pid: int, plan: NetworkPlan) -> list[socket.socket]:
     return made
 
 
-def _end(helper: int) -> None:
+def _end(child: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(helper, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):  # whoever reaps every child may have been quicker
-        os.waitpid(helper, 0)
+        os.waitpid(child, 0)
 
 
-def _as_helper(channel: socket.socket, pid: int, plan: NetworkPlan) -> None:
+def _as_child(channel: socket.socket, pid: int, plan: NetworkPlan) -> None:
     """What the forked child does. Never returns: the warden's own code must not go on in a second process."""
     try:
         signal.set_wakeup_fd(-1)
