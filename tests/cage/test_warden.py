@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cage.daemons import Daemon, eventually, gone, kill_hard, open_daemon
+
+from paddock.cage.process_tree import children
 
 FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
@@ -91,6 +95,7 @@ input()
 def test_a_plugin_cannot_signal_its_neighbour(daemon: Daemon) -> None:
     neighbour = daemon.tell("launch", script=FOREVER, limits={}, capabilities=[])
     script = f"""
+import contextlib
 import os
 def attempt(pid):
     try: os.kill(pid, 9)
@@ -321,3 +326,26 @@ def groups_of(warden: int) -> list[Path]:
     # Walked in a way that does not mind what comes and goes meanwhile: others have groups too.
     found = [Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") for name in names]
     return [group for group in found if group.name.startswith("paddock-") and group.name.split("-")[2] == str(warden)]
+
+
+def test_half_a_bubblewrap_that_a_killed_warden_left_is_ended_by_the_next(root_daemon: Daemon) -> None:
+    others, abandoned = half_a_bubblewrap("/bin/other.py"), half_a_bubblewrap("/.cage/trampoline.py")
+    try:
+        running(root_daemon)
+        assert gone([abandoned], within=10)
+        assert not gone([others], within=0), "what only looks like it is not ours to end"
+    finally:
+        for pid in (others, abandoned):
+            with contextlib.suppress(ProcessLookupError):
+                kill_hard(pid)
+
+
+def half_a_bubblewrap(word: str) -> int:
+    """The inner process of one whose outer is killed; without --die-with-parent it stays."""
+    words = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--", "sh", "-c", "sleep 600", word]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL) as outer:
+        assert eventually(lambda: bool(children(outer.pid)))
+        (inner,) = children(outer.pid)
+        assert eventually(lambda: bool(children(inner)))
+        kill_hard(outer.pid)
+    return inner

@@ -18,7 +18,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from paddock.cage import kernel
 from paddock.cage.bubblewrap import Fittings, OpenFile, SourceOf, arguments, command, zygote_arguments
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Bind, CageSpec
@@ -109,7 +108,8 @@ class ColdWay:
             words = [self._bubblewrap, "--json-status-fd", str(told), "--args", str(listed), "--", *program]
             outer = os.fork()
             if outer == 0:
-                _become(words, streams, inside.fileno(), files.made, as_nobody=stage is not None)
+                # Both ends of the status: a bubblewrap that tells it to nobody would die of that, half-way.
+                _become(words, streams, inside.fileno(), [*files.made, status], as_nobody=stage is not None)
             # It ends by itself when we cannot go on: nothing passes the gate without us.
             undo.callback(os.waitpid, outer, 0)
             body = ColdBody(outer, gate, status, stage)
@@ -291,8 +291,8 @@ def _become(words: list[str], streams: Streams, gate: int, files: Sequence[int],
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-        # After the change of user, which would undo it.
-        kernel.die_with_parent()
+        # Not yet to die with the warden: bubblewrap asks for that itself, when the inner process no longer needs it.
+        # Until then the gate is enough: nothing passes it when the warden is gone, and then both end.
         os.chdir("/")
         os.execve(words[0], words, {})  # noqa: S606 - bubblewrap, with arguments made from a spec
     except BaseException as error:

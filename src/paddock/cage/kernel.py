@@ -1,4 +1,4 @@
-"""System calls that Python does not offer: mounts, namespaces, and a child that dies with its parent.
+"""System calls that Python does not offer: mounts, namespaces, and the care for orphans.
 
 Each raises OSError as Python's own do. Only the warden calls them: it has one thread and can be root.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import struct
 from pathlib import Path
 
@@ -29,7 +28,6 @@ _MS_PRIVATE = 0x4_0000
 _MS_REC = 0x4000
 _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = 0x8_0000
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # The same numbers on x86_64 and aarch64.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
@@ -125,11 +123,6 @@ def mapped_user_namespace(uid_map: str, gid_map: str) -> int:
         for descriptor in (ready[0], *go):
             os.close(descriptor)
         os.waitpid(child, 0)
-
-
-def die_with_parent() -> None:
-    """Be killed when our parent ends. A change of user afterwards would undo this."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
 def adopt_orphans() -> None:

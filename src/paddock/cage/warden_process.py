@@ -29,6 +29,7 @@ from paddock.cage.caged import Caged, Refusal, begin
 from paddock.cage.cgroup_places import kernel_view, mechanisms, places
 from paddock.cage.cold import ColdWay
 from paddock.cage.kernel import adopt_orphans, real_root
+from paddock.cage.leftovers import end_abandoned
 from paddock.cage.limits import Groups
 from paddock.cage.messages import DescriptorsLost, Ended, Hello, Kill, Launch, Listeners, Refused, Signal, Started
 from paddock.cage.nursery import Nursery
@@ -253,13 +254,14 @@ def main() -> None:
     adopt_orphans()
     _all_descriptors()
     groups = Groups(places(kernel_view()))
-    groups.sweep()
     stages = Stages() if real_root() else None
     fitted = fittings()
     cold = ColdWay(sys.argv[2], fitted, stages)
     trees = next(iter(sys.argv[3:]), None)
     way = Nursery(cold, groups, fitted.seccomp, trees=trees, as_mount=stages is not None)
     messages.send(control, Hello(mechanisms(groups.places)))
+    groups.sweep()
+    end_abandoned()
     Warden(control, way).run(parent)
 
 
