@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import site
 import subprocess
@@ -49,6 +50,7 @@ def test_sockets_come_in_the_order_of_the_plan() -> None:
     with empty_network() as pid:
         sockets = prepare_network(pid, plan)
     made = [one.getsockname()[:2] for one in sockets]
+    assert not any(one.get_inheritable() for one in sockets)
     for one in sockets:
         one.close()
     assert made == [(one.address, one.port) for one in wanted(plan)]
@@ -97,6 +99,24 @@ def test_more_hosts_than_can_be_handed_over_are_refused_with_a_way_out() -> None
         prepare_network(os.getpid(), plan)
     assert refusal.value.code == "cage.too_many_hosts"
     assert "net:api.example.com:*" in refusal.value.hint
+
+
+def test_where_descriptors_run_out_it_is_refused_and_nothing_is_left() -> None:
+    plan = plan_network(Reach(f"h{n}.example.test", 443) for n in range(20))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with empty_network() as pid:
+        before = held()
+        free = os.dup(0)
+        os.close(free)
+        try:
+            for left in (0, 1, 2, 10):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (free + left, hard))
+                with pytest.raises(CannotEnter) as refusal:
+                    prepare_network(pid, plan)
+                assert refusal.value.code == "cage.no_descriptors"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert held() == before
 
 
 def held() -> tuple[int, list[int]]:

@@ -28,6 +28,7 @@ MOST_SOCKETS = 240  # the kernel passes 253 descriptors with one message
 BACKLOG = 64
 _LOOPBACK_SECONDS = 5.0
 _CHILD_SECONDS = 8.0
+_NO_DESCRIPTORS = "cage.no_descriptors"
 
 _NS_GET_USERNS = 0xB701
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -67,6 +68,22 @@ def prepare_network(pid: int, plan: NetworkPlan) -> list[socket.socket]:
             code="cage.too_many_hosts",
             hint="grant whole hosts, as in 'net:api.example.com:*'",
         )
+    try:
+        answer, made, whole = _sent_in(pid, plan)
+    except OSError as error:
+        raise CannotEnter(**_failure(error)) from error
+    failure = json.loads(answer) if answer else {"message": "the process that entered the cage's network died"}
+    if not whole:
+        failure = {"message": "no descriptors are free", "code": _NO_DESCRIPTORS}
+    if failure is not None:
+        for one in made:
+            one.close()
+        raise CannotEnter(**failure)
+    return made
+
+
+def _sent_in(pid: int, plan: NetworkPlan) -> tuple[bytes, list[socket.socket], bool]:
+    """What a child that went into the cage's network answered, what it brought back, and whether that is all."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -75,18 +92,19 @@ def prepare_network(pid: int, plan: NetworkPlan) -> list[socket.socket]:
                 _as_child(theirs, pid, plan)
         try:
             ours.settimeout(_CHILD_SECONDS)
-            answer, descriptors, _, _ = socket.recv_fds(ours, 4096, MOST_SOCKETS)
-        except OSError as error:
-            raise CannotEnter(f"the cage's network was not ready in time ({error})") from error
+            answer, descriptors, flags, _ = socket.recv_fds(ours, 4096, MOST_SOCKETS)
         finally:
             _end(child)
     made = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-    failure = json.loads(answer) if answer else {"message": "the process that entered the cage's network died"}
-    if failure is not None:
-        for one in made:
-            one.close()
-        raise CannotEnter(**failure)
-    return made
+    for one in made:
+        one.set_inheritable(False)  # no other cage may come by it; recv_fds forgets to ask the kernel for that
+    return answer, made, not flags & socket.MSG_CTRUNC
+
+
+def _failure(error: OSError) -> dict[str, str]:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return {"message": "no descriptors are free", "code": _NO_DESCRIPTORS}
+    return {"message": f"the cage's network could not be made ({error})"}
 
 
 def _end(child: int) -> None:
@@ -108,7 +126,7 @@ def _as_child(channel: socket.socket, pid: int, plan: NetworkPlan) -> None:
         except CannotEnter as error:
             failure = {"message": str(error), "code": error.code, "hint": error.hint}
         except OSError as error:
-            failure = {"message": f"the cage's network could not be made ({error})"}
+            failure = _failure(error)
         rights = array.array("i", [one.fileno() for one in made])
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if made else []
         channel.sendmsg([json.dumps(failure).encode()], ancillary)
