@@ -245,7 +245,7 @@ class WardenLink:
             birth.finish(Exit(None, cause=message.code))
         elif isinstance(message, Ended):
             del self._births[message.number]
-            birth.finish(Exit(message.code, message.signal, message.cause, message.details))
+            birth.finish(Exit(message.code, message.signal, message.cause))
 
     def _listeners_lost(self, message: Message) -> None:
         """We had no room for a cage's sockets: it could not be served, so it is not wanted."""
