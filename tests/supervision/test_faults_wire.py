@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Stage
-from tests.supervision.witness import UNASKED, fallen, next_life, runs_again, told
+from tests.supervision.witness import UNASKED, fallen, next_life, on_call, runs_again, told
 
 from paddock.core.errors import PluginError, TimedOut, Unavailable
 from paddock.core.events_contracts import OversizeMessage
@@ -22,24 +22,10 @@ from paddock.plugins.supervision.lifecycle import State
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
-# Misbehaves when it is called, and is well when it is called with `say`.
-ON_CALL = """
-def act(request):
-    if "say" in request["params"]:
-        return {{"well": True}}
-{lines}
-hello({hello})
-serve(do_it=act)
-"""
-
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
-
-
-def on_call(*lines: str, hello: str = "") -> str:
-    return ON_CALL.format(lines="\n".join(f"    {line}" for line in lines), hello=hello)
 
 
 def raw(line: str) -> str:

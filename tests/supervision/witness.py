@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.fixtures.paced_loop import hurrying
@@ -18,6 +24,20 @@ E = TypeVar("E", bound=Event)
 UNASKED = {"health_interval_sec": 300}
 
 WELL = 'hello()\nserve(do_it=lambda request: {"well": True})'
+
+_ON_CALL = """
+def act(request):
+    if "say" in request["params"]:
+        return {{"well": True}}
+{lines}
+hello({hello})
+serve(do_it=act)
+"""
+
+
+def on_call(*lines: str, hello: str = "") -> str:
+    """A plugin that does this when it is called, and is well when it is called with `say`."""
+    return _ON_CALL.format(lines="\n".join(f"    {line}" for line in lines), hello=hello)
 
 
 def told(stage: Stage, kind: type[E], name: str = "actor") -> list[E]:
@@ -72,3 +92,30 @@ async def open_bystander(stage: Stage) -> Bystander:
     bystander = Bystander(stage.actor(WELL, "bystander", timing=UNASKED))
     await bystander.began()
     return bystander
+
+
+def cage_mates(pid: int) -> set[int]:
+    """Every process that shares a cage with this one, itself included."""
+    cage = Path(f"/proc/{pid}/ns/pid").readlink()
+    found: set[int] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "ns/pid").readlink() == cage:
+                found.add(int(process.name))
+    return found
+
+
+def gone(pids: Iterable[int], within: float) -> bool:
+    """Whether all of these processes are gone, or are within so many real seconds."""
+    deadline = time.monotonic() + within
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return False
+        finally:
+            os.close(handle)
+    return True

@@ -1,0 +1,110 @@
+"""Why a plugin ended, in words that a person can do something with."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fixtures.paced_loop import paced
+from tests.supervision.stage import Stage
+from tests.supervision.witness import fallen
+
+from paddock.cage.spec import Exit
+from paddock.plugins.supervision.diagnosis import Diagnosis, why_it_ended
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return paced()
+
+
+def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: object) -> Diagnosis:
+    return why_it_ended(Exit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "hint"),
+    [
+        ("ModuleNotFoundError: No module named 'numpy'", "its Python module numpy", "vendor/"),
+        (
+            "ImportError: cannot import name 'x' from 'y'",
+            "an import failed: cannot import name",
+            "bring what it imports",
+        ),
+        ("Error: Cannot find module 'express'", "its Node module express", "npm install"),
+        (
+            "a.out: error while loading shared libraries: libx.so.1: cannot open",
+            "library libx.so.1",
+            "into the package",
+        ),
+        ("/bin/sh: line 1: jq: command not found", "it runs the program jq", "exec:jq:/"),
+        ("env: ‘node’: No such file or directory", "it runs the program node", "exec:node:/"),
+        ("PermissionError: [Errno 13] Permission denied: '/etc/x'", "it may not use /etc/x", "read:fs:/etc/x"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/srv/a'", "it looked for /srv/a", "read:fs:/srv/a"),
+        ("SyntaxError: invalid syntax", "its code cannot be read: invalid syntax", "older than it needs"),
+        ("MemoryError", "it ran out of memory", "limits.memory_mb"),
+        ("socket.gaierror: [Errno -3] Temporary failure", "a host that it was not granted", "net:HOST:PORT"),
+    ],
+)
+def test_what_a_plugin_said_last_is_read_and_turned_into_advice(said: str, reason: str, hint: str) -> None:
+    diagnosis = why("Traceback (most recent call last):", said)
+    assert reason in diagnosis.reason
+    assert hint in diagnosis.hint
+    assert why(said, answered=False).reason == f"{diagnosis.reason} before it answered the handshake"
+
+
+@pytest.mark.parametrize(
+    ("diagnosis", "reason"),
+    [
+        (why(code=None, signal=9, cause="memory"), "it used more memory than it may"),
+        (why(code=None, signal=9, cause="warden_lost"), "it was ended by the host (warden_lost)"),
+        (why(code=None, signal=11), "it was ended by SIGSEGV"),
+        (why(code=None, signal=31), "it was ended by SIGSYS"),
+        (why(code=None, signal=50), "it was ended by signal 50"),
+        (why("bye", code=0), "it ended by itself; its last words: bye"),
+        (why(code=4), "it ended with exit status 4; it wrote nothing to its log"),
+        (why("one", "two", "  ", code=4), "it ended with exit status 4; its last words: two"),
+    ],
+)
+def test_how_a_process_ended_is_said_in_words(diagnosis: Diagnosis, reason: str) -> None:
+    assert diagnosis.reason == reason
+
+
+def test_a_forbidden_system_call_is_named_as_such() -> None:
+    assert why(code=None, signal=31).hint == "it used a system call that plugins may not use"
+
+
+@given(st.lists(st.text(max_size=400), max_size=5), st.lists(st.text(max_size=400), max_size=3), st.booleans())
+def test_whatever_a_plugin_says_the_reason_is_one_printable_line(
+    stderr: list[str], noise: list[str], answered: bool
+) -> None:
+    diagnosis = why_it_ended(Exit(1), stderr, answered=answered, noise=noise)
+    assert diagnosis.reason.isprintable()
+    assert diagnosis.hint.isprintable()
+    assert len(diagnosis.reason) < 600
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "hint"),
+    [
+        pytest.param(
+            "import a_library_of_mine",
+            "its Python module a_library_of_mine cannot be imported in the cage before it answered the handshake",
+            "put a_library_of_mine into the package",
+            id="a missing module",
+        ),
+        pytest.param(
+            'open("/srv/not-granted/data.csv")',
+            "it looked for /srv/not-granted/data.csv, which the cage does not show before it answered the handshake",
+            "read:fs:/srv/not-granted/data.csv",
+            id="a missing file",
+        ),
+        pytest.param("def :", "its code cannot be read", "older", id="broken code"),
+    ],
+)
+async def test_a_real_plugin_that_cannot_start_is_told_what_it_lacks(
+    stage: Stage, script: str, reason: str, hint: str
+) -> None:
+    status, _ = await fallen(stage.actor(script))
+    assert reason in status.reason
+    assert hint in status.hint

@@ -1,0 +1,105 @@
+"""A disk that fills up under a running host: nothing is done that cannot be recorded, and everything can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.commands import Paddock
+from tests.fixtures.paced_loop import hurrying, paced
+from tests.fixtures.packages import write_file, write_json
+from tests.supervision.stage import PRELUDE, patiently
+from tests.supervision.witness import WELL
+
+from paddock.core.errors import PaddockError
+from paddock.host.host import Host
+from paddock.host.opening import Config, open_host
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return paced()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one mebibyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=1m,mode=0755"):
+        pytest.skip("only root can mount a disk to fill")
+    try:
+        yield place
+    finally:
+        assert libc.umount2(bytes(place), 2) == 0
+
+
+@pytest.fixture
+def home(small_disk: Path, tmp_path: Path) -> Path:
+    """A home on it, with one plugin installed and enabled."""
+    source = tmp_path / "actor"
+    manifest = {
+        "paddock": 1,
+        "name": "actor",
+        "version": "1.0.0",
+        "description": "An actor",
+        "runtime": {"command": ["python3", "./main.py"]},
+        "capabilities": [],
+        "methods": [{"name": "do.it", "effects": ["read_only"]}],
+    }
+    write_json(source / "paddock.yaml", manifest)
+    write_file(source / "main.py", f"NAME, METHODS = 'actor', ['do.it']\n{PRELUDE}\n{WELL}")
+    paddock = Paddock(small_disk / "home")
+    paddock("plugin", "install", source, "--yes")
+    paddock("plugin", "enable", "actor")
+    return paddock.home
+
+
+def fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as filler:
+        try:
+            while filler.write(b"x" * 512):
+                pass
+        except OSError:
+            pass
+
+
+async def until_refused(host: Host) -> PaddockError:
+    """The error of the first call that is refused; the one that fills the last free page may still pass."""
+    while True:
+        try:
+            await host.call("actor.do.it", {})
+        except PaddockError as refusal:
+            return refusal
+
+
+async def until_answered(host: Host) -> Any:
+    """The first result, of a caller that tries again every second."""
+    while True:
+        with contextlib.suppress(PaddockError):
+            return await host.call("actor.do.it", {})
+        await asyncio.sleep(1)
+
+
+async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_room_is_all_that_is_needed(
+    home: Path, small_disk: Path
+) -> None:
+    async with open_host(Config(home=home)) as host:
+        await host.settled()
+        assert await host.call("actor.do.it", {}) == {"well": True}
+        fill(small_disk / "filler")
+        refusal = await patiently(until_refused(host))
+        assert refusal.error_code == "store.full"
+        assert refusal.retryable
+        (listed,) = await host.plugins()
+        assert (listed["name"], listed["runtime"]["state"]) == ("actor", "running")
+        assert (await host.plugin("actor"))["runtime"]["failures"] == 0
+        (small_disk / "filler").unlink()
+        with hurrying():
+            assert await patiently(until_answered(host)) == {"well": True}
