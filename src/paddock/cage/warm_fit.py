@@ -14,17 +14,18 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from paddock.cage.spec import Bind, CageSpec, Limits
+from paddock.cage.zygote_walls import OUR_FILES
 
 # Two plugins with the same one can come from the same zygote.
 Kind: TypeAlias = tuple[object, ...]
 
-ZYGOTE_PROGRAM = "/.cage/zygote.py"
+ZYGOTE_PROGRAM = f"{OUR_FILES}/main.py"
 LINK = 3  # the zygote's descriptor of a socket to the warden
 
 # What every copy mounts anew, over whatever was bound there.
-_COVERED = ("/tmp", "/dev", "/proc", "/.cage")  # noqa: S108 inside the cage
+_COVERED = ("/tmp", "/dev", "/proc", OUR_FILES)  # noqa: S108 inside the cage
 _MODULE_ENDINGS = ("", ".py", ".pyc", ".so")
-_SPECIAL = ("sitecustomize", "usercustomize")
+_SPECIAL = ("sitecustomize", "usercustomize", "paddock_sdk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def with_trees(zygote: CageSpec, trees: str, *, seen: bool) -> CageSpec:
 
 
 def shadows_library(names: Iterable[str]) -> bool:
-    """Whether one of these files beside a script would be imported instead of a module that is loaded already."""
+    """Whether one of these files beside a script would be imported instead of a module that may be loaded already."""
     return any(
         stem in sys.stdlib_module_names or stem in _SPECIAL
         for stem, _, ending in (name.partition(".") for name in names)

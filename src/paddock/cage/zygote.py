@@ -13,6 +13,7 @@ from paddock.cage.spec import CageSpec
 from paddock.cage.warm_fit import ZYGOTE_PROGRAM
 from paddock.cage.ways import Streams
 from paddock.cage.zygote_process import LONGEST_MESSAGE, Order, Spare
+from paddock.cage.zygote_walls import OUR_FILES
 
 
 @dataclass(slots=True)
@@ -119,9 +120,9 @@ def _program_files() -> dict[str, bytes]:
     """The zygote's program, and what it imports of this package, by their paths in its cage."""
     here = Path(__file__).parent
     modules = {
-        f"/.cage/paddock/cage/{name}": (here / name).read_bytes() for name in ("trampoline.py", "zygote_walls.py")
+        f"{OUR_FILES}/paddock/cage/{name}": (here / name).read_bytes() for name in ("trampoline.py", "zygote_walls.py")
     }
-    packages = {"/.cage/paddock/__init__.py": b"", "/.cage/paddock/cage/__init__.py": b""}
+    packages = {f"{OUR_FILES}/paddock{inner}/__init__.py": b"" for inner in ("", "/cage")}
     return {ZYGOTE_PROGRAM: (here / "zygote_process.py").read_bytes(), **modules, **packages}
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import resource
@@ -28,7 +29,18 @@ from typing import Any, NamedTuple, NoReturn
 from paddock.cage import trampoline, zygote_walls
 
 # What plugins import most; each costs its memory once for all plugins, and every plugin the time otherwise.
-WARM = ("asyncio", "base64", "dataclasses", "datetime", "hashlib", "logging", "pathlib", "random", "uuid")
+WARM = (
+    "paddock_sdk",
+    "asyncio",
+    "base64",
+    "dataclasses",
+    "datetime",
+    "hashlib",
+    "logging",
+    "pathlib",
+    "random",
+    "uuid",
+)
 OURS = "paddock"  # modules that a plugin must not find loaded
 
 LONGEST_MESSAGE = 4096
@@ -86,7 +98,9 @@ def main() -> Program:
 
 def _warm_up() -> None:
     for name in WARM:
-        __import__(name)
+        # The SDK is there only where plugins would find it too.
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
     gc.collect()
     # What is loaded stays: a collection in a copy then touches none of it, and the memory stays shared.
     gc.freeze()

@@ -15,6 +15,7 @@ import socket
 import struct
 from collections.abc import Mapping
 
+OUR_FILES = "/.cage/zygote"  # where the zygote's program lies in its cage
 CAGE_ID = 65534  # the user and group a plugin sees itself as
 
 _NEW_MOUNTS, _NEW_CGROUP, _NEW_NAMES, _NEW_IPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
@@ -99,12 +100,12 @@ def own_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc: Mapping[
     _check(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(root), _FROM_DESCRIPTOR), "move_mount")
     _read_only(trees)
     # Our own program files go out of sight.
-    _small_tmpfs("/.cage")
-    hidden = {path: f"/.cage/{number}" for number, path in enumerate(etc)}
+    _small_tmpfs(OUR_FILES)
+    hidden = {path: f"{OUR_FILES}/{number}" for number, path in enumerate(etc)}
     for path, copy in hidden.items():
         with open(copy, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(etc[path])
-    _read_only("/.cage")
+    _read_only(OUR_FILES)
     for path, copy in hidden.items():
         _mount(copy, path, None, _BIND)
 
