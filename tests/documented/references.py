@@ -12,6 +12,7 @@ from paddock.core.errors import Category
 from paddock.core.events import EVENT_TYPES
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
+from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
 
 
 def leaves() -> Iterator[tuple[str, Any]]:
@@ -133,9 +134,37 @@ def capability_reference() -> str:
     )
 
 
+STATES_IN_WORDS = {
+    State.DISABLED: "Installed, and nobody wants it to run. There is no process.",
+    State.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
+    State.RUNNING: "It answers calls, and is asked for its health from time to time.",
+    State.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60 seconds.",
+    State.FAILED: "Given up: five failures within ten minutes, or a start that would end the same way every time. "
+    "`paddock plugin info` says why; `paddock plugin enable` tries again with a clean slate.",
+    State.STOPPED: "Ended because it was asked to: idle, or on the way to disabled.",
+}
+
+
+def state_reference() -> str:
+    """The states of a plugin, drawn from the table that the supervisor follows."""
+    arrows = [
+        f"    {state.value} --> {after.value}: {move.value}"
+        for state, moves in TRANSITIONS.items()
+        for move, after in moves.items()
+    ]
+    rows = [f"| `{state.value}` | {STATES_IN_WORDS[state]} |" for state in State]
+    return (
+        "# States of a plugin\n\n"
+        "Drawn from the table that the supervisor itself follows.\n\n"
+        "```mermaid\nstateDiagram-v2\n    [*] --> disabled: install\n" + "\n".join(arrows) + "\n```\n\n"
+        "| state | |\n|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": cli_reference,
     "errors.md": error_reference,
     "events.md": event_reference,
     "capabilities.md": capability_reference,
+    "states.md": state_reference,
 }
