@@ -168,4 +168,10 @@ async def serve(folder: Path, trees: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[1]) if "warm" in sys.argv[2:] else None))
+    serving = serve(Path(sys.argv[1]), Path(sys.argv[1]) if "warm" in sys.argv[2:] else None)
+    if "uvloop" in sys.argv[2:]:
+        import uvloop
+
+        uvloop.run(serving)
+    else:
+        asyncio.run(serving)

@@ -86,12 +86,15 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def open_daemon(*, ordinary: bool = False, prepare: str = ":", warm: bool = False) -> Iterator[Daemon]:
+def open_daemon(
+    *, ordinary: bool = False, prepare: str = ":", warm: bool = False, loop: str = "asyncio"
+) -> Iterator[Daemon]:
     """A daemon in a folder of its own; when the block ends it is told to stop, and must.
 
     Args:
         ordinary: Not as root, where the tests are run by root.
         warm: Whether plugins may be started from a warm interpreter.
+        loop: The event loop that it runs on; `uvloop` is the other.
         prepare: A line for the shell, run in a mount namespace of the daemon's own before it starts; `$1` its folder.
     """
     python = sys.executable
@@ -114,6 +117,7 @@ def open_daemon(*, ordinary: bool = False, prepare: str = ":", warm: bool = Fals
                 str(Path(__file__).with_name("daemon_program.py")),
                 directory,
                 "warm" if warm else "cold",
+                loop,
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -349,3 +349,15 @@ def half_a_bubblewrap(word: str) -> int:
         assert eventually(lambda: bool(children(inner)))
         kill_hard(outer.pid)
     return inner
+
+
+def test_a_warden_serves_a_daemon_on_the_fast_loop_too() -> None:
+    pytest.importorskip("uvloop")
+    with open_daemon(loop="uvloop") as daemon:
+        number = running(daemon)
+        daemon.tell("signal", number=number, which=signal.SIGTERM)
+        assert daemon.tell("end", number=number)["signal"] == signal.SIGTERM
+        number = running(daemon)
+        kill_hard(daemon.warden)
+        assert daemon.tell("end", number=number)["cause"] == "warden_lost"
+        running(daemon)

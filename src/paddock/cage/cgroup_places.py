@@ -12,6 +12,7 @@ from pathlib import Path
 
 RESOURCES = ("memory", "pids", "cpu")
 V1, V2 = "cgroup v1", "cgroup v2"
+HOST_LEAF = "paddock-host"  # where a daemon and its warden move, so that their own group can hold cages
 # What holds a resource where no group can: limits of the process itself, and the warden looking at it.
 WITHOUT_GROUPS = {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "nothing"}
 
@@ -54,7 +55,8 @@ def places(view: CgroupView) -> dict[str, Place]:
     held: dict[str, Place] = {}
     for kind, mount, options in _cgroup_mounts(view.mounts):
         if kind == "cgroup2":
-            directory = mount / own.get("", "/").lstrip("/")
+            # A warden that replaces another finds itself in the leaf already.
+            directory = mount / own.get("", "/").removesuffix(f"/{HOST_LEAF}").lstrip("/")
             try:
                 available = view.controllers(directory)
             except OSError:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddock.cage.cgroup_places import V2, Place
+from paddock.cage.cgroup_places import HOST_LEAF, V2, Place
 from paddock.cage.process_tree import started_at
 from paddock.cage.spec import Limits
 
@@ -24,7 +24,6 @@ from paddock.cage.spec import Limits
 _OWN_PROCESSES = 1
 _CPU_PERIOD_US = 100_000
 _NAME = re.compile(r"paddock-(\d+)-(\d+)-(\d+)-\d+")
-_HOST_LEAF = "paddock-host"
 
 
 class Groups:
@@ -192,14 +191,15 @@ def _usable(place: Place, resource: str) -> bool:
             return True
         if (place.directory / "cgroup.type").exists():
             # Every group but the root may hold processes or hand out controllers, not both: ours move to a leaf.
-            leaf = place.directory / _HOST_LEAF
+            leaf = place.directory / HOST_LEAF
             leaf.mkdir(exist_ok=True)
             for pid in (place.directory / "cgroup.procs").read_text().split():
                 (leaf / "cgroup.procs").write_text(pid)
         enabled.write_text(f"+{resource}")
     except OSError:
+        # Somebody else's processes are in it, or it is not ours after all.
         return False
-    return resource in enabled.read_text().split() or not enabled.exists()
+    return True
 
 
 def _kill_members(directory: Path) -> None:

@@ -1,0 +1,121 @@
+"""The groups that hold a cage's resources: where they stand, what is written into them, and what is cleared away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from paddock.cage.cgroup_places import CgroupView, Place, kernel_view, mechanisms, places
+from paddock.cage.limits import Groups, weight_of
+from paddock.cage.spec import MIB, Limits
+from paddock.cage.watchdog import over
+
+
+def view(mounts: str, membership: str, controllers: set[str]) -> CgroupView:
+    return CgroupView(mounts, membership, lambda _: controllers, lambda _: True)
+
+
+UNIFIED = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0"
+
+
+@pytest.mark.req("G-49")
+def test_groups_stand_below_the_daemons_own_so_that_its_limits_bound_them_too() -> None:
+    delegated = places(view(UNIFIED, "0::/user.slice/me.scope", {"memory", "pids", "cpu"}))
+    assert delegated["memory"] == Place("cgroup v2", Path("/sys/fs/cgroup/user.slice/me.scope"))
+    split = places(view("cgroup /c/memory cgroup rw,memory 0 0", "4:memory:/service\n3:cpu,cpuacct:/", set()))
+    assert split == {"memory": Place("cgroup v1", Path("/c/memory/service"))}
+
+
+def test_a_warden_that_replaces_another_finds_the_same_place_again() -> None:
+    first = places(view(UNIFIED, "0::/me.scope", {"memory"}))
+    assert places(view(UNIFIED, "0::/me.scope/paddock-host", {"memory"})) == first
+
+
+def test_what_no_group_holds_is_said_to_be_held_by_something_else() -> None:
+    assert mechanisms({}) == {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "nothing"}
+
+
+@pytest.mark.req("O-12")
+def test_the_limits_of_a_v2_group_are_written_where_the_kernel_reads_them(tmp_path: Path) -> None:
+    base = v2_directory(tmp_path)
+    groups = Groups({name: Place("cgroup v2", base) for name in ("memory", "pids", "cpu")})
+    groups.make(Limits(memory_bytes=64 * MIB, pids=10, cpu_weight=256, cpu_quota=0.5))
+    (made,) = base.glob("paddock-[0-9]*")
+    written = {file.name: file.read_text() for file in made.iterdir()}
+    assert written == {
+        "memory.max": str(64 * MIB), "memory.swap.max": "0", "memory.oom.group": "1",
+        "pids.max": "11", "cpu.weight": "25", "cpu.max": "50000 100000",
+    }  # fmt: skip
+
+
+def test_the_daemon_makes_room_for_its_cages_by_moving_to_a_leaf(tmp_path: Path) -> None:
+    base = v2_directory(tmp_path, enabled="", members="4711\n")
+    groups = Groups({"memory": Place("cgroup v2", base)})
+    assert (base / "paddock-host" / "cgroup.procs").read_text() == "4711"
+    assert (base / "cgroup.subtree_control").read_text() == "+memory"
+    assert set(groups.places) == {"memory"}
+
+
+def test_a_group_that_we_may_not_use_after_all_is_not_counted_on(tmp_path: Path) -> None:
+    base = v2_directory(tmp_path, enabled="")
+    (base / "paddock-host").write_text("in the way")
+    assert Groups({"memory": Place("cgroup v2", base)}).places == {}
+
+
+@pytest.mark.parametrize(("shares", "weight"), [(2, 1), (256, 25), (1024, 100), (262144, 10000)])
+def test_shares_and_weights_are_in_proportion(shares: int, weight: int) -> None:
+    assert weight_of(shares) == weight
+
+
+@pytest.mark.req("O-12")
+def test_the_kernel_really_holds_what_is_written() -> None:
+    held = places(kernel_view())
+    if not held:
+        pytest.skip("no group can be made here")
+    groups = Groups(held)
+    group = groups.make(Limits(memory_bytes=64 * MIB, pids=10, cpu_weight=256, cpu_quota=0.5))
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            group.add(process.pid)
+            assert group.holds(process.pid)
+            assert not group.holds(os.getpid())
+            assert not group.out_of_memory()
+            assert not group.remove(), "somebody is still in it"
+            group.kill()
+            assert process.wait(30) == -9
+        finally:
+            process.kill()
+    assert group.remove()
+
+
+def test_memory_that_processes_share_is_counted_once() -> None:
+    script = """
+import os, time
+eaten = bytearray(os.urandom(1 << 20) * 24)
+for _ in range(3):
+    if os.fork() == 0:
+        time.sleep(600)
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(
+        ["/usr/bin/python3", "-c", script], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert over(process.pid, 16 * MIB)
+            assert not over(process.pid, 60 * MIB), "four times 24 MiB, and yet the same 24 MiB"
+        finally:
+            os.killpg(process.pid, 9)
+
+
+def v2_directory(base: Path, *, enabled: str = "cpu memory pids", members: str = "") -> Path:
+    """A directory that looks like a group of the unified hierarchy."""
+    (base / "cgroup.subtree_control").write_text(enabled)
+    (base / "cgroup.procs").write_text(members)
+    (base / "cgroup.type").write_text("domain")
+    return base
