@@ -107,6 +107,9 @@ def test_sockets_are_tcp_and_udp_and_nothing_else(family: int, kind: int, protoc
 
 def test_a_pair_of_unix_sockets_reaches_nobody_else_and_is_allowed() -> None:
     assert answer("socketpair", socket.AF_UNIX, socket.SOCK_STREAM) == ALLOW
+    assert answer("socketpair", socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) == ALLOW
+    assert answer("socketpair", socket.AF_UNIX, socket.SOCK_DGRAM) == "EPERM", "it could be pointed elsewhere"
+    assert answer("socketpair", socket.AF_UNIX, socket.SOCK_RAW | 1 << 32) == "EPERM", "another name for datagrams"
     assert answer("socketpair", socket.AF_INET, socket.SOCK_STREAM) == "EAFNOSUPPORT"
 
 
@@ -139,9 +142,8 @@ def test_opening_with_a_set_id_mode_is_refused_only_where_a_file_is_made() -> No
     assert answer("openat2") == "ENOSYS", "its mode is in memory"
 
 
-def test_memory_files_cannot_be_executed_and_terminals_not_typed_into() -> None:
-    assert answer("memfd_create", 0, 0x8) == ALLOW
-    assert answer("memfd_create", 0, 0x1) == "EPERM"
+def test_there_are_no_files_without_a_name_and_terminals_cannot_be_typed_into() -> None:
+    assert answer("memfd_create", 0, 0x8) == answer("shmget", 0, 1, 0o1600) == "ENOSYS"
     assert answer("ioctl", 0, 0x5401) == ALLOW
     assert answer("ioctl", 0, 0x5412) == answer("ioctl", 0, 0x541C) == "EPERM"
     assert answer("ioctl", 0, 1 << 32 | 0x5412) == "EPERM"

@@ -101,7 +101,7 @@ def test_limits_sink_and_cannot_be_raised_again(tmp_path: Path) -> None:
         "print(resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE))\n"
         "print(resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_DATA))\n",
     )
-    assert done.stdout.splitlines() == ["(64, 64) (0, 0)", f"(1000, 1000) ({1 << 30}, {1 << 30})"], done.stderr
+    assert done.stdout.splitlines() == ["(64, 64) (1, 1)", f"(1000, 1000) ({1 << 30}, {1 << 30})"], done.stderr
 
 
 def test_a_limit_that_is_lower_already_stays_lower(tmp_path: Path) -> None:

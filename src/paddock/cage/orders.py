@@ -36,12 +36,15 @@ def resource_limits(limits: Limits, *, memory: bool, processes: bool) -> dict[in
         processes: Whether nothing better bounds the number of processes.
     """
     found = {
-        resource.RLIMIT_CORE: 0,  # a core dump is written by the host, outside the cage
+        # A core dump is written by the host, outside the cage. 0 only forbids a file: where the kernel hands it to
+        # a program, that program is started all the same. 1 forbids both.
+        resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_FSIZE: limits.write_bytes,
         resource.RLIMIT_MEMLOCK: 64 * 1024,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_RTPRIO: 0,
+        resource.RLIMIT_NICE: 0,
     }
     if memory:
         found[resource.RLIMIT_DATA] = limits.memory_bytes

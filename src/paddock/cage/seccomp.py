@@ -2,7 +2,8 @@
 
 It stands behind the namespaces: what it refuses would mostly fail anyway, but each refused call is kernel code that a
 plugin can never reach. Some of it no other wall does: no Unix sockets (a read-only bind does not stop a connect to a
-socket file), no set-user-id files (in a writable tree they would outlive the cage), no memory that can be executed.
+socket file), no set-user-id files (in a writable tree they would outlive the cage), no files without a name (they could
+be executed, and where no control group counts memory nobody would see what they hold).
 
 The program is built from blocks. A block is entered with what was loaded last, and either returns a verdict or falls
 out at its end; so jumps only ever skip the rest of their own block and no labels are needed.
@@ -32,11 +33,11 @@ _NAMESPACES = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
 _SET_ID_BITS = 0o6000
 _MAY_CREATE = 0o100 | 0o20000000  # O_CREAT, and the bit that makes O_TMPFILE
 _MODE_ARGUMENT = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
-_NOEXEC_SEAL = 0x8
 _FAST_OPEN = 0x20000000
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
-_STREAM, _DATAGRAM = 1, 2
+_STREAM, _DATAGRAM, _PACKETS = 1, 2, 5
+_SOCKET_KIND = 0xF  # without SOCK_NONBLOCK and SOCK_CLOEXEC
 _PLAIN_PROTOCOLS = (0, 6, 17)  # the default, TCP, UDP: neither raw, ICMP, SCTP nor MPTCP
 
 
@@ -82,9 +83,8 @@ def _looked_into() -> dict[str, Block]:
         "ioctl": [_argument(1), *_if_equal(_TERMINAL_INJECTION, [_refuse(errno.EPERM)]), _verdict(_ALLOW)],
         # Plain Linux, or the question which one it is.
         "personality": [_argument(0), *_if_equal([0, 0xFFFFFFFF], [_verdict(_ALLOW)]), _refuse(errno.EPERM)],
-        "memfd_create": [_argument(1), *_if_any_bit(_NOEXEC_SEAL, [_verdict(_ALLOW)]), _refuse(errno.EPERM)],
         "socket": _socket(),
-        "socketpair": [_argument(0), *_if_equal([_UNIX], [_verdict(_ALLOW)]), _refuse(errno.EAFNOSUPPORT)],
+        "socketpair": _socket_pair(),
     }
     for name, mode in _MODE_ARGUMENT.items():
         rules[name] = [*_no_set_id(mode), _verdict(_ALLOW)]
@@ -102,7 +102,7 @@ def _socket() -> Block:
     plain_protocol = [_argument(2), *_if_equal(_PLAIN_PROTOCOLS, [_verdict(_ALLOW)]), _refuse(errno.EPROTONOSUPPORT)]
     internet = [
         _argument(1),
-        (_AND, 0, 0, 0xF),  # without SOCK_NONBLOCK and SOCK_CLOEXEC
+        (_AND, 0, 0, _SOCKET_KIND),
         *_if_equal([_STREAM, _DATAGRAM], plain_protocol),
         _refuse(errno.EPERM),
     ]
@@ -113,6 +113,17 @@ def _socket() -> Block:
         *_if_equal([_NETLINK], routes),
         _refuse(errno.EAFNOSUPPORT),
     ]
+
+
+def _socket_pair() -> Block:
+    """Two ends that stay connected to each other. Datagram ends could be pointed at any socket file that is seen."""
+    connected = [
+        _argument(1),
+        (_AND, 0, 0, _SOCKET_KIND),
+        *_if_equal([_STREAM, _PACKETS], [_verdict(_ALLOW)]),
+        _refuse(errno.EPERM),
+    ]
+    return [_argument(0), *_if_equal([_UNIX], connected), _refuse(errno.EAFNOSUPPORT)]
 
 
 def _no_set_id(mode: int) -> Block:

@@ -82,6 +82,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
+    "shmget": (29, 194),
     "settimeofday": (164, 170),
     "socket": (41, 198),
     "socketpair": (53, 199),
@@ -103,7 +104,7 @@ NEWEST = 462  # mseal, the last call we have looked at
 # Programs fall back to an older way when they are told that a call does not exist, and give up when it is forbidden.
 ABSENT = (
     "bpf", "clone3", "execveat", "fsconfig", "fsmount", "fsopen", "fspick", "io_uring_enter", "io_uring_register",
-    "io_uring_setup", "memfd_secret", "mount_setattr", "move_mount", "open_tree", "openat2",
+    "io_uring_setup", "memfd_create", "memfd_secret", "mount_setattr", "move_mount", "open_tree", "openat2", "shmget",
 )  # fmt: skip
 FORBIDDEN = (
     "acct", "add_key", "adjtimex", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module",
