@@ -19,6 +19,8 @@ from paddock.core.errors import NotFound, StoreUnavailable, Unavailable
 from paddock.core.events_host import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
 from paddock.plugins.supervision.lifecycle import State
 
+pytestmark = pytest.mark.req("G-19")
+
 A_SETTING = {"type": "object", "properties": {"colour": {"type": "string"}}}
 
 

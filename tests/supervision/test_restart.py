@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from datetime import UTC, datetime, timedelta
@@ -141,6 +142,29 @@ async def test_enabling_a_plugin_in_its_pause_ends_the_pause_and_forgives(stage:
     stage.supervisor.enable(actor.key)
     status = await actor.settled()
     assert (status.state, status.failures, status.reason) == (State.RUNNING, 0, "")
+
+
+async def test_a_plugin_that_ran_well_for_ten_minutes_begins_anew(stage: Stage) -> None:
+    actor = stage.actor(WELL, timing=UNASKED)
+    for minutes in (0, 0, 11):
+        pid = (await actor.settled()).pid
+        assert pid is not None
+        await passing(60.0 * minutes)
+        os.kill(pid, signal.SIGKILL)
+        status, _ = await fallen(actor)
+        with hurrying():
+            await actor.until(State.SPAWNING)
+        await actor.settled()
+    assert status.failures == 1
+    assert len(told(stage, PluginCrashed)) == 3
+
+
+async def passing(seconds: float) -> None:
+    """Let so much of the host's time pass, in which nothing is to happen."""
+    passed = asyncio.get_running_loop().create_future()
+    with hurrying(400):
+        asyncio.get_running_loop().call_later(seconds, passed.set_result, None)
+        await passed
 
 
 @pytest.mark.usefixtures("bystander")

