@@ -219,6 +219,7 @@ def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source
 
         owner("plugin", "upgrade", "parrot", newer, "--yes")
         said = started.ask("POST", "/plugins/parrot/call/say", {"text": "x"})
+        assert said.status == 200, said
         assert said.body["result"]["said"] == "newer"
         eventually(lambda: not alive(old), "the old version still runs")
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from paddock.cli.output import AsJson, reporting, result, say, styled
+from paddock.cli.output import AsJson, reporting, result, say, show_error, styled
+from paddock.core.errors import PaddockError
+from paddock.core.outward import exit_code, to_json
 from paddock.core.printable import printable
 
 app = typer.Typer(add_completion=False)
@@ -37,7 +39,14 @@ def serve(
     def configure_log(level: str) -> None:
         log_to_stderr(cast("Format", log_format), log_level or level)
 
-    status = run(serve_until_stopped(_tell_json if as_json else _tell, configure_log))
+    if not as_json:
+        raise typer.Exit(run(serve_until_stopped(_Words().tell, configure_log)))
+    try:
+        status = run(serve_until_stopped(_tell_json, configure_log))
+    except PaddockError as error:  # one object a line, this one too
+        _tell_json({"event": "error", "error": to_json(error)})
+        show_error(error)
+        status = exit_code(error)
     raise typer.Exit(status)
 
 
@@ -53,22 +62,30 @@ def _tell_json(told: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _tell(told: dict[str, Any]) -> None:
-    """The same for people: the plugins that do not run, and when the daemon is ready and gone."""
-    match told["event"]:
-        case "ready":
-            count = told["running"]
-            plugins = "1 plugin runs" if count == 1 else f"{count} plugins run"
-            result(f"ready: {plugins}; listening on {told['socket']} (pid {told['pid']})")
-        case "plugin" if told["state"] in ("failed", "crashed"):
-            again = "; it is started again" if told["state"] == "crashed" else ""
-            say(f"{styled('!', 'yellow')} {told['name']} {told['state']}: {printable(told['reason'], 400)}{again}")
-            if told["hint"]:
-                say(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
-        case "draining":
-            say("stopping: calls under way may finish; once more to end now")
-        case "stopped":
-            result("stopped")
-        case _:
-            pass
-    sys.stdout.flush()
+class _Words:
+    """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
+
+    What happens to plugins later stands in the log.
+    """
+
+    def __init__(self) -> None:
+        self._ready = False
+
+    def tell(self, told: dict[str, Any]) -> None:
+        match told["event"]:
+            case "ready":
+                self._ready = True
+                count = told["running"]
+                plugins = "1 plugin runs" if count == 1 else f"{count} plugins run"
+                result(f"ready: {plugins}; listening on {told['socket']} (pid {told['pid']})")
+            case "plugin" if told["reason"] and not self._ready:
+                say(f"{styled('!', 'yellow')} {told['name']} {told['state']}: {printable(told['reason'], 400)}")
+                if told["hint"]:
+                    say(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
+            case "draining":
+                say("stopping: calls under way may finish; once more to end now")
+            case "stopped":
+                result("stopped")
+            case _:
+                pass
+        sys.stdout.flush()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -19,13 +20,15 @@ from paddock.host.opening import Config, open_host
 from paddock.http.app import Api
 from paddock.http.listening import listening
 from paddock.http.local_address import socket_path
+from paddock.plugins.supervision.deployment import Status
 from paddock.plugins.supervision.lifecycle import State
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 HURRY = 1.0  # seconds from the second signal to the end, whatever still goes on
-LOOK = 0.5  # seconds between two looks at how the plugins are doing
+
+log = logging.getLogger("paddock.daemon")
 
 
 async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) -> int:
@@ -58,30 +61,32 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
 async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     """That the daemon is ready, once every plugin runs or is known not to; then what becomes of each."""
     statuses = await host.settled()
+    for status in statuses:
+        tell(_plugin_event(status))
     running = sum(status.state is State.RUNNING for status in statuses)
     tell({"event": "ready", "pid": os.getpid(), "socket": path, "plugins": len(statuses), "running": running})
-    async for told in _changes(host):
-        tell(told)
+    async for status in host.follow_states():
+        tell(_plugin_event(status))
+        _log(status)
 
 
-async def _changes(host: Host) -> AsyncGenerator[dict[str, Any], None]:
-    """The state of each plugin, and each new one."""
-    known: dict[str, State] = {}
-    while True:
-        now = {status.key.plugin: status for status in host.statuses()}
-        for name, status in now.items():
-            if known.get(name) is not status.state:
-                yield {
-                    "event": "plugin",
-                    "name": name,
-                    "version": status.version,
-                    "state": status.state.value,
-                    "pid": status.pid,
-                    "reason": status.reason,
-                    "hint": status.hint,
-                }
-        known = {name: status.state for name, status in now.items()}
-        await asyncio.sleep(LOOK)
+def _plugin_event(status: Status) -> dict[str, Any]:
+    return {
+        "event": "plugin",
+        "name": status.key.plugin,
+        "version": status.version,
+        "state": status.state.value,
+        "pid": status.pid,
+        "reason": status.reason,
+        "hint": status.hint,
+    }
+
+
+def _log(status: Status) -> None:
+    level = logging.WARNING if status.state in (State.CRASHED, State.FAILED) else logging.INFO
+    facts = {"plugin": status.key.plugin, "state": status.state.value, "pid": status.pid}
+    why = f": {status.reason}" if status.reason else ""
+    log.log(level, "%s is %s%s", status.key.plugin, status.state.value, why, extra={"facts": facts})
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import orjson
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -42,23 +43,25 @@ async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> 
     closed = asyncio.ensure_future(closing.wait())
     following: asyncio.Future[Told | None] | None = None
     try:
-        async with aclosing(events):
-            while True:
-                following = following or asyncio.ensure_future(anext(events, None))
-                await asyncio.wait({following, closed}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
-                if following.done():
-                    told, following = following.result(), None
-                    if told is None:
-                        return
-                    yield told.encode()
-                elif closed.done():
+        while True:
+            following = following or asyncio.ensure_future(anext(events, None))
+            await asyncio.wait({following, closed}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                told, following = following.result(), None
+                if told is None:
                     return
-                else:
-                    yield b": alive\n\n"
+                yield told.encode()
+            elif closed.done():
+                return
+            else:
+                yield b": alive\n\n"
     finally:
         closed.cancel()
         if following is not None:
-            following.cancel()
+            following.cancel()  # whatever the events wait for ends, and they with it
+        else:
+            with anyio.CancelScope(shield=True):
+                await events.aclose()
 
 
 def last_event_id(request: Request) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import orjson
@@ -34,15 +35,18 @@ class Problems:
         self._new_error_id = new_error_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        begun, began_at = 0, perf_counter()
 
         async def noting(message: Message) -> None:
             nonlocal begun
-            begun = True
+            begun = begun or message["status"]
             await send(message)
 
         try:
             await self._inside(scope, receive, noting)
+            if log.isEnabledFor(logging.DEBUG):
+                taken = (perf_counter() - began_at) * 1000
+                log.debug("%s %s: %d in %.1f ms", scope["method"], scope["path"], begun, taken)
         except (PaddockError, HTTPException) as error:
             if begun:
                 raise
