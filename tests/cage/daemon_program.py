@@ -20,7 +20,7 @@ from paddock.cage.compile import Surroundings, compile_cage
 from paddock.cage.environment import spawn_environment
 from paddock.cage.launcher import CagedProcess, CageUnavailable
 from paddock.cage.machine import DiskMachine
-from paddock.cage.spec import CageSpec, Limits
+from paddock.cage.spec import Bind, CageSpec, Limits
 from paddock.cage.warden import Warden, open_warden
 from paddock.manifest.read import read_package
 
@@ -41,6 +41,16 @@ class Daemon:
         if remove is not None:
             os.rmdir(remove)  # noqa: PTH106 - at once, between the two
         return await self._launch(number, spec)
+
+    async def launch_something_that_never_gets_ready(self) -> dict[str, Any]:
+        """Launch a cage whose first program hangs before it raises its walls."""
+        number = next(self._numbers)
+        spec = self._spec(number, "", {}, [])
+        stall = self._folder / "stall"
+        stall.write_text(f"#!{spec.command[0]}\nimport time\ntime.sleep(600)\n")
+        stall.chmod(0o755)
+        binds = (*spec.binds, Bind(str(stall), "/stall"))
+        return await self._launch(number, dataclasses.replace(spec, python=None, trampoline="/stall", binds=binds))
 
     async def launch_with_descriptors(self, script: str, free: int) -> dict[str, Any]:
         """Launch while no more than so many descriptors are free."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +99,7 @@ def test_a_plugin_cannot_signal_its_neighbour(daemon: Daemon) -> None:
     script = f"""
 import contextlib
 import os
+import resource
 def attempt(pid):
     try: os.kill(pid, 9)
     except OSError as error: return type(error).__name__
@@ -361,3 +364,30 @@ def test_a_warden_serves_a_daemon_on_the_fast_loop_too() -> None:
         kill_hard(daemon.warden)
         assert daemon.tell("end", number=number)["cause"] == "warden_lost"
         running(daemon)
+
+
+def test_a_warden_without_free_descriptors_refuses_and_keeps_the_cages_it_has(root_daemon: Daemon) -> None:
+    kept = running(root_daemon)
+    warden, before = root_daemon.warden, descriptors(root_daemon.warden)
+    _, most = resource.prlimit(warden, resource.RLIMIT_NOFILE)
+    for free in range(40):
+        # One more each time, so that they run out at every single step of a launch.
+        resource.prlimit(warden, resource.RLIMIT_NOFILE, (before + free, most))
+        told = root_daemon.tell("launch", script=FOREVER, limits={}, capabilities=[])
+        if "number" in told:
+            break
+        assert told["refused"] == "cage.no_descriptors", (free, told)
+        assert eventually(lambda: descriptors(warden) == before)
+    assert "number" in told
+    root_daemon.tell("kill", number=kept)
+    assert root_daemon.tell("end", number=kept)["cause"] == "killed"
+    assert root_daemon.warden == warden
+
+
+@pytest.mark.slow
+def test_a_cage_that_never_gets_ready_is_given_up_after_twenty_seconds(daemon: Daemon) -> None:
+    began = time.monotonic()
+    told = daemon.tell("launch_something_that_never_gets_ready")
+    assert (told["refused"], 19 < time.monotonic() - began < 25) == ("cage.launch_timeout", True)
+    assert daemon.everything() == [daemon.warden]
+    running(daemon)

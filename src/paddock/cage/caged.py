@@ -133,7 +133,7 @@ class Caged:
         self.body.close()
         if self._handle is not None:
             os.close(self._handle)
-        self.group.remove()
+        self.group.discard()
 
 
 def begin(number: int, spec: CageSpec, streams: Streams, way: Way) -> Caged:

@@ -36,6 +36,7 @@ class Groups:
     def __init__(self, places: dict[str, Place]) -> None:
         self._places = {resource: place for resource, place in places.items() if _usable(place, resource)}
         self._made = 0
+        self._left: list[Group] = []
         # A pid means something only within its pid namespace, and only until it is used again.
         self._namespace = Path("/proc/self/ns/pid").stat().st_ino
         self._prefix = f"paddock-{self._namespace}-{os.getpid()}-{started_at(os.getpid())}"
@@ -65,8 +66,9 @@ class Groups:
         Raises:
             OSError: the kernel refused; nothing is left of it.
         """
+        self._left[:] = [group for group in self._left if not group.remove()]
         self._made += 1
-        group = Group(f"{self._prefix}-{self._made}", self._places)
+        group = Group(f"{self._prefix}-{self._made}", self._places, self._left)
         try:
             group.create()
         except BaseException:
@@ -88,8 +90,9 @@ class Groups:
 class Group:
     """One cage's group, in as many hierarchies as it takes."""
 
-    def __init__(self, name: str, places: dict[str, Place]) -> None:
+    def __init__(self, name: str, places: dict[str, Place], left: list[Group]) -> None:
         self._places = places
+        self._left = left
         self._directories = list(dict.fromkeys(place.directory / name for place in places.values()))
         self._name = name
 
@@ -142,6 +145,11 @@ class Group:
         except OSError:
             return False
         return any(line.split()[1] != "0" for line in text.splitlines() if line.startswith("oom_kill "))
+
+    def discard(self) -> None:
+        """Take it away, now or when the next one is made: the kernel may need a moment to see that it is empty."""
+        if not self.remove():
+            self._left.append(self)
 
     def remove(self) -> bool:
         """Take it away; False when somebody is still in it."""

@@ -210,7 +210,7 @@ class Warden:
         while self._cages and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
                 if key.data in self._cages:
-                    self._look(self._cages[key.data])
+                    self._look_safely(self._cages[key.data])
                 elif key.data is None:
                     self._selector.unregister(key.fileobj)
         for cage in self._cages.values():
