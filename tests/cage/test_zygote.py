@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.cage.daemons import Daemon, eventually, gone, kill_hard, open_daemon
 
+from fixtures.packages import native, write_file
+from paddock.cage.compile import Surroundings, compile_cage
+from paddock.cage.environment import spawn_environment
+from paddock.cage.launcher import CagedProcess, CageUnavailable
+from paddock.cage.machine import DiskMachine
 from paddock.cage.process_tree import children, family
+from paddock.cage.spec import CageSpec, Exit
+from paddock.cage.warden import open_warden
+from paddock.manifest.read import read_package
 
 FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
@@ -195,8 +206,7 @@ import ctypes, os, pty, time
 ours, theirs = pty.openpty()
 for directory in ("/tmp", "/dev/shm"):
     open(directory + "/note", "w").write("hello")
-libc = ctypes.CDLL(None)
-assert libc.shmget(4711, 4096, 0o1666) >= 0
+ctypes.CDLL(None).shmget(4711, 4096, 0o1666)
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -300,6 +310,59 @@ def test_a_killed_zygote_takes_its_plugins_with_it_and_a_new_one_is_started(daem
     assert daemon.tell("end", number=number)["signal"] == signal.SIGKILL
     warm_up(daemon)
     assert zygote_of(daemon) != old
+
+
+def test_a_spare_copy_that_is_killed_is_replaced_and_costs_nobody_anything(daemon: Daemon) -> None:
+    number, pid = launch(daemon, FOREVER)
+    assert is_warm(pid)
+    zygote = zygote_of(daemon)
+    assert eventually(lambda: len(children(zygote)) == 2)
+    for spare in children(zygote):
+        if pid not in family(spare):
+            kill_hard(spare)
+    assert launched_warm(daemon) or launched_warm(daemon)
+    assert zygote_of(daemon) == zygote
+    daemon.tell("signal", number=number, which=signal.SIGTERM)
+    assert daemon.tell("end", number=number)["signal"] == signal.SIGTERM
+
+
+async def test_a_plugin_whose_files_are_gone_is_refused_and_its_neighbours_live_on(tmp_path: Path) -> None:
+    present, missing = (installed(tmp_path / name, name) for name in ("present", "missing"))
+    shutil.rmtree(tmp_path / "missing")
+    async with open_warden(trees=tmp_path) as warden:
+        neighbour = await warden.launch(present)
+        with anyio.fail_after(30):
+            while not is_warm(neighbour.pid):
+                await ended(neighbour)
+                neighbour = await warden.launch(present)
+        with pytest.raises(CageUnavailable) as refused:
+            await warden.launch(missing)
+        assert refused.value.error_code == "cage.path_missing"
+        os.kill(neighbour.pid, 0)  # it is there
+        assert (await ended(neighbour)).cause == "killed"
+
+
+def installed(root: Path, name: str) -> CageSpec:
+    native(root, name, runtime={"command": ["python3", "plugin.py"]}, capabilities=[])
+    write_file(root / "plugin.py", FOREVER)
+    manifest = read_package(root).single()
+    return compile_cage(
+        cage_id=name,
+        manifest=manifest,
+        root=str(root),
+        capabilities=(),
+        environment=spawn_environment(manifest, str(root), "info"),
+        surroundings=Surroundings(python="/usr/bin/python3"),
+        machine=DiskMachine(),
+    )
+
+
+async def ended(process: CagedProcess) -> Exit:
+    process.kill()
+    how = await process.wait()
+    for descriptor in (process.stdin, process.stdout, process.stderr):
+        os.close(descriptor)
+    return how
 
 
 def test_zygotes_that_fail_twice_in_a_row_are_left_alone_and_plugins_start_cold(daemon: Daemon) -> None:

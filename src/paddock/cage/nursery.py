@@ -77,8 +77,7 @@ class Nursery:
         if nest is None or nest.spare_group is None:
             return self._groups.make(spec.limits)
         nest.spare_group.limit(spec.limits)
-        group, nest.spare_group = nest.spare_group, None
-        return group
+        return nest.spare_group
 
     def start(self, order: Order) -> Body:
         """See `ways.Way`."""
@@ -126,6 +125,8 @@ class Nursery:
                 if body.first is not None:
                     del nest.unready[body]
                 elif until <= now:
+                    if body.waits:
+                        self._count(kind, well=False)
                     del nest.unready[body]
                     body.give_up()
             if nest.zygote.failed:
@@ -140,15 +141,18 @@ class Nursery:
             self._stop(kind)
 
     def _fit(self, spec: CageSpec) -> Fit | None:
+        """How a spec fits a zygote that may be asked now."""
         fitting = fit(spec, self._trees)
-        return None if fitting is None or _shadowed(spec) else fitting
+        if fitting is None or self._rests_until.get(fitting.kind, 0.0) > time.monotonic() or _shadowed(spec):
+            return None
+        return fitting
 
     def _nest(self, fitting: Fit) -> _Nest | None:
         now = time.monotonic()
         if fitting.kind in self._nests:
             self._nests[fitting.kind].used_at = now
             return self._nests[fitting.kind]
-        if self._rests_until.get(fitting.kind, now) > now or not self._room():
+        if not self._room():
             return None
         self._started += 1
         assert self._trees is not None
@@ -172,6 +176,10 @@ class Nursery:
 
     def _welcome(self, nest: _Nest, copy: Copy) -> None:
         nest.was_warm = True
+        if nest.spare is not None:
+            # It was ended while it waited.
+            nest.spare.close()
+            _drop_group(nest)
         nest.spare = copy
         if nest.waiting:
             return
@@ -212,9 +220,12 @@ class Nursery:
 
 def _match(nest: _Nest) -> None:
     """Give the spare copy to whoever waits longest."""
-    if nest.spare is not None and nest.waiting:
-        copy, nest.spare = nest.spare, None
-        nest.waiting.popleft().use(copy)
+    while nest.spare is not None and nest.waiting:
+        body = nest.waiting.popleft()
+        if body.waits:
+            # Its group is the body's by now: `group` was asked for it.
+            copy, nest.spare, nest.spare_group = nest.spare, None, None
+            body.use(copy)
 
 
 def _drop_group(nest: _Nest) -> None:

@@ -77,6 +77,11 @@ class WarmBody:
             return self._cold.plugin
         return self._copy.plugin if self._copy is not None and self._ready else None
 
+    @property
+    def waits(self) -> bool:
+        """Whether a copy is still of use to it."""
+        return self._copy is None and self._cold is None and self._ended is None
+
     def use(self, copy: Copy) -> None:
         """Have this copy become the plugin."""
         self._copy = copy
@@ -91,7 +96,7 @@ class WarmBody:
         if self._copy is not None and not self._ready:
             # Seen as a copy that ended without being ready.
             self._kill_copy(self._copy)
-        elif self._copy is None and self._cold is None and self._ended is None:
+        elif self.waits:
             self._start_cold()
             os.eventfd_write(self._bell, 1)
 

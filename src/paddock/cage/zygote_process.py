@@ -7,6 +7,9 @@ environment) is ever in the memory that the next one is copied from.
 A copy is two processes: the first one of a new pid namespace, which waits for the end of everything in it, and the
 plugin. A first process ignores signals that it has no handler for; a plugin must not.
 
+What this does not buy: copies of one zygote have the same addresses in memory and the same seed of hashes. A plugin
+that finds a hole in the interpreter itself knows those of its neighbours; it still has no way to reach them.
+
     zygote → warden    `spare` with descriptors (`Spare`), for each copy · `failed WHY`, and it ends
     warden → copy      `order` with descriptors (`Order`)
     copy → warden      `ready`: every wall stands · `failed WHY`
@@ -19,11 +22,13 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import resource
 import signal
 import socket
 import sys
+import time
 from typing import Any, NamedTuple, NoReturn
 
 from paddock.cage import trampoline, zygote_walls
@@ -44,6 +49,7 @@ WARM = (
 OURS = "paddock"  # modules that a plugin must not find loaded
 
 LONGEST_MESSAGE = 4096
+MOST_LOST = 3  # copies in a row that end without an order
 
 
 class Spare(NamedTuple):
@@ -80,7 +86,8 @@ def main() -> Program:
     # Nobody here asks how a copy ended: it tells the warden.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    while True:
+    lost = 0
+    while lost < MOST_LOST:
         told, tell = os.pipe()
         zygote_walls.new_pids_for_children()
         if os.fork() == 0:
@@ -89,11 +96,10 @@ def main() -> Program:
             return _be_a_copy(warden, tell)
         zygote_walls.old_pids_for_children(own_pids)
         os.close(tell)
-        taken = os.read(told, 1)
+        # Without a word the copy was ended, or something went wrong that the next ones may meet too.
+        lost = 0 if os.read(told, 1) else lost + 1
         os.close(told)
-        if not taken:
-            # The copy is gone without an order: the warden hung up, or something is wrong that a next copy would meet.
-            os._exit(0)
+    os._exit(0)
 
 
 def _warm_up() -> None:
@@ -195,6 +201,8 @@ def forget_ourselves(program: Program) -> None:
     sys.orig_argv[1:] = [program.script, *program.arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(program.script))  # noqa: PTH120
     sys.argv = [program.script, *program.arguments]
+    # From which moment log records count their milliseconds.
+    logging._startTime = time.time()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
 if __name__ == "__main__":
