@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from paddock.cli.main import COMMANDS, loaded
 from paddock.core import outward
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Category
 from paddock.core.events import EVENT_TYPES
+from paddock.http.app import Api
+from paddock.http.body import LARGEST
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
 from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
@@ -161,8 +164,38 @@ def state_reference() -> str:
     )
 
 
+def http_reference() -> str:
+    """Every route of the daemon's API."""
+    # Only the rows are looked at; nobody calls a handler.
+    endpoints = Api(cast("Any", None), SystemClock(), SystemRandom()).endpoints
+    parts = [
+        "# HTTP\n",
+        "The daemon's API, on the local socket that `paddock serve` names: `run/paddock.sock`, which only its owner and"
+        " root may use. `/api/v1/openapi.json` describes it for machines.\n",
+        "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
+        " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
+        f"The body of a request has at most {LARGEST:,} bytes.\n",
+    ]
+    for one in endpoints:
+        parts.append(f"## {one.method} {one.prefix}{one.path.replace(':path', '')}\n")
+        parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
+        parts += [f"Body: {one.body}\n"] if one.body else []
+        parts += (
+            [
+                "| query | |\n|---|---|\n"
+                + "\n".join(f"| `{name}` | {what} |" for name, what in one.query.items())
+                + "\n"
+            ]
+            if one.query
+            else []
+        )
+        parts.append(f"Answers {one.status}: {one.answer}\n")
+    return "\n".join(parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": cli_reference,
+    "http.md": http_reference,
     "errors.md": error_reference,
     "events.md": event_reference,
     "capabilities.md": capability_reference,
