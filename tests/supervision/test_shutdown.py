@@ -13,6 +13,7 @@ from tests.supervision.witness import UNASKED, WELL, cage_mates, gone, on_call, 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
 from paddock.cage.warden import open_warden
+from paddock.core.errors import NotFound, Unavailable
 from paddock.core.events_contracts import PluginStopped
 from paddock.core.events_host import PluginCrashed, PluginExited, PluginKilled, PluginSpawned
 from paddock.plugins.supervision.lifecycle import State
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.req("G-23")
 
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 DEAF = "hello()\nwhile True: read()"  # reads the request to shut down, and does nothing about it
+
+SLOW_TO_LEAVE = 'import atexit\natexit.register(lambda: (os.write(2, b"leaving\\n"), time.sleep(0.5)))\n'
 
 
 @pytest.fixture
@@ -159,3 +162,40 @@ async def test_no_plugin_outlives_a_supervisor_whose_block_fails(folder: Path) -
             pids.add((await stage.actor(WELL).settled()).pid or 0)
             raise LookupError("the block failed")
     assert gone(pids, within=1)
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_a_call_that_comes_while_its_plugin_is_ending_waits_and_starts_it_again(stage: Stage) -> None:
+    actor = stage.actor(SLOW_TO_LEAVE + WELL)
+    await actor.settled()
+    stopping = asyncio.create_task(stage.supervisor.stop(actor.key))
+    await stage.audience.until(lambda: "leaving" in stage.audience.lines)
+    assert await actor.call("do.it") == {"well": True}
+    await stopping
+    assert len(told(stage, PluginSpawned)) == 2
+    assert told(stage, PluginStopped) == [PluginStopped(name="actor")]
+
+
+async def test_a_call_that_comes_while_its_plugin_is_being_disabled_is_told_so(stage: Stage) -> None:
+    actor = stage.actor(SLOW_TO_LEAVE + WELL)
+    await actor.settled()
+    disabling = asyncio.create_task(stage.supervisor.disable(actor.key))
+    await stage.audience.until(lambda: "leaving" in stage.audience.lines)
+    with pytest.raises(NotFound, match="actor is not enabled"):
+        await actor.call("do.it")
+    await disabling
+
+
+async def test_a_call_that_comes_while_the_host_is_ending_is_refused_and_starts_nothing(folder: Path) -> None:
+    async with open_stage(folder) as stage:
+        actor = stage.actor(SLOW_TO_LEAVE + WELL)
+        await actor.settled()
+        closing = asyncio.create_task(stage.supervisor.close())
+        await stage.audience.until(lambda: "leaving" in stage.audience.lines)
+        with pytest.raises(Unavailable, match="this host is shutting down"):
+            await actor.call("do.it")
+        await closing
+        with pytest.raises(Unavailable, match="this host is shutting down"):
+            await actor.call("do.it")
+        assert actor.status.state is State.STOPPED
+    assert len(stage.audience.of(PluginSpawned)) == 1

@@ -112,6 +112,11 @@ class Keeper:
         await moved.wait()
         return self.state
 
+    @property
+    def ending(self) -> bool:
+        """Whether it was told to stop and has not yet."""
+        return not self._wanted and (self.state in ALIVE or self.state is State.CRASHED)
+
     async def stopped(self) -> None:
         """Wait until no process of it is left."""
         while self.state in ALIVE or self.state is State.CRASHED:

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
-from paddock.core.errors import Busy, NotFound, PaddockError
+from paddock.core.errors import Busy, NotFound, PaddockError, Unavailable
 from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
 from paddock.core.ids import Tenant
 from paddock.core.outward import json_rpc_error
@@ -50,6 +50,7 @@ class Supervisor:
         self._scopes: dict[InstanceKey, anyio.CancelScope] = {}
         self._by_tenant: Counter[Tenant] = Counter()
         self._in_all = 0
+        self._closing = False
 
     # --- which plugins there are --------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ class Supervisor:
             self._tasks.start_soon(self._kept, keeper, scope, name=f"keep {deployment.name}")
         else:
             keeper.replace(deployment)
-        if start:
+        if start and not self._closing:
             keeper.enable()
 
     async def _kept(self, keeper: Keeper, scope: anyio.CancelScope) -> None:
@@ -75,7 +76,9 @@ class Supervisor:
 
     def enable(self, key: InstanceKey) -> None:
         """Start a known plugin, its failures forgotten."""
-        self._keeper(key).enable()
+        keeper = self._keeper(key)
+        if not self._closing:
+            keeper.enable()
 
     async def settled(self, key: InstanceKey) -> Status:
         """How a plugin is doing once it either runs or is known not to."""
@@ -118,10 +121,12 @@ class Supervisor:
 
     async def close(self) -> None:
         """End every process, last started first; each gets its own time, all of them at once."""
-        for keeper in reversed(self._keepers.values()):
+        self._closing = True  # what ends now must not be started by a late call
+        last_first = tuple(reversed(self._keepers.values()))  # some may be disabled while we wait
+        for keeper in last_first:
             keeper.stop()
         with anyio.move_on_after(_CLOSE_WITHIN):
-            for keeper in reversed(self._keepers.values()):
+            for keeper in last_first:
                 await keeper.stopped()
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -142,7 +147,7 @@ class Supervisor:
             NotFound: the plugin does not serve this method.
             Unavailable, TimedOut, PaddockError: see `Conversation.call`.
         """
-        keeper = self._keeper(key)
+        keeper = await self._staying(key)
         running = await self._running(keeper)
         method = wire_names.method_of(keeper.deployment.manifest, spec)
         if spec.form is Form.METHOD and spec.name not in running.introduced.methods:
@@ -167,6 +172,16 @@ class Supervisor:
             self._by_tenant[key.tenant] -= 1
             self._in_all -= 1
             keeper.last_used = self._around.clock.monotonic()
+
+    async def _staying(self, key: InstanceKey) -> Keeper:
+        """The keeper to ask; where its process is just ending, once it has."""
+        keeper = self._keeper(key)
+        while keeper.ending:
+            await keeper.stopped()
+            keeper = self._keeper(key)  # it may have been disabled
+        if self._closing:
+            raise Unavailable(f"{key.plugin} does not run: this host is shutting down", details={"plugin": key.plugin})
+        return keeper
 
     async def _running(self, keeper: Keeper) -> Running:
         if keeper.state in (State.STOPPED, State.DISABLED):
@@ -199,7 +214,7 @@ class Supervisor:
         limit = float(keeper.deployment.manifest.timing.hook)
         name, agent = key.plugin, context.agent_path
         try:
-            running = await self._running(keeper)
+            running = await self._running(await self._staying(key))
             async with keeper.hooks:  # one at a time, in the order they came
                 publish.publish(
                     PluginHookFired(
