@@ -25,6 +25,8 @@ from paddock.core.errors import (
     Problem,
     StoreUnavailable,
     TimedOut,
+    Unavailable,
+    Unreachable,
 )
 from paddock.http.local_address import socket_path
 
@@ -42,10 +44,14 @@ _ERRORS: Mapping[Category, type[PaddockError]] = {
     Category.POLICY: Denied,
     Category.CONFLICT: Conflict,
     Category.TRANSIENT: Busy,
-    Category.DEPENDENCY: StoreUnavailable,
+    Category.DEPENDENCY: Unreachable,
     Category.PLUGIN: PluginError,
     Category.TIMEOUT: TimedOut,
     Category.INTERNAL: HostError,
+}
+_RETRYABLE: Mapping[Category, type[PaddockError]] = {
+    Category.DEPENDENCY: StoreUnavailable,
+    Category.PLUGIN: Unavailable,
 }
 
 
@@ -141,7 +147,8 @@ def error_from(body: Any, status: int) -> PaddockError:
         category = Category.INTERNAL
     if category is Category.VALIDATION and (errors := told.get("errors")):
         return Invalid(message, [_problem(one) for one in errors], code=code, hint=hint, details=details)
-    return _ERRORS[category](message, code=code, hint=hint, details=details)
+    kind = _RETRYABLE.get(category) if told.get("retryable") else None
+    return (kind or _ERRORS[category])(message, code=code, hint=hint, details=details)
 
 
 def _problem(told: dict[str, Any]) -> Problem:

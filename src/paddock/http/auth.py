@@ -6,6 +6,7 @@ import pwd
 import socket
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.requests import Request
 
@@ -55,6 +56,7 @@ def local_operator(peer: Peer | None, own_uid: int) -> Caller:
     return Caller(user_name(peer.uid))
 
 
+@lru_cache(maxsize=64)  # asking takes as long as the rest of a small request
 def user_name(uid: int) -> str:
     """The login name of a user of this machine, or the number where it has none."""
     try:

@@ -1,0 +1,91 @@
+"""Errors that nobody foresaw: the caller gets an id, the log gets the rest."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from paddock.cli.daemon import error_from
+from paddock.core import errors
+from paddock.core.errors import Category, Invalid, PaddockError, Problem
+from paddock.core.outward import exit_code, to_json
+from paddock.http.problems import Problems, full_problem
+
+SECRET = "hunter2"
+
+
+async def answered(inside: Any) -> list[Message]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope: Scope = {"type": "http", "method": "GET", "path": "/api/v1/plugins", "state": {}}
+    await Problems(inside, lambda: "err_1")(scope, receive, send)
+    return sent
+
+
+async def test_an_unforeseen_error_shows_an_id_and_is_logged_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError(SECRET)
+
+    with caplog.at_level(logging.ERROR):
+        start, body = await answered(inside)
+
+    problem = json.loads(body["body"])
+    assert (start["status"], problem["code"], problem["error_id"]) == (500, "internal", "err_1")
+    assert SECRET not in body["body"].decode()
+    (record,) = caplog.records
+    assert record.exc_info and SECRET in str(record.exc_info[1])
+    assert record.__dict__["facts"]["error_id"] == "err_1"
+
+
+async def test_an_error_after_the_answer_began_ends_the_connection_instead_of_writing_a_second_one() -> None:
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError(SECRET)
+
+    with pytest.raises(RuntimeError):
+        await answered(inside)
+
+
+def every_error() -> list[type[PaddockError]]:
+    found = [errors.PaddockError]
+    for kind in found:
+        found += kind.__subclasses__()
+    return [kind for kind in found if kind.__module__ == errors.__name__ and kind is not Invalid]
+
+
+@pytest.mark.req("G-15")
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError]) -> None:
+    error = kind("it did not work", code="some.code", hint="try this", details={"plugin": "parrot"})
+
+    again = error_from(json.loads(json.dumps(full_problem(error, "err_1"))), 500)
+
+    assert to_json(again) == to_json(error)
+    assert exit_code(again) == exit_code(error)
+
+
+@pytest.mark.req("G-15")
+def test_every_mistake_of_a_document_arrives_with_its_place() -> None:
+    error = Invalid("two mistakes", [Problem("a.b", "wrong", "right", "type", 3), Problem("", "empty")])
+
+    again = error_from(json.loads(json.dumps(full_problem(error, "err_1"))), 400)
+
+    assert isinstance(again, Invalid)
+    assert again.problems == error.problems
+
+
+@pytest.mark.parametrize("body", [None, [], "no", {}, {"category": "weather"}, {"message": None, "details": None}])
+def test_an_answer_that_is_no_problem_body_is_still_an_error(body: Any) -> None:
+    assert error_from(body, 502).category is Category.INTERNAL
