@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Stage
@@ -229,3 +231,19 @@ async def test_more_than_a_hundred_notifications_a_second_are_dropped_and_the_pl
     assert 100 <= len(passed) <= 100 * (len(floods) + 1)
     assert len(stage.audience.notifications) == len(passed)
     assert actor.status.state is State.RUNNING
+
+
+async def test_a_plugin_that_asks_without_end_and_reads_no_answer_is_ended_as_one_that_does_not_read(
+    stage: Stage,
+) -> None:
+    ask = 'b\'{"jsonrpc":"2.0","id":%d,"method":"paddock.anything"}\\n\' % number'
+    actor = stage.actor(on_call(f"for number in range(30_000): os.write(1, {ask})", "time.sleep(600)"), timing=UNASKED)
+    call = asyncio.create_task(actor.call("do.it"))
+    await stage.audience.until(lambda: told(stage, PluginProtocolViolation))
+    with hurrying(), pytest.raises(Unavailable, match="ended before it answered"):
+        await call
+    status, crashed = await fallen(actor)
+    assert status.reason == "it does not read what is sent to it"
+    assert crashed.signal == 9
+    assert {violation.violation_type for violation in told(stage, PluginProtocolViolation)} == {"unread_answers"}
+    await runs_again(actor)

@@ -214,3 +214,19 @@ async def test_a_wall_clock_that_is_set_neither_forgives_nor_condemns(usual_fold
 def usual_folder(tmp_path: Path) -> Path:
     tmp_path.chmod(0o755)
     return tmp_path
+
+
+async def test_a_plugin_that_falls_again_and_again_leaves_no_descriptor_and_no_task_behind(stage: Stage) -> None:
+    await stage.actor(WELL, "first").settled()  # whatever is opened once is open now
+    actor = stage.actor(AT_ONCE, start=False)
+    descriptors, tasks = held()
+    stage.supervisor.enable(actor.key)
+    await falling(actor, 4)
+    await fallen(actor)
+    await stage.supervisor.stop(actor.key)
+    assert held() == (descriptors, tasks)
+
+
+def held() -> tuple[int, int]:
+    """How many descriptors this process has open, and how many tasks its loop runs."""
+    return len(list(Path("/proc/self/fd").iterdir())), len(asyncio.all_tasks())
