@@ -40,6 +40,7 @@ PLAIN = "print(1, flush=True)\nimport sys\nsys.stdin.read()\n"
 WITH_SDK = "import paddock_sdk\n" + PLAIN
 WITH_ASYNCIO = "import asyncio\n" + PLAIN
 
+COLD = ("a script", "with the SDK")
 SCRIPTS = {"a script": PLAIN, "with the SDK": WITH_SDK, "with asyncio": WITH_ASYNCIO}
 
 Start = Callable[[], float]
@@ -47,7 +48,7 @@ Start = Callable[[], float]
 
 def main() -> None:
     given = options(__doc__)
-    rounds = 5 if given.quick else 60
+    rounds = 5 if given.quick else 100
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder, asyncio.Runner() as runner:
         trees = Path(folder).resolve()
         specs = {
@@ -62,7 +63,7 @@ def main() -> None:
                     "uncaged: python -I -S -c 'print(1)'": _uncaged("-I", "-S", "-c", PLAIN),
                     "uncaged: python main.py": _uncaged(str(trees / "plugin-0" / "main.py")),
                     **{f"caged, warm: {name}": _caged(runner, warm, specs[script]) for name, script in SCRIPTS.items()},
-                    **{f"caged, cold: {name}": _caged(runner, cold, specs[script]) for name, script in SCRIPTS.items()},
+                    **{f"caged, cold: {name}": _caged(runner, cold, specs[SCRIPTS[name]]) for name in COLD},
                 },
                 rounds=rounds,
                 warm_up=2,
