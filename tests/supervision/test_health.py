@@ -48,13 +48,23 @@ async def test_three_bad_answers_in_a_row_end_a_plugin_and_it_is_started_again(s
     actor = sick(stage, ping)
     await actor.settled()
     with hurrying():
-        status, crashed = await fallen(actor)
+        await stage.audience.event(PluginHealthFail, count=3)
+    status, crashed = await fallen(actor)
     assert status.reason == "it failed three health checks in a row"
-    assert (status.failures, crashed.signal) == (1, 9)
+    assert (status.failures, crashed.exit_code, crashed.signal) == (1, None, 15)
     assert told(stage, PluginHealthFail) == [
         PluginHealthFail(name="actor", consecutive_failures=count) for count in (1, 2, 3)
     ]
     await runs_again(actor)
+
+
+async def test_an_ill_plugin_that_does_not_heed_being_terminated_is_killed_two_seconds_later(stage: Stage) -> None:
+    actor = sick(stage, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    await actor.settled()
+    with hurrying():
+        status, crashed = await fallen(actor)
+    assert status.reason == "it failed three health checks in a row"
+    assert crashed.signal == 9
 
 
 async def test_a_good_answer_forgives_the_bad_ones_before_it(stage: Stage) -> None:

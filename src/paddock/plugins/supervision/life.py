@@ -148,7 +148,10 @@ class Life:
         except _FatalEnd as end:
             return await self._ended_badly(end.fatal, process, exited)
         except Unwell:
-            process.kill()
+            # It may still be able to put its affairs in order, so it is told before it is killed.
+            process.signal(signal.SIGTERM)
+            if not await _within(exited, TERM_GRACE):
+                process.kill()
             return await self._crashed(exited, Fatal("unwell", "it failed three health checks in a row"))
         except PeerLost as gone:
             return await self._ended_badly(Fatal("output_closed", gone.reason), process, exited)
