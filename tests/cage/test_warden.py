@@ -391,3 +391,13 @@ def test_a_cage_that_never_gets_ready_is_given_up_after_twenty_seconds(daemon: D
     assert (told["refused"], 19 < time.monotonic() - began < 25) == ("cage.launch_timeout", True)
     assert daemon.everything() == [daemon.warden]
     running(daemon)
+
+
+def test_even_the_very_first_launch_may_run_out_of_descriptors(daemon: Daemon) -> None:
+    told: dict[str, object] = {}
+    for free in range(60):
+        told = daemon.tell("launch_with_descriptors", script=FOREVER, free=free)
+        if "number" in told:
+            break
+        assert told["refused"] == "cage.no_descriptors", (free, told)
+    assert "number" in told

@@ -63,6 +63,7 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
 
     Raises:
         CageUnavailable: it is not, with the code of what is wrong and what to type.
+        OSError: there is no descriptor or process to find out with.
     """
     program = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) if path is None else path)
     if program is None:
@@ -77,6 +78,8 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
     try:
         ran = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
     if ran.status != 0:

@@ -70,9 +70,9 @@ class Warden:
         if spec.network and self._network is None:
             raise CageUnavailable("nothing here serves a plugin's network", code="cage.no_network")
         async with self._launching:
-            link = await self._open_link()
             streams = _Streams()
             try:
+                link = await self._open_link()
                 birth = streams.hand_over(link, spec)
             except OSError as error:
                 streams.close()
@@ -99,8 +99,9 @@ class Warden:
     async def close(self) -> None:
         """End every cage, and the warden."""
         self._closed = True
-        if self._link is not None:
-            await self._link.close()
+        async with self._opening:
+            if self._link is not None:
+                await self._link.close()
 
     async def _open_link(self) -> WardenLink:
         """The warden that is there, or a new one."""

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from anyio import CancelScope
+
 from paddock.cage import messages
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.messages import (
@@ -98,17 +100,17 @@ class WardenLink:
             trees: The directory around the files of all installed plugins; plugins in it may be started warm.
 
         Raises:
+            OSError: no process or descriptor is free.
             CageUnavailable: it did not start.
         """
-        try:
-            link = cls._spawn(bubblewrap, trees)
-        except OSError as error:
-            raise CageUnavailable(f"the warden cannot be started: {error}", code="cage.warden_failed") from error
+        link = cls._spawn(bubblewrap, trees)
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
                 link.mechanisms = dict((await link._hello).mechanisms)
-        except (TimeoutError, asyncio.CancelledError) as error:
+        except BaseException as error:
             link.kill_warden()
+            with CancelScope(shield=True):
+                await link.close()
             if isinstance(error, TimeoutError):
                 raise CageUnavailable("the warden did not start in time", code="cage.warden_failed") from error
             raise
@@ -122,23 +124,24 @@ class WardenLink:
     def _spawn(cls, bubblewrap: str, trees: Path | None) -> WardenLink:
         arguments = [bubblewrap] if trees is None else [bubblewrap, str(trees.resolve())]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with contextlib.ExitStack() as undo, theirs:
+            undo.callback(ours.close)
             ours.setblocking(False)
-            try:
-                process = subprocess.Popen(  # noqa: S603 - our own program
-                    [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    env={},
-                    cwd="/",
-                    pass_fds=[theirs.fileno()],
-                    # A signal from a terminal is for the daemon; the warden goes when the daemon has gone.
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                raise
-        return cls(process, ours)
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                # A signal from a terminal is for the daemon; the warden goes when the daemon has gone.
+                start_new_session=True,
+            )
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            link = cls(process, ours)
+            undo.pop_all()
+            return link
 
     @property
     def alive(self) -> bool:
@@ -178,14 +181,12 @@ class WardenLink:
         if self.alive:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
-            try:
-                async with asyncio.timeout(_CLOSING_SECONDS):
-                    await self._gone.wait()
-            except TimeoutError:
-                self._process.kill()
-        self._lost()
-        # It is killed or about to end by itself: then this is short.
-        await self._reaped.wait()
+        try:
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                await self._reaped.wait()
+        except TimeoutError:
+            self.kill_warden()
+            await self._reaped.wait()
 
     def _post(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
         """Send now, or as soon as the warden has room. Closes the descriptors once they are sent."""
@@ -279,8 +280,6 @@ class WardenLink:
         for birth in self._births.values():
             birth.answered(Refused(birth.number, f"cage.{LOST}", "the warden ended while it built the cage"))
             birth.finish(Exit(None, signal.SIGKILL, LOST))
-            if not birth.answer.done():
-                birth.abandon()
         self._births.clear()
 
 
