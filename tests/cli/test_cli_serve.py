@@ -123,6 +123,22 @@ def test_log_lines_are_json_where_that_is_asked_for(owner: Paddock) -> None:
     assert (logged["level"], logged["code"]) == ("warning", problem["code"])
 
 
+def test_a_daemon_outlives_whoever_read_its_first_line(owner: Paddock) -> None:
+    with owner.start("serve", "--json") as process:
+        assert process.stdout is not None and process.stderr is not None
+        while json.loads(process.stdout.readline())["event"] != "ready":
+            pass
+        process.stdout.close()
+        process.stderr.close()
+
+        assert owner("plugin", "disable", "parrot", "--json").json["state"] == "disabled"
+        assert owner("plugin", "enable", "parrot", "--json").json["state"] == "running"
+
+        assert process.poll() is None
+        process.terminate()
+        process.wait(PATIENCE)
+
+
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 

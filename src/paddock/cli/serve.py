@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import typer
 
 from paddock.cli.output import AsJson, reporting, result, say, show_error, styled
-from paddock.core.errors import PaddockError
+from paddock.core.errors import HostError, PaddockError
 from paddock.core.outward import exit_code, to_json
 from paddock.core.printable import printable
 
@@ -40,9 +42,9 @@ def serve(
         log_to_stderr(cast("Format", log_format), log_level or level)
 
     if not as_json:
-        raise typer.Exit(run(serve_until_stopped(_Words().tell, configure_log)))
+        raise typer.Exit(run(serve_until_stopped(_to_whoever_listens(_Words().tell), configure_log)))
     try:
-        status = run(serve_until_stopped(_tell_json, configure_log))
+        status = run(serve_until_stopped(_to_whoever_listens(_tell_json), configure_log))
     except PaddockError as error:  # one object a line, this one too
         _tell_json({"event": "error", "error": to_json(error)})
         show_error(error)
@@ -53,6 +55,16 @@ def serve(
 def _one_of(written: str, known: tuple[str, ...], option: str) -> None:
     if written not in known:
         raise typer.BadParameter(f"{printable(written)} is not one of {', '.join(known)}", param_hint=option)
+
+
+def _to_whoever_listens(tell: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """A daemon outlives those who read its words."""
+
+    def tell_if_possible(told: dict[str, Any]) -> None:
+        with suppress(OSError, HostError):
+            tell(told)
+
+    return tell_if_possible
 
 
 def _tell_json(told: dict[str, Any]) -> None:
