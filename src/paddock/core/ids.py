@@ -32,6 +32,9 @@ DEFAULT_TENANT = Tenant("default")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 26
 _RANDOM_BYTES = 10
+# Two digits at a time: ids are made for every call and every event.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS = range(5 * (_LENGTH - 2), -1, -10)
 _PREFIX = re.compile(r"[a-z]{1,12}\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,5 +51,4 @@ def new_id(prefix: str, clock: Clock, random: Random) -> str:
         raise HostError(f"{prefix!r} cannot begin an id", code="id.bad_prefix")
     milliseconds = (clock.now() - _EPOCH) // timedelta(milliseconds=1)
     number = milliseconds << (8 * _RANDOM_BYTES) | int.from_bytes(random.bytes(_RANDOM_BYTES))
-    digits = [_ALPHABET[number >> 5 * place & 31] for place in reversed(range(_LENGTH))]
-    return f"{prefix}_{''.join(digits)}"
+    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"

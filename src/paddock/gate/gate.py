@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Invalid, PaddockError, PluginError
@@ -19,13 +19,25 @@ class OutputInvalid(PluginError):
     code = "output_validation_error"
 
 
+class Records(Protocol):
+    """Where what happens is recorded. A host that cannot record what it does must not act."""
+
+    @property
+    def failing(self) -> PaddockError | None:
+        """Why nothing can be recorded right now."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until there is room for more."""
+        ...
+
+
 @dataclass(slots=True)
 class Gate:
     """Built once by the host, which replaces the catalogue when plugins come and go."""
 
     supervisor: Supervisor
-    refusal: Callable[[], PaddockError | None]
-    """Asked first: a host that cannot record what it does must not act."""
+    records: Records
     catalogue: Catalogue = field(default_factory=Catalogue)
 
     async def call(
@@ -38,9 +50,9 @@ class Gate:
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
-        refusal = self.refusal()
-        if refusal is not None:
-            raise refusal
+        await self.records.room()
+        if self.records.failing is not None:
+            raise self.records.failing
         reserved = sorted(name for name in payload if name in ("_context", "_call"))
         if reserved:
             raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")

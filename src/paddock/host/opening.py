@@ -89,7 +89,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         )
         try:
             async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
-                gate = Gate(supervisor, lambda: events.failing)
+                gate = Gate(supervisor, events)
                 eager = config.start == "enabled"
                 reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
                 news.on_given_up = reconciler.give_up

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
@@ -23,12 +24,12 @@ from .event_log import record
 from .transaction import Transaction
 
 MOST_WAITING = 50_000
+CROWDED = 10_000  # from here on, whoever makes more is asked to wait
 LARGEST_BATCH = 1_000
 RETRY_AFTER = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     event: Event
     tenant: str
     at: datetime
@@ -37,8 +38,9 @@ class _Waiting:
 class EventWriter:
     """Takes events at once and writes them soon. While they cannot be written, `failing` says why.
 
-    What waits is bounded: when nothing can be written for long, the newest events are lost and counted, and by then
-    calls are refused already, because the gate asks `failing`.
+    What waits is bounded. Callers who make events wait for `room` when the disk does not keep up; when nothing can be
+    written at all, the gate refuses calls because of `failing`. What still comes after that, from plugins that crash
+    for instance, is lost and counted once there is no space left for it.
     """
 
     def __init__(self, database: Database, clock: Clock, random: Random) -> None:
@@ -69,6 +71,12 @@ class EventWriter:
         self._news.set()
         for observer in self._observers:
             observer(event, tenant)
+
+    async def room(self) -> None:
+        """Wait until the disk has caught up far enough for more; usually not at all."""
+        while len(self._waiting) >= CROWDED and self.failing is None:
+            self._written.clear()
+            await self._written.wait()
 
     async def flushed(self) -> None:
         """Wait until everything accepted so far is on disk.

@@ -1,0 +1,80 @@
+"""Events that are published without waiting and written a moment later."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import StoreUnavailable
+from paddock.core.events_host import PluginMethodCalled
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.store.database import Database, Transaction, open_database
+from paddock.store.event_log import recent
+from paddock.store.event_writer import CROWDED, EventWriter, open_event_writer
+
+
+def called(number: int) -> PluginMethodCalled:
+    return PluginMethodCalled(
+        name="notes", method="notes.add", request_id=f"req_{number}", operator_id=None, project_id=None
+    )
+
+
+class Broken:
+    """A database that cannot write until it is mended."""
+
+    engine = "sqlite"
+
+    def __init__(self, real: Database) -> None:
+        self._real = real
+        self.error: StoreUnavailable | None = StoreUnavailable("no room left", code="store.full")
+
+    async def write(self, fn):
+        if self.error is not None:
+            raise self.error
+        return await self._real.write(fn)
+
+
+async def test_what_was_published_is_in_the_table_once_the_writer_is_closed(database_address: str) -> None:
+    async with open_database(database_address) as database:
+        async with open_event_writer(database, SystemClock(), SystemRandom()) as writer:
+            for number in range(50):
+                writer.publisher(DEFAULT_TENANT).publish(called(number))
+        found = await database.read(recent)
+    assert [event.data["request_id"] for event in reversed(found)] == [f"req_{number}" for number in range(50)]
+    assert {(event.type, event.plugin, event.tenant) for event in found} == {
+        ("plugin.method_called", "notes", "default")
+    }
+
+
+async def test_a_store_that_is_full_is_told_and_nothing_is_lost_when_there_is_room_again(sqlite_address: str) -> None:
+    async with open_database(sqlite_address) as real:
+        broken = Broken(real)
+        async with open_event_writer(broken, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
+            writer.take(called(1), "default")
+            with pytest.raises(StoreUnavailable):
+                await writer.flushed()
+            assert writer.failing is broken.error
+            broken.error = None  # the writer tries again by itself, and once more before it closes
+        assert writer.failing is None
+        assert [event.data["request_id"] for event in await real.read(recent)] == ["req_1"]
+
+
+async def test_whoever_makes_events_faster_than_they_are_written_is_asked_to_wait(sqlite_address: str) -> None:
+    async with open_database(sqlite_address) as database:
+        writer = EventWriter(database, SystemClock(), SystemRandom())
+        await asyncio.wait_for(writer.room(), 1)
+        for number in range(CROWDED):
+            writer.take(called(number), "default")
+        waiting = asyncio.ensure_future(writer.room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        writing = asyncio.ensure_future(writer.write_forever())
+        await asyncio.wait_for(waiting, 60)
+        writing.cancel()
+
+        def count(tx: Transaction) -> int:
+            return len(recent(tx, limit=1))
+
+        assert await database.read(count) == 1
