@@ -62,6 +62,7 @@ class Nursery:
         self._as_mount = as_mount
         self._nests: dict[Kind, _Nest] = {}
         self._leaving: list[Zygote] = []
+        self._emptying: list[Group] = []
         self._failures: dict[Kind, int] = {}
         self._rests_until: dict[Kind, float] = {}
         self._started = 0
@@ -134,6 +135,7 @@ class Nursery:
                 self._stop(kind)
             elif not nest.living and nest.used_at + IDLE_SECONDS <= now:
                 self._stop(kind)
+        self._emptying = [group for group in self._emptying if not group.remove()]
 
     def close(self) -> None:
         """End every zygote; look until `watched` is empty to see them gone."""
@@ -179,7 +181,7 @@ class Nursery:
         if nest.spare is not None:
             # It was ended while it waited.
             nest.spare.close()
-            _drop_group(nest)
+            self._drop_group(nest)
         nest.spare = copy
         if nest.waiting:
             return
@@ -189,7 +191,14 @@ class Nursery:
             nest.spare_group.add(copy.plugin)
         except OSError:
             # Its cage's own group will take it, or refuse it for a reason that somebody is told.
-            _drop_group(nest)
+            self._drop_group(nest)
+
+    def _drop_group(self, nest: _Nest) -> None:
+        """End a spare copy's group; it can be taken away once nobody is in it any more."""
+        group, nest.spare_group = nest.spare_group, None
+        if group is not None:
+            group.kill()
+            self._emptying.append(group)
 
     def _over(self, kind: Kind, nest: _Nest, body: WarmBody, *, well: bool | None) -> None:
         """A body no longer is a matter of its zygote."""
@@ -215,7 +224,7 @@ class Nursery:
             body.give_up()
         if nest.spare is not None:
             nest.spare.close()
-        _drop_group(nest)
+        self._drop_group(nest)
 
 
 def _match(nest: _Nest) -> None:
@@ -226,13 +235,6 @@ def _match(nest: _Nest) -> None:
             # Its group is the body's by now: `group` was asked for it.
             copy, nest.spare, nest.spare_group = nest.spare, None, None
             body.use(copy)
-
-
-def _drop_group(nest: _Nest) -> None:
-    group, nest.spare_group = nest.spare_group, None
-    if group is not None:
-        group.kill()
-        group.remove()
 
 
 def _shadowed(spec: CageSpec) -> bool:

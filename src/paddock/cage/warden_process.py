@@ -138,7 +138,12 @@ class Warden:
         self._watch(cage.number, cage.body.watched())
 
     def _look_at_zygotes(self) -> None:
-        self._way.look()
+        """Zygotes that we do not understand cost those that came from them the life, not all others theirs."""
+        try:
+            self._way.look()
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            self._way.close()
         self._watch(_ZYGOTES, self._way.watched())
 
     def _open_gate(self, cage: Caged) -> None:
@@ -207,9 +212,12 @@ class Warden:
             cage.kill("killed")
         self._way.close()
         deadline = time.monotonic() + CLEARING_SECONDS
-        while self._cages and (left := deadline - time.monotonic()) > 0:
+        self._watch(_ZYGOTES, self._way.watched())
+        while (self._cages or self._way.watched()) and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
-                if key.data in self._cages:
+                if key.data == _ZYGOTES:
+                    self._look_at_zygotes()
+                elif key.data in self._cages:
                     self._look_safely(self._cages[key.data])
                 elif key.data is None:
                     self._selector.unregister(key.fileobj)
