@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from fixtures.daemons import Daemon, LocalConnection, eventually
+from fixtures.parrot import parrot
 
 
 @pytest.mark.req("G-06")
@@ -50,10 +52,26 @@ def test_a_call_by_full_name_is_the_same_call(served: Daemon) -> None:
     assert (unknown.status, unknown.body["hint"]) == (404, "did you mean 'parrot.say'?")
 
 
-def test_execute_is_for_plugins_that_are_one_callable(served: Daemon) -> None:
-    answer = served.ask("POST", "/plugins/parrot/execute", {"params": {}})
+def test_execute_is_for_plugins_that_are_one_callable(served: Daemon, tmp_path: Path) -> None:
+    served.paddock("plugin", "install", parrot(tmp_path / "lonely", "lonely", tools=("say",)), "--yes")
+    served.paddock("plugin", "enable", "lonely")
 
-    assert (answer.status, answer.body["code"]) == (404, "callable.not_found")
+    answer = served.ask("POST", "/plugins/lonely/execute", {"params": {"text": "alone"}})
+    of_many = served.ask("POST", "/plugins/parrot/execute", {"params": {}})
+
+    served.paddock("plugin", "uninstall", "lonely", "--yes")
+    assert answer.body["result"]["said"] == "alone"
+    assert (of_many.status, of_many.body["code"]) == (404, "callable.not_found")
+
+
+def test_a_caller_that_accepts_events_hears_of_its_call_until_the_end(served: Daemon) -> None:
+    connection = LocalConnection(served.socket)
+    connection.request("POST", "/api/v1/plugins/parrot/call/count", b"{}", {"accept": "text/event-stream"})
+    told = connection.getresponse().read().decode()
+    connection.close()
+
+    assert told.count("event: event") == 3
+    assert told.count("event: end") == 1 and '"counted":3' in told
 
 
 def test_parameters_with_mistakes_are_refused_with_all_of_them(served: Daemon) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import Daemon, again_and_again, daemon
+from fixtures.daemons import Daemon, again_and_again, daemon, eventually
 from fixtures.parrot import parrot
 
 
@@ -86,6 +87,10 @@ def test_a_count_of_lines_that_is_none_is_refused(served: Daemon, lines: str) ->
     assert (answer.status, answer.body["code"]) == (400, "invalid_params")
 
 
+def runtime(started: Daemon) -> dict[str, Any]:
+    return started.ask("GET", "/plugins/parrot").body["runtime"]
+
+
 @pytest.mark.req("G-52", "enabling resets the count")
 def test_a_plugin_is_stopped_and_started_by_its_switches_and_its_count_begins_anew(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
@@ -94,7 +99,7 @@ def test_a_plugin_is_stopped_and_started_by_its_switches_and_its_count_begins_an
         enabled = started.ask("POST", "/plugins/parrot/enable").body
         assert enabled["state"] == "running"
         assert started.ask("POST", "/plugins/parrot/call/die", {}).status == 502
-        assert started.ask("GET", "/plugins/parrot").body["runtime"]["failures"] == 1
+        eventually(lambda: runtime(started)["failures"] == 1, "nobody counted")
 
         disabled = started.ask("POST", "/plugins/parrot/disable").body
         assert disabled["state"] == "disabled"

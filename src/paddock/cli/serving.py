@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -15,13 +15,11 @@ import anyio
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
-from paddock.host.host import Host
+from paddock.host.host import Host, runtime_value
 from paddock.host.opening import Config, open_host
 from paddock.http.app import Api
 from paddock.http.listening import listening
 from paddock.http.local_address import socket_path
-from paddock.plugins.supervision.deployment import Status
-from paddock.plugins.supervision.lifecycle import State
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -60,33 +58,27 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
 
 async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     """That the daemon is ready, once every plugin runs or is known not to; then what becomes of each."""
-    statuses = await host.settled()
-    for status in statuses:
-        tell(_plugin_event(status))
-    running = sum(status.state is State.RUNNING for status in statuses)
-    tell({"event": "ready", "pid": os.getpid(), "socket": path, "plugins": len(statuses), "running": running})
-    async for status in host.follow_states():
-        tell(_plugin_event(status))
-        _log(status)
+    at_start = [_told(one.key.plugin, one.version, runtime_value(one)) for one in await host.settled()]
+    for told in at_start:
+        tell(told)
+    running = sum(told["state"] == "running" for told in at_start)
+    tell({"event": "ready", "pid": os.getpid(), "socket": path, "plugins": len(at_start), "running": running})
+    async for one in host.follow_states():
+        told = _told(one.key.plugin, one.version, runtime_value(one))
+        tell(told)
+        _log(told)
 
 
-def _plugin_event(status: Status) -> dict[str, Any]:
-    return {
-        "event": "plugin",
-        "name": status.key.plugin,
-        "version": status.version,
-        "state": status.state.value,
-        "pid": status.pid,
-        "reason": status.reason,
-        "hint": status.hint,
-    }
+def _told(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {key: runtime[key] for key in ("state", "pid", "reason", "hint")}
+    return {"event": "plugin", "name": name, "version": version, **shown}
 
 
-def _log(status: Status) -> None:
-    level = logging.WARNING if status.state in (State.CRASHED, State.FAILED) else logging.INFO
-    facts = {"plugin": status.key.plugin, "state": status.state.value, "pid": status.pid}
-    why = f": {status.reason}" if status.reason else ""
-    log.log(level, "%s is %s%s", status.key.plugin, status.state.value, why, extra={"facts": facts})
+def _log(told: Mapping[str, Any]) -> None:
+    level = logging.WARNING if told["state"] in ("crashed", "failed") else logging.INFO
+    facts = {"plugin": told["name"], "state": told["state"], "pid": told["pid"]}
+    why = f": {told['reason']}" if told["reason"] else ""
+    log.log(level, "%s is %s%s", told["name"], told["state"], why, extra={"facts": facts})
 
 
 @contextmanager
