@@ -1,0 +1,55 @@
+"""Every attempt is worth something: without the wall that it runs against, it gets out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cage import daemons
+from tests.escape.stage import caging, scene, try_in_cage
+from tests.escape.walls import NO_LANDLOCK, REMOVALS, SHOWN_BY_MISTAKE, Removal, without
+
+WAYS = [
+    pytest.param(removal, way, id=f"{removal.name} ({way})") for removal in REMOVALS for way in removal.ways
+]
+
+
+@pytest.fixture
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place for changed sources that an ordinary user may read."""
+    folder = tmp_path_factory.mktemp("sources")
+    for place in (folder, *folder.parents):
+        if place.stat().st_uid == os.geteuid() and not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o055)
+    return folder
+
+
+@pytest.mark.req("G-18")
+@pytest.mark.parametrize(("removal", "way"), WAYS)
+def test_without_its_wall_an_attempt_gets_out(
+    removal: Removal, way: str, sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "SOURCES", without(removal, sources))
+    ordinary, warm = not removal.root, way == "warm"
+    with scene(ordinary=ordinary) as around, caging(ordinary=ordinary, warm=warm) as daemon:
+        outcomes = try_in_cage(daemon, around, removal.gets_out, granted=way == "granted", warm=warm)
+    assert {sentence: outcome.told for sentence, outcome in outcomes.items() if not outcome.out} == {}
+
+
+@pytest.mark.req("G-18")
+def test_a_file_that_is_shown_by_mistake_still_cannot_be_read(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "SOURCES", without(Removal("the view", (SHOWN_BY_MISTAKE,), ()), sources))
+    attempt = "read a file of the host that everybody may read"
+    with scene(ordinary=True) as around, caging(ordinary=True, warm=False) as daemon:
+        outcome = try_in_cage(daemon, around, [attempt])[attempt]
+    assert (outcome.out, outcome.told) == (False, "EACCES"), "not ENOENT: it is there, and Landlock holds it"
+
+
+@pytest.mark.req("G-18")
+def test_without_both_walls_it_can(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = Removal("the view and Landlock", (SHOWN_BY_MISTAKE, NO_LANDLOCK), ())
+    monkeypatch.setattr(daemons, "SOURCES", without(both, sources))
+    attempt = "read a file of the host that everybody may read"
+    with scene(ordinary=True) as around, caging(ordinary=True, warm=False) as daemon:
+        assert try_in_cage(daemon, around, [attempt])[attempt].out
