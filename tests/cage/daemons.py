@@ -87,12 +87,18 @@ class Daemon:
 
 @contextlib.contextmanager
 def open_daemon(
-    *, ordinary: bool = False, prepare: str = ":", warm: bool = False, loop: str = "asyncio"
+    *,
+    ordinary: bool = False,
+    contained: bool = False,
+    prepare: str = ":",
+    warm: bool = False,
+    loop: str = "asyncio",
 ) -> Iterator[Daemon]:
     """A daemon in a folder of its own; when the block ends it is told to stop, and must.
 
     Args:
         ordinary: Not as root, where the tests are run by root.
+        contained: As root of a user namespace, which is what root is in a container.
         warm: Whether plugins may be started from a warm interpreter.
         loop: The event loop that it runs on; `uvloop` is the other.
         prepare: A line for the shell, run in a mount namespace of the daemon's own before it starts; `$1` its folder.
@@ -107,6 +113,8 @@ def open_daemon(
             python = _python_for_everyone()
             os.chown(folder, ORDINARY, ORDINARY)
             as_user = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
+        if contained:
+            as_user += ["unshare", "--user", "--map-root-user"]
         if prepare != ":":
             as_user = ["unshare", "--mount", "sh", "-c", f'{prepare} && shift && exec "$@"', "sh", directory, *as_user]
         packages = [str(SOURCES), *site.getsitepackages()]

@@ -401,3 +401,10 @@ def test_even_the_very_first_launch_may_run_out_of_descriptors(daemon: Daemon) -
             break
         assert told["refused"] == "cage.no_descriptors", (free, told)
     assert "number" in told
+
+
+def test_root_of_a_container_builds_cages_as_an_ordinary_user_does() -> None:
+    with open_daemon(ordinary=True, contained=True) as daemon:
+        number = daemon.launch("import os\nprint(os.getuid(), flush=True)")
+        assert daemon.tell("line", number=number) == "65534"
+        assert daemon.tell("end", number=number)["code"] == 0
