@@ -82,7 +82,8 @@ class Scene:
         self._closing.callback(shutil.rmtree, self.folder)
         self._listen()
         self._share_memory()
-        victim = subprocess.Popen(["sleep", "600"], user=self._cage_user if os.geteuid() == 0 else None)
+        as_cage = {"user": self._cage_user, "group": self._cage_user, "extra_groups": []} if os.geteuid() == 0 else {}
+        victim = subprocess.Popen(["sleep", "600"], **as_cage)
         self._closing.callback(_end, victim)
         self.facts["victim"] = victim.pid
         return self
@@ -105,13 +106,13 @@ class Scene:
         for name in ("powerful", "powerful-too"):
             shutil.copy("/usr/bin/true", self.write / name)
         if os.geteuid() == 0:
-            (self.read / "private").write_text("root's own")
-            (self.read / "private").chmod(0o600)
             for place in (self.read, self.write):
                 os.mknod(place / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
                 (place / "device").chmod(0o666)
-            for path in (self.write, *self.write.iterdir()):
-                os.chown(path, self._daemon_user, self._daemon_user)
+            for path in (self.read, *self.read.iterdir(), self.write, *self.write.iterdir()):
+                os.chown(path, self._daemon_user, self._daemon_user, follow_symlinks=False)
+            (self.read / "private").write_text("root's own")
+            (self.read / "private").chmod(0o600)
             (self.write / "others").write_text("another user's own")
             (self.write / "others").chmod(0o600)
             os.chown(self.write / "others", OTHER, OTHER)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,11 @@ WAYS = [
 
 
 @pytest.fixture
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place for changed sources that an ordinary user may read."""
-    folder = tmp_path_factory.mktemp("sources")
-    for place in (folder, *folder.parents):
-        if place.stat().st_uid == os.geteuid() and not place.stat().st_mode & 0o001:
-            place.chmod(place.stat().st_mode | 0o055)
-    return folder
+def sources() -> Iterator[Path]:
+    """A place for changed sources that an ordinary user may read, which pytest's own folders are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.mark.req("G-18")

@@ -91,6 +91,8 @@ WRITABLE_BINDS = (Edit("bubblewrap.py", '"--bind" if bind.writable else "--ro-bi
 WHOLE_VIEW = (
     # Everything is shown, as if it had been granted.
     Edit("compile.py", "    job.show_libraries()\n", '    job.show_libraries()\n    job.layout.show("/")\n'),
+    Edit("layout.py", 'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")', 'NEVER = ("/proc", "/dev", "/.cage")'),
+    Edit("layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
 )
 SHOWN_BY_MISTAKE = Edit(
     # A bind that the rules of Landlock know nothing of.
@@ -112,6 +114,14 @@ KEPT_ENVIRONMENT = (
     Edit("warden_link.py", "env={},", "env=None,"),
     Edit("cold.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
     Edit("bubblewrap.py", ', "--clearenv"', ""),
+)
+ROOT_BY_NUMBER = (
+    Edit("bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=0'),
+    Edit("zygote_walls.py", "CAGE_ID = 65534", "CAGE_ID = 0"),
+)
+NO_CGROUP_NAMESPACE = (
+    Edit("bubblewrap.py", ', "--unshare-cgroup-try"', ""),
+    Edit("zygote_walls.py", " | _NEW_CGROUP)", ")"),
 )
 STILL_ROOT = Edit("cold.py", "        if as_nobody:\n", "        if False:\n")
 UNCOVERED_TREES = (
@@ -177,6 +187,7 @@ REMOVALS = (
             "read the orders that built its walls",
             "read the memory of the first process",
             "look through the eyes of the first process",
+            "use the descriptors of the first process",
             "write to a program of the host through a pipe in the tree it may read",
             "run a program of the tree it may read",
             "run a program that it wrote to the tree it may change",
@@ -187,7 +198,11 @@ REMOVALS = (
         "what the cage shows",
         WHOLE_VIEW,
         (
+            "read the password file of the host",
             "read the shadow passwords",
+            "read the host's kernel objects below /sys",
+            "find the control groups",
+            "find the sockets of the host's services below /run",
             "look into root's home",
             "look into the homes of the users",
             "read a file of the host that everybody may read",
@@ -223,6 +238,7 @@ REMOVALS = (
         (
             "connect to an abstract socket of the host",
             "send to an abstract socket of the host from one of a pair",
+            "connect while sending",
         ),
     ),
     Removal(
@@ -243,6 +259,7 @@ REMOVALS = (
             "signal a process of the host",
             "signal another plugin",
             "signal a process of the host through a handle",
+            "change the limits of a process of the host",
         ),
         ways=("cold",),
     ),
@@ -279,6 +296,24 @@ REMOVALS = (
         ("keep a capability", "change its root directory"),
     ),
     Removal(
+        "the loss of capabilities, the number of nobody, the filter and Landlock",
+        (KEPT_CAPABILITIES[0], ROOT_BY_NUMBER[0], NO_FILTER, NO_LANDLOCK),
+        (
+            "mount a file system of its own",
+            "make the root directory writable again",
+            "take away what covers the host's files",
+            "rename the machine",
+            "give itself an address and a way out",
+            "listen to every packet",
+            "trace the first process",
+            "give a file in /tmp the powers of a capability",
+            "call pivot_root",
+            "call sethostname",
+            "call setdomainname",
+        ),
+        ways=("cold",),
+    ),
+    Removal(
         "read-only places and Landlock",
         (*WRITABLE_PLACES, NO_LANDLOCK),
         (
@@ -302,8 +337,8 @@ REMOVALS = (
     Removal(
         "read-only binds and Landlock",
         (*WRITABLE_BINDS, NO_LANDLOCK),
-        ("change its own package", "change the program it was started from"),
-        ways=("cold",),
+        ("change its own package", "change the program it was started from", "change a file in the tree it may read"),
+        ways=("granted",),
     ),
     Removal(
         "limits of the process",
@@ -316,6 +351,13 @@ REMOVALS = (
             "keep memory from being swapped",
         ),
     ),
+    Removal(
+        "limits of the process, where a tree is granted",
+        (NO_LIMITS,),
+        ("write a single file larger than it may to the tree it may change",),
+        ways=("granted",),
+    ),
+    Removal("limits of the process, and Landlock", (NO_LIMITS, NO_LANDLOCK), ("make a queue of messages",)),
     Removal(
         "the control group",
         (NO_GROUP,),
@@ -330,6 +372,14 @@ REMOVALS = (
     ),
     Removal("closing descriptors", LEFT_OPEN, ("find a descriptor that was left open",), ways=("warm",)),
     Removal("the empty environment", KEPT_ENVIRONMENT, ("find a variable of the daemon",), ways=("cold",)),
+    Removal(
+        "the empty environment and Landlock",
+        (*KEPT_ENVIRONMENT, NO_LANDLOCK),
+        ("read the environment of the first process",),
+        ways=("cold",),
+    ),
+    Removal("the number of nobody", ROOT_BY_NUMBER, ("be somebody", "have more than one user mapped")),
+    Removal("the cgroup namespace", NO_CGROUP_NAMESPACE, ("share the cgroup namespace with the host",)),
     Removal(
         "being nobody",
         (STILL_ROOT,),
