@@ -10,7 +10,7 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import UNASKED, next_life, told
 
-from paddock.core.errors import NotFound, PluginError
+from paddock.core.errors import NotFound, PluginError, TimedOut
 from paddock.core.events_host import PluginCrashed
 from paddock.plugins.supervision.lifecycle import State
 
@@ -82,11 +82,17 @@ async def test_projects_are_told_as_they_come_and_go_and_again_at_the_next_start
     ]
 
 
-@pytest.mark.parametrize("answer", ['refuse(request, -32601, "what?")', "pass"])
-async def test_a_plugin_that_knows_no_settings_or_says_nothing_to_them_lives_on(stage: Stage, answer: str) -> None:
-    actor = stage.actor(f"def update(request):\n    {answer}\nhello()\nserve(config_update=update)", timing=UNASKED)
+async def test_a_plugin_that_declares_no_settings_need_not_know_of_them(stage: Stage) -> None:
+    actor = stage.actor('hello()\nserve(config_update=lambda r: refuse(r, -32601, "what?"))', timing=UNASKED)
     await actor.settled()
-    with hurrying():
+    await stage.supervisor.configure(actor.key, {})
+    assert actor.status.state is State.RUNNING
+
+
+async def test_a_plugin_that_says_nothing_to_new_settings_lives_on_and_that_is_told(stage: Stage) -> None:
+    actor = stage.actor("hello()\nserve(config_update=lambda r: None)", timing=UNASKED)
+    await actor.settled()
+    with hurrying(), pytest.raises(TimedOut, match="within 10 s"):
         await stage.supervisor.configure(actor.key, {})
     assert actor.status.state is State.RUNNING
 

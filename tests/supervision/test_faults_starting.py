@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
@@ -173,9 +174,7 @@ async def test_without_bubblewrap_a_plugin_is_refused_with_the_line_to_type_and_
 
 @pytest.mark.parametrize("schema", [A_SETTING, None])
 @pytest.mark.usefixtures("bystander")
-async def test_a_plugin_that_refuses_its_configuration_fails_and_is_not_tried_again(
-    stage: Stage, schema: dict[str, object] | None
-) -> None:
+async def test_a_plugin_that_refuses_its_configuration_fails_and_is_not_tried_again(stage: Stage, schema: Any) -> None:
     actor = stage.actor(
         'answer(read(), introduction())\nread()\nrefuse(read(), -32004, "no such colour")\nserve()',
         **({"config_schema": schema} if schema else {}),

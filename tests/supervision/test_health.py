@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
@@ -22,7 +23,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-def sick(stage: Stage, ping: str, **more: str) -> Actor:
+def sick(stage: Stage, ping: str, **more: Any) -> Actor:
     """A plugin that meets a ping like this; `asked` counts them, and is what a call answers."""
     script = f"asked = [0]\ndef ping(request):\n    asked[0] += 1\n    {ping}\nhello()\n"
     return stage.actor(

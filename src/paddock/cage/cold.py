@@ -22,6 +22,7 @@ from paddock.cage.bubblewrap import Fittings, OpenFile, SourceOf, arguments, com
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Bind, CageSpec
 from paddock.cage.staging import NOBODY, Stage, Stages
+from paddock.cage.trampoline import GATE, INPUT, OUTPUT
 from paddock.cage.ways import Order, Streams
 
 # When memory runs out on the whole machine, plugins go before the daemon.
@@ -109,7 +110,8 @@ class ColdWay:
             outer = os.fork()
             if outer == 0:
                 # Both ends of the status: a bubblewrap that tells it to nobody would die of that, half-way.
-                _become(words, streams, inside.fileno(), [*files.made, status], as_nobody=stage is not None)
+                moves = _moves(streams, inside.fileno(), to_trampoline=gate is not None)
+                _become(words, moves, [*files.made, status], as_nobody=stage is not None)
             # It ends by itself when we cannot go on: nothing passes the gate without us.
             undo.callback(os.waitpid, outer, 0)
             body = ColdBody(outer, gate, status, stage)
@@ -275,11 +277,25 @@ def _listed(words: Sequence[str]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
-def _become(words: list[str], streams: Streams, gate: int, files: Sequence[int], *, as_nobody: bool) -> None:
+def _moves(streams: Streams, inside: int, *, to_trampoline: bool) -> dict[int, int]:
+    """Which descriptor goes where. The warden keeps 0 to 5 free, so nothing that is still to be moved lies there."""
+    if not to_trampoline:
+        return {0: streams.stdin, 1: streams.stdout, 2: streams.stderr, GATE: inside}
+    return {
+        # Bubblewrap's own. A pipe, since Python notes about its streams when it starts whether they can be rewound.
+        0: streams.stderr,
+        1: streams.stderr,
+        2: streams.stderr,
+        GATE: inside,
+        INPUT: streams.stdin,
+        OUTPUT: streams.stdout,
+    }
+
+
+def _become(words: list[str], moves: Mapping[int, int], files: Sequence[int], *, as_nobody: bool) -> None:
     """What the forked child does: put everything in its place and turn into bubblewrap. Never returns."""
     try:
-        # The warden keeps 0 to 3 for itself, so nothing that is still to be moved lies there.
-        for number, descriptor in enumerate((streams.stdin, streams.stdout, streams.stderr, gate)):
+        for number, descriptor in moves.items():
             os.dup2(descriptor, number)
         for descriptor in files:
             os.set_inheritable(descriptor, True)

@@ -18,6 +18,9 @@ import sys
 ORDERS = "/.cage/orders"
 REFUSED = 125
 GATE = 3  # the descriptor of a socket to the warden
+# The plugin's own streams. Not in their places from the start: bubblewrap stays as the first process of the cage and
+# keeps 0, 1 and 2 open, and a plugin that closed its output would never be seen to have done so.
+INPUT, OUTPUT = 4, 5
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -164,6 +167,8 @@ def main() -> None:
     try:
         import resource
 
+        os.dup2(INPUT, 0)
+        os.dup2(OUTPUT, 1)
         with open(ORDERS, "rb") as file:  # noqa: PTH123
             orders = file.read()
         # Before the limit on open files sinks: nothing above it could be named afterwards.

@@ -23,7 +23,7 @@ if __name__ == "__main__":
     # Isolated, Python knows of no package but its own; ours is found from this file.
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from paddock.cage import messages, watchdog
+from paddock.cage import messages, trampoline, watchdog
 from paddock.cage.bubblewrap import fittings
 from paddock.cage.caged import Caged, Refusal, begin
 from paddock.cage.cgroup_places import kernel_view, mechanisms, places
@@ -242,6 +242,13 @@ def _control(number: int) -> socket.socket:
         os.dup2(number, CONTROL, inheritable=False)
         os.close(number)
     os.set_inheritable(CONTROL, False)
+    # The next two numbers are a plugin's streams on its way into a cage: nothing of ours may ever lie there.
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in (trampoline.INPUT, trampoline.OUTPUT):
+        if number != nothing:
+            os.dup2(nothing, number, inheritable=False)
+    if nothing not in (trampoline.INPUT, trampoline.OUTPUT):
+        os.close(nothing)
     return socket.socket(fileno=CONTROL)
 
 

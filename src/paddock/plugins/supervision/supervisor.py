@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
-from paddock.core.errors import Busy, NotFound, PaddockError, Unavailable
+from paddock.core.errors import Busy, NotFound, PaddockError, TimedOut, Unavailable
 from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
 from paddock.core.ids import Tenant
 from paddock.core.outward import json_rpc_error
@@ -273,8 +273,14 @@ class Supervisor:
         except RpcFault as fault:
             if fault.code != METHOD_NOT_FOUND or keeper.deployment.takes_config:
                 raise error_of(keeper.deployment.name, fault) from None
-        except (TimeoutError, PeerLost):
-            pass  # it is on its way out, and starts again with the new values
+        except TimeoutError:
+            raise TimedOut(
+                f"{keeper.deployment.name} did not take {method} within {CONFIG_TIMEOUT:g} s",
+                hint="it gets the new values when it starts again: paddock plugin enable",
+                details={"plugin": keeper.deployment.name},
+            ) from None
+        except PeerLost:
+            pass  # it is gone, and starts again with the new values
 
     # --- idleness -----------------------------------------------------------------------------------------------------
 
