@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from paddock.cage.bubblewrap import Fittings, OpenFile, SourceOf, arguments, command, zygote_arguments
+from paddock.cage.pinned import pinned
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Bind, CageSpec
 from paddock.cage.staging import NOBODY, Stage, Stages
@@ -97,10 +98,16 @@ class ColdWay:
             if stage is not None:
                 undo.callback(stage.close)
 
-            def source_of(bind: Bind) -> str:
-                return bind.source if stage is None else stage.source(bind)
-
             files = _Files(theirs)
+
+            def source_of(bind: Bind) -> str:
+                if stage is not None:
+                    return stage.source(bind)
+                # Held by descriptor until bubblewrap has mounted it: a link may take the place's name meanwhile.
+                held = pinned(bind.source)
+                files.keep(held)
+                return f"/proc/self/fd/{held}"
+
             # The command line is long: it goes through a file.
             listed = files.make(_listed(options(source_of, files.make)))
             status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

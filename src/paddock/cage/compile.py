@@ -167,7 +167,7 @@ class _Compilation:
             else:
                 if writes and below(real, self.real_root):
                     self._object(str(capability), "own_package", "a plugin cannot change its own package", "")
-                self.layout.show(real, writable=writes)
+                self.layout.show(real, writable=writes, own=capability.root == "config")
         if self.layout.overfull:
             what = f"more than {MOST_BINDS} places would have to be shown one by one"
             self._object("capabilities", "too_many_places", what, "grant fewer, larger places")

@@ -52,10 +52,16 @@ class Layout:
         """Whether more would have to be shown than one cage can; what came after that is missing."""
         return len(self._binds) > MOST_BINDS
 
-    def show(self, path: str, *, writable: bool = False) -> None:
-        """Show a file or directory with everything below it, but not what a cage has of its own."""
+    def show(self, path: str, *, writable: bool = False, own: bool = False) -> None:
+        """Show a file or directory with everything below it, but not what a cage has of its own.
+
+        Args:
+            path: Real.
+            writable: Whether the plugin may change it.
+            own: Whether it is the plugin's own folder, where it may read whatever lies there.
+        """
         if not any(inner != path and below(inner, path) for inner in OWN):
-            self.place(Bind(path, path, writable))
+            self.place(Bind(path, path, writable, own))
             return
         for name in self._machine.entries(path):
             self._show_entry(posixpath.join(path, name), writable)
@@ -111,7 +117,8 @@ class Layout:
         outer = self._shown_around(bind.target, covers)
         if outer is None or bind.source != bind.target:
             return False
-        return outer.writable == bind.writable and outer.source == outer.target
+        alike = (outer.writable, outer.own) == (bind.writable, bind.own)
+        return alike and outer.source == outer.target
 
     def _shown_around(self, path: str, covers: tuple[str, ...]) -> Bind | None:
         """The nearest bind that a path lies in, with no cover in between."""

@@ -19,6 +19,7 @@ class Bind:
     source: str  # resolved: no link on the way
     target: str
     writable: bool = False
+    own: bool = False  # the plugin's own folder: its user is the owner of what lies there
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class CageSpec:
             "command": list(self.command),
             "directory": self.directory,
             "environment": dict(self.environment),
-            "binds": [[bind.source, bind.target, bind.writable] for bind in self.binds],
+            "binds": [[bind.source, bind.target, bind.writable, bind.own] for bind in self.binds],
             "links": [[link.path, link.to] for link in self.links],
             "covers": list(self.covers),
             "executables": list(self.executables),

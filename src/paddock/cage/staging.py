@@ -1,8 +1,8 @@
 """Where a root daemon lays out what a cage will see, so that bubblewrap need not be root.
 
 Bubblewrap runs as nobody and could not reach a tree below a private directory. The warden, which can, shows each tree
-once more at a place nobody may pass through, in a mount namespace that only the warden has. A tree that the plugin may
-write to is shown with its owner changed to nobody; on the disk its files keep the owner they had.
+once more at a place nobody may pass through, in a mount namespace that only the warden has. A tree that is the
+plugin's own is shown with its owner changed to nobody; on the disk its files keep the owner they had.
 
 A stage stands only while its cage is built: bubblewrap then has mounts of its own.
 """
@@ -16,6 +16,7 @@ import stat
 from pathlib import Path
 
 from paddock.cage import kernel
+from paddock.cage.pinned import pinned
 from paddock.cage.spec import Bind
 
 NOBODY = 65534
@@ -57,20 +58,32 @@ class Stage:
             IdmapUnsupported: it is to be written to, and its file system cannot show it under another owner.
             OSError: it is not there, or cannot be mounted.
         """
-        key = (bind.source, bind.writable)
+        as_nobodys = bind.writable or bind.own
+        key = (bind.source, as_nobodys)
         if key not in self._shown:
-            found = Path(bind.source).stat()
-            point = self._directory / str(len(self._shown))
-            if stat.S_ISDIR(found.st_mode):
-                point.mkdir()
-            else:
-                point.touch()
-            self._shown[key] = point
-            if bind.writable and (found.st_uid, found.st_gid) != (NOBODY, NOBODY):
-                self._show_as_nobodys(bind.source, point, (found.st_uid, found.st_gid))
-            else:
-                kernel.mount_bind(bind.source, str(point))
+            # Held by descriptor: between the daemon's look and ours, a link may have taken the place's name.
+            held = pinned(bind.source)
+            try:
+                self._shown[key] = self._show(f"/proc/self/fd/{held}", os.fstat(held), as_nobodys=as_nobodys)
+            finally:
+                os.close(held)
         return str(self._shown[key])
+
+    def _show(self, source: str, found: os.stat_result, *, as_nobodys: bool) -> Path:
+        point = self._directory / str(len(self._shown))
+        if stat.S_ISDIR(found.st_mode):
+            point.mkdir()
+        else:
+            point.touch()
+        try:
+            if as_nobodys and (found.st_uid, found.st_gid) != (NOBODY, NOBODY):
+                self._show_as_nobodys(source, point, (found.st_uid, found.st_gid))
+            else:
+                kernel.mount_bind(source, str(point))
+        except BaseException:
+            point.rmdir() if point.is_dir() else point.unlink()
+            raise
+        return point
 
     def close(self) -> None:
         """Take everything away again."""

@@ -56,7 +56,7 @@ class Reconciler:
         self._eager = eager
         self._enabled = EnabledPlugins()
         self._configs: dict[InstanceKey, Mapping[str, Any]] = {}
-        self._retiring: set[InstanceKey] = set()
+        self._retiring: dict[InstanceKey, asyncio.Event] = {}
         self._looking = asyncio.Lock()
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self.unreadable: dict[str, Unreadable] = {}
@@ -68,13 +68,17 @@ class Reconciler:
             self.unreadable = {one.name: one for one in unreadable}
             keys: dict[str, InstanceKey] = {one.deployment.name: one.deployment.key for one in wanted}
             before, self.keys = self.keys, keys
-            self._gate.catalogue = Catalogue(one.entry for one in wanted)
-            for one in wanted:
+            # One that is wanted again while it is still being ended comes last: it has to be gone first.
+            for one in sorted(wanted, key=lambda one: one.deployment.key in self._retiring):
+                if (retired := self._retiring.get(one.deployment.key)) is not None:
+                    await retired.wait()
                 new = before.get(one.deployment.name) != one.deployment.key
                 eager = self._eager and one.deployment.manifest.start == "eager"
                 self._supervisor.deploy(one.deployment, start=new and eager)
                 if not new:
                     await self._tell_new_config(one.deployment.key)
+            # Calls go to the new ones from here on; the old ones get to finish theirs.
+            self._gate.catalogue = Catalogue(one.entry for one in wanted)
             for status in self._supervisor.statuses():
                 given_up = status.state is State.FAILED and keys.get(status.key.plugin) is None
                 if status.key not in keys.values() and not given_up:  # those stay, so that people see why
@@ -83,14 +87,14 @@ class Reconciler:
     def _retire(self, key: InstanceKey) -> None:
         """End a plugin once its calls are done, without waiting for that."""
         if key not in self._retiring:
-            self._retiring.add(key)
+            self._retiring[key] = asyncio.Event()
             self._tasks.start_soon(self._retired, key)
 
     async def _retired(self, key: InstanceKey) -> None:
         try:
             await self._supervisor.disable(key)
         finally:
-            self._retiring.discard(key)
+            self._retiring.pop(key).set()
 
     async def _tell_new_config(self, key: InstanceKey) -> None:
         status = self._supervisor.status(key)
