@@ -19,6 +19,7 @@ import paddock
 from paddock.cage.compile import Surroundings, compile_cage
 from paddock.cage.environment import spawn_environment
 from paddock.cage.grants import Places
+from paddock.cage.launcher import CageUnavailable
 from paddock.cage.machine import DiskMachine
 from paddock.cage.spec import CageSpec
 from paddock.cage.warden import Warden, open_warden
@@ -306,3 +307,38 @@ async def test_a_library_that_the_manifest_loads_into_every_program_is_not_loade
 async def test_a_system_call_out_of_the_cage_fails(plugin: Plugin, action: str, answer: str) -> None:
     ended = await plugin.run_python(f"import socket\nprint(attempt(lambda: {action}))")
     assert ended.out == [answer], ended.err
+
+
+@pytest.mark.req("G-17", "links")
+async def test_a_place_whose_name_a_link_took_after_it_was_looked_at_is_not_mounted(plugin: Plugin) -> None:
+    secret, granted = plugin.world / "secret", plugin.world / "granted"
+    secret.mkdir()
+    granted.mkdir()
+    for mode in ("read", "write"):
+        spec = plugin.spec(f"{mode}:fs:{granted}", command=("python3", "./main.py"))
+        granted.rmdir()
+        granted.symlink_to(secret)
+        with pytest.raises(CageUnavailable):
+            await plugin.run_spec(spec)
+        granted.unlink()
+        granted.mkdir()
+
+
+async def test_a_plugin_reads_its_own_private_folder_whoever_the_daemon_is(plugin: Plugin) -> None:
+    own = plugin.world / "project"
+    own.chmod(0o700)
+    (own / "note").write_text("mine")
+    (own / "note").chmod(0o600)
+    (plugin.root / "main.py").write_text(f"print(open({str(own / 'note')!r}).read())")
+    manifest = Manifest(PluginName("notes"), "1.0.0", Dialect.KAGED, runtime=CommandRuntime(("python3", "./main.py")))
+    spec = compile_cage(
+        cage_id="cage-1",
+        manifest=manifest,
+        root=str(plugin.root),
+        capabilities=[parse("read:fs:config:/")],
+        environment=spawn_environment(manifest, str(plugin.root), "info"),
+        surroundings=Surroundings(python=sys.executable, sdk=str(SOURCES)),
+        machine=DiskMachine(),
+        places=Places(config=str(own)),
+    )
+    assert (await plugin.run_spec(spec)).out == ["mine"]
