@@ -76,7 +76,6 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(owner: Paddock) ->
         assert first.ask("GET", "/healthz").status == 200
 
 
-@pytest.mark.req("G-38")
 def test_a_killed_daemon_leaves_no_plugin_behind_and_its_socket_is_replaced(owner: Paddock) -> None:
     with daemon(owner) as killed:
         pid = plugin_pid(killed)
@@ -142,7 +141,6 @@ def test_a_daemon_outlives_whoever_read_its_first_line(owner: Paddock) -> None:
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("G-23")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopping_daemon_lets_calls_finish_takes_no_new_ones_and_leaves_nothing(owner: Paddock, number: int) -> None:
     with daemon(owner) as started, ThreadPoolExecutor(1) as pool:
@@ -203,7 +201,6 @@ def test_enabling_and_disabling_start_and_stop_the_process(paddock: Paddock, sou
         assert re.search(r"^parrot .* disabled ", paddock("plugin", "list").out, re.MULTILINE)
 
 
-@pytest.mark.req("G-24")
 def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock: Paddock, source: Path) -> None:
     paddock("plugin", "install", parrot(source / "broken", "broken", main=BROKEN), "--yes")
     with daemon(paddock):

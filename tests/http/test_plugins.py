@@ -12,7 +12,6 @@ from fixtures.daemons import Daemon, again_and_again, daemon, eventually
 from fixtures.parrot import parrot
 
 
-@pytest.mark.req("G-24")
 def test_the_list_of_plugins_says_how_each_process_is_doing(served: Daemon) -> None:
     answer = served.ask("GET", "/plugins")
 
