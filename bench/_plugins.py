@@ -23,6 +23,7 @@ from paddock.core.call import CallContext, Principal  # noqa: E402
 from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402
 from paddock.core.event import Event, Publish  # noqa: E402
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId, new_id  # noqa: E402
+from paddock.manifest.model import CallableSpec  # noqa: E402
 from paddock.manifest.read import read_package  # noqa: E402
 from paddock.plugins.supervision.closed_door import ClosedDoor  # noqa: E402
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status  # noqa: E402
@@ -94,9 +95,11 @@ class Actor:
         assert status is not None
         return status
 
+    def spec(self, name: str) -> CallableSpec:
+        return next(spec for spec in self.deployment.manifest.callables if spec.name == name)
+
     async def call(self, name: str, params: Mapping[str, Any]) -> Any:
-        spec = next(spec for spec in self.deployment.manifest.callables if spec.name == name)
-        return await self.supervisor.call(self.deployment.key, spec, params, CONTEXT)
+        return await self.supervisor.call(self.deployment.key, self.spec(name), params, CONTEXT)
 
 
 CONTEXT = CallContext(principal=Principal(PrincipalId("bench")), request=RequestId("req_bench"))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from _plugins import count_events, on_stage, write_plugin
+from _plugins import CONTEXT, count_events, on_stage, write_plugin
 from _side_by_side import Report, options
 
 IN_FLIGHT = 64
@@ -139,8 +139,10 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
     async with on_stage(count_events()) as stage:
         actor = await stage.start(folder / "echo")
 
+        key, spec = actor.deployment.key, actor.spec("echo.it")
+
         async def ours() -> Any:
-            return await actor.call("echo.it", PARAMS)
+            return await stage.supervisor.call(key, spec, PARAMS, CONTEXT)
 
         for number in range(-1, rounds):
             runs = {

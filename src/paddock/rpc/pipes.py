@@ -54,7 +54,9 @@ class PipeTransport:
         self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
         self._read: asyncio.ReadTransport | None = None
         self._write: asyncio.WriteTransport | None = None
-        # What is sent in one turn of the event loop is written together: a system call costs more than a line.
+        # The first line of a turn of the event loop is written at once, since somebody waits for its answer. The rest
+        # of the turn is written together: a system call costs more than a line.
+        self._fresh = True
         self._out: list[bytes] = []
         self._size = 0
         self._open_ends = 0
@@ -79,10 +81,14 @@ class PipeTransport:
         waiting = self._size + write.get_write_buffer_size()
         if waiting > self._max_backlog:
             raise RpcFault(RESOURCE_BUSY, f"{waiting} bytes wait to be read, no more is accepted")
-        if not self._out:
+        if self._fresh:
+            self._fresh = False
             asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(frame)
-        self._size += len(frame)
+            write.write(frame)
+            self._stall.queued(len(frame))
+        else:
+            self._out.append(frame)
+            self._size += len(frame)
 
     async def drained(self) -> None:
         while self.backlog:
@@ -151,6 +157,7 @@ class PipeTransport:
             self._last_words = loop.call_later(LAST_WORDS, self._inbox.end, "the other side closed its input")
 
     def _flush(self) -> None:
+        self._fresh = True
         if not self._out or self._write is None:
             return
         size, self._size = self._size, 0

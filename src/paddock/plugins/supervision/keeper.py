@@ -14,6 +14,7 @@ from paddock.core.event import Publish
 from paddock.core.events_host import PluginFailed
 from paddock.core.ids import Tenant
 from paddock.manifest.model import Dialect
+from paddock.plugins.supervision.call_plan import CallPlan
 from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepare, Status
 from paddock.plugins.supervision.diagnosis import Diagnosis
 from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped, ending_of
@@ -68,6 +69,7 @@ class Keeper:
         self.state = State.DISABLED
         self.calls = 0
         self.last_used = around.clock.monotonic()
+        self.plans: dict[str, CallPlan] = {}  # by callable
         self.hooks = asyncio.Lock()  # hooks of one plugin run one after another
         self._around = around
         self._publish = around.publish_for(deployment.key.tenant)
@@ -121,6 +123,11 @@ class Keeper:
         """Wait until no process of it is left."""
         while self.state in ALIVE or self.state is State.CRASHED:
             await self.changed()
+
+    @property
+    def serving(self) -> Running | None:
+        """The process, where it takes calls right now without any waiting."""
+        return self._running if self._wanted else None
 
     async def running(self) -> Running:
         """The process to talk to; waits for one that is starting.

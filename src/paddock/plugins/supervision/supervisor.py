@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,28 +13,24 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
-from paddock.core.errors import Busy, NotFound, PaddockError, TimedOut, Unavailable
-from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
-from paddock.core.ids import Tenant
-from paddock.core.outward import json_rpc_error
-from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableSpec, Form
+from paddock.core.errors import NotFound, PaddockError, TimedOut, Unavailable
+from paddock.manifest.model import CallableSpec
 from paddock.plugins.supervision import wire_names
+from paddock.plugins.supervision.answers import error_of
+from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
-from paddock.plugins.supervision.flight import LONGEST, OnEvent
+from paddock.plugins.supervision.flight import OnEvent
+from paddock.plugins.supervision.hooks import fire_hook
 from paddock.plugins.supervision.keeper import Keeper, Surroundings
 from paddock.plugins.supervision.life import CONFIG_TIMEOUT, Running
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.owned_tasks import owned_tasks
+from paddock.plugins.supervision.seats import Seats
 from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
 
-MOST_PER_PLUGIN = 64
-MOST_PER_TENANT = 128
-MOST_IN_ALL = 512
 DRAIN = 10.0  # seconds that calls under way get before their plugin is asked to stop
 IDLE_STOP = 600.0
 _CLOSE_WITHIN = 60.0
-_WITHOUT_EFFECT = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.UNKNOWN})
 
 
 class Supervisor:
@@ -48,8 +43,7 @@ class Supervisor:
         self._idle_stop = idle_stop
         self._keepers: dict[InstanceKey, Keeper] = {}
         self._scopes: dict[InstanceKey, anyio.CancelScope] = {}
-        self._by_tenant: Counter[Tenant] = Counter()
-        self._in_all = 0
+        self._seats = Seats()
         self._closing = False
 
     # --- which plugins there are --------------------------------------------------------------------------------------
@@ -147,30 +141,26 @@ class Supervisor:
             NotFound: the plugin does not serve this method.
             Unavailable, TimedOut, PaddockError: see `Conversation.call`.
         """
-        keeper = await self._staying(key)
-        running = await self._running(keeper)
-        method = wire_names.method_of(keeper.deployment.manifest, spec)
-        if spec.form is Form.METHOD and spec.name not in running.introduced.methods:
-            raise NotFound(
-                f"{key.plugin} declares {spec.name} and does not serve it",
-                code="method_not_found",
-                hint="the plugin's author has to mend it",
-                details={"plugin": key.plugin},
-            )
-        self._take_seat(key, running)
+        keeper = self._keepers.get(key)
+        running = keeper.serving if keeper is not None else None
+        if keeper is None or running is None:
+            keeper = await self._staying(key)
+            running = await self._running(keeper)
+        plan = keeper.plans.get(spec.name)
+        if plan is None:
+            plan = plan_call(keeper.deployment.manifest, spec, self._call_timeout)
+            keeper.plans[spec.name] = plan
+        if plan.confirmed and plan.method not in running.introduced.methods:
+            raise _unserved(key, spec)
+        conversation = running.conversation
+        self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await running.conversation.call(
-                method,
-                payload,
-                context,
-                idle=self._time_for(keeper, spec),
-                effect=not _WITHOUT_EFFECT.issuperset(spec.effects or ()),
-                on_event=on_event,
+            return await conversation.call(
+                plan.method, payload, context, idle=plan.idle, effect=plan.effect, on_event=on_event
             )
         finally:
-            self._by_tenant[key.tenant] -= 1
-            self._in_all -= 1
+            self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()
 
     async def _staying(self, key: InstanceKey) -> Keeper:
@@ -188,21 +178,6 @@ class Supervisor:
             keeper.enable()
         return await keeper.running()
 
-    def _take_seat(self, key: InstanceKey, running: Running) -> None:
-        full = (
-            (running.conversation.in_flight >= MOST_PER_PLUGIN and f"{key.plugin} works on {MOST_PER_PLUGIN} calls")
-            or (self._by_tenant[key.tenant] >= MOST_PER_TENANT and f"{MOST_PER_TENANT} calls of yours are under way")
-            or (self._in_all >= MOST_IN_ALL and f"this host works on {MOST_IN_ALL} calls")
-        )
-        if full:
-            raise Busy(f"{full} already", hint="try again when some of them are done", details={"plugin": key.plugin})
-        self._by_tenant[key.tenant] += 1
-        self._in_all += 1
-
-    def _time_for(self, keeper: Keeper, spec: CallableSpec) -> float:
-        declared = spec.timeout_sec or keeper.deployment.manifest.timing.call
-        return min(float(declared or self._call_timeout), LONGEST)
-
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     async def fire(self, key: InstanceKey, hook: str, params: Mapping[str, Any], context: CallContext) -> Any:
@@ -210,33 +185,20 @@ class Supervisor:
         keeper = self._keepers.get(key)
         if keeper is None or hook not in keeper.deployment.manifest.hooks:
             return None
-        publish = self._around.publish_for(key.tenant)
-        limit = float(keeper.deployment.manifest.timing.hook)
-        name, agent = key.plugin, context.agent_path
-        try:
-            running = await self._running(await self._staying(key))
-            async with keeper.hooks:  # one at a time, in the order they came
-                publish.publish(
-                    PluginHookFired(
-                        name=name, hook=hook, agent_path=agent, session_id=context.session, request_id=context.request
-                    )
-                )
-                started = self._around.clock.monotonic()
-                method = wire_names.hook_method(keeper.deployment.manifest, hook)
-                asked = {**params, "_context": context.plugin_context()}
-                result = await running.conversation.ask(method, asked, limit)
-        except TimeoutError:
-            publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
-            return None
-        except (RpcFault, PeerLost, PaddockError) as error:
-            code, message = _rpc_words(error)
-            publish.publish(
-                PluginHookFailed(name=name, hook=hook, agent_path=agent, error_code=code, error_message=message)
-            )
-            return None
-        duration = round((self._around.clock.monotonic() - started) * 1000, 3)
-        publish.publish(PluginHookReturned(name=name, hook=hook, duration_ms=duration, has_result=result is not None))
-        return result
+
+        async def running() -> Running:
+            return await self._running(await self._staying(key))
+
+        return await fire_hook(
+            keeper.deployment,
+            hook,
+            params,
+            context,
+            running=running,
+            one_at_a_time=keeper.hooks,
+            publish=self._around.publish_for(key.tenant),
+            clock=self._around.clock,
+        )
 
     # --- configuration ------------------------------------------------------------------------------------------------
 
@@ -263,8 +225,6 @@ class Supervisor:
         keeper.replace(replace(keeper.deployment, projects=projects))
 
     async def _told(self, keeper: Keeper, method: str, params: Mapping[str, Any]) -> None:
-        from paddock.plugins.supervision.answers import error_of
-
         if keeper.state is not State.RUNNING:
             return  # it gets everything when it starts
         running = await keeper.running()
@@ -312,12 +272,13 @@ class Supervisor:
             ) from None
 
 
-def _rpc_words(error: RpcFault | PeerLost | PaddockError) -> tuple[int, str]:
-    if isinstance(error, RpcFault):
-        return error.code, error.message[:500]
-    if isinstance(error, PaddockError):
-        return json_rpc_error(error)["code"], error.message
-    return -32603, error.reason
+def _unserved(key: InstanceKey, spec: CallableSpec) -> NotFound:
+    return NotFound(
+        f"{key.plugin} declares {spec.name} and does not serve it",
+        code="method_not_found",
+        hint="the plugin's author has to mend it",
+        details={"plugin": key.plugin},
+    )
 
 
 @asynccontextmanager
