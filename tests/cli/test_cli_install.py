@@ -32,6 +32,7 @@ def assert_nothing_changed(paddock: Paddock) -> None:
 
 
 @pytest.mark.req("G-25")
+@pytest.mark.req("G-31", "manual install")
 def test_an_installed_plugin_is_disabled_and_has_its_entry_in_local_toml(paddock: Paddock, source: Path) -> None:
     said = paddock("plugin", "install", native(source), "--yes")
 
@@ -89,6 +90,7 @@ def test_anything_but_a_clear_yes_changes_nothing(paddock: Paddock, source: Path
     assert_nothing_changed(paddock)
 
 
+@pytest.mark.req("G-31", "invalid manifest rejection")
 def test_a_manifest_with_mistakes_is_refused_with_all_of_them_and_leaves_nothing(
     paddock: Paddock, source: Path
 ) -> None:

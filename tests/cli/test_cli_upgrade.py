@@ -43,6 +43,7 @@ def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock
 
 
 @pytest.mark.req("G-50")
+@pytest.mark.req("G-31", "upgrade with capability diff")
 def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
     said = installed("plugin", "upgrade", "notes", "--yes", "--json", code=4)
@@ -139,6 +140,7 @@ def test_a_package_of_another_name_is_refused(installed: Paddock, source: Path) 
     assert list(installed.listed()) == ["notes"]
 
 
+@pytest.mark.req("G-30", "install source unreachable")
 def test_an_upgrade_from_a_source_that_is_gone_or_a_plugin_that_is_not_there_is_told(
     installed: Paddock, source: Path
 ) -> None:

@@ -148,6 +148,7 @@ async def test_a_second_daemon_is_refused_and_a_command_works_beside_the_first(h
             assert await beside.call("parrot.say", TEXT)
 
 
+@pytest.mark.req("G-30", "invalid manifest at startup")
 async def test_a_manifest_that_no_longer_holds_leaves_the_plugin_out_and_says_so(home: Home) -> None:
     home.install()
     home.install("second")
@@ -161,3 +162,19 @@ async def test_a_manifest_that_no_longer_holds_leaves_the_plugin_out_and_says_so
             await host.call("parrot.say", TEXT)
         runtime = next(row["runtime"] for row in await host.plugins() if row["name"] == "parrot")
         assert (runtime["state"], runtime["reason"][:16]) == ("disabled", "invalid manifest")
+
+
+@pytest.mark.req("G-29", "plugin.config_validation_failed")
+async def test_settings_that_do_not_fit_keep_a_plugin_from_starting_and_are_recorded_without_their_values(
+    home: Home,
+) -> None:
+    home.install(system_config_schema={"type": "object", "properties": {"token": {"type": "string", "minLength": 9}}})
+    local = home.path / "local.toml"
+    local.write_text(local.read_text() + 'token = "hush"\n')
+    async with opened(home) as host:
+        assert await state(host) == "failed"
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        found = database.read(lambda tx: recent(tx, event_type="plugin.config_validation_failed"))
+    assert (found[0].data["name"], found[0].data["side"]) == ("parrot", "system")
+    assert found[0].data["errors"]
+    assert "hush" not in str(found[0].data)

@@ -28,6 +28,8 @@ ECHO = "hello()\nserve(do_it=lambda request: {'got': request})"
 
 
 @pytest.mark.req("G-06")
+@pytest.mark.req("G-29", "plugin.method_called")
+@pytest.mark.req("G-29", "plugin.method_returned")
 @pytest.mark.req("G-31", "method happy path")
 async def test_a_declared_method_is_called_with_its_parameters_and_answers(stage: Stage) -> None:
     actor = stage.actor(ECHO)

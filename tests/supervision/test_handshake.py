@@ -22,11 +22,23 @@ from paddock.core.events_host import (
 )
 from paddock.plugins.supervision.lifecycle import State
 
+req = pytest.mark.req
+
 
 def row(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.req("G-03", name)
+    return req("G-03", name)
 
 
+def unusable(what: str) -> PluginProtocolViolation:
+    detail = f"the answer to initialize has no usable {what}"
+    return PluginProtocolViolation(name="actor", violation_type="handshake", detail=detail)
+
+
+NO_METHODS, NO_NAME, NO_API = unusable("methods"), unusable("name"), unusable("api_version")
+
+
+@pytest.mark.req("G-29", "plugin.spawned")
+@pytest.mark.req("G-29", "plugin.initialized")
 @pytest.mark.req("G-31", "handshake happy path")
 async def test_a_plugin_that_answers_as_its_manifest_says_runs_once_it_took_its_configuration(stage: Stage) -> None:
     stage.configs["actor"] = {"colour": "green"}
@@ -50,7 +62,11 @@ serve(do_it=lambda request: {"seen": seen})
     assert initialize["params"]["projects"] == []
     assert initialized == {"jsonrpc": "2.0", "method": "initialized", "params": {}}
     assert (configured["method"], configured["params"]) == ("config.update", {"config": {"colour": "green"}})
-    assert [type(event) for event in stage.audience.events[:2]] == [PluginSpawned, PluginInitialized]
+    spawned, initialized = stage.audience.events[:2]
+    assert isinstance(spawned, PluginSpawned)
+    assert (spawned.name, spawned.version, spawned.pid) == ("actor", "1.0.0", actor.status.pid)
+    assert spawned.cage_id == actor.status.cage_id
+    assert initialized == PluginInitialized(name="actor", methods_count=1, capabilities_count=0)
 
 
 @pytest.mark.parametrize(
@@ -58,59 +74,54 @@ serve(do_it=lambda request: {"seen": seen})
     [
         pytest.param(
             'name="someone-else"',
-            PluginNameMismatch,
+            PluginNameMismatch(name="actor", received="someone-else"),
             "initialize.name_mismatch",
             id="another name",
-            marks=row("name mismatch"),
+            marks=[row("name mismatch"), req("G-31", "name mismatch"), req("G-29", "plugin.name_mismatch")],
         ),
         pytest.param(
             'version="9.9.9"',
-            PluginVersionMismatch,
+            PluginVersionMismatch(name="actor", expected="1.0.0", received="9.9.9"),
             "initialize.version_mismatch",
             id="another version",
-            marks=row("version mismatch"),
+            marks=[row("version mismatch"), req("G-29", "plugin.version_mismatch")],
         ),
         pytest.param(
             "api_version=99",
-            PluginApiMismatch,
+            PluginApiMismatch(name="actor", expected=1, received=99),
             "initialize.api_mismatch",
             id="another api",
-            marks=row("api_version mismatch"),
+            marks=[
+                row("api_version mismatch"),
+                req("G-31", "api version mismatch"),
+                req("G-29", "plugin.api_mismatch"),
+            ],
         ),
         pytest.param(
             'capabilities_used=["net:evil.example:443"]',
-            PluginCapabilityOverreach,
+            PluginCapabilityOverreach(name="actor", claimed=("net:evil.example:443",), allowed=()),
             "initialize.capability_overreach",
             id="capabilities it was not granted",
-            marks=row("capability overreach"),
+            marks=[
+                row("capability overreach"),
+                req("G-30", "capability overreach"),
+                req("G-31", "capability overreach"),
+                req("G-29", "plugin.capability_overreach"),
+            ],
         ),
-        pytest.param(
-            "methods=7",
-            PluginProtocolViolation,
-            "protocol_violation",
-            id="methods that are no list",
-            marks=row("malformed response"),
-        ),
-        pytest.param(
-            "name=None", PluginProtocolViolation, "protocol_violation", id="no name", marks=row("malformed response")
-        ),
-        pytest.param(
-            "api_version=True",
-            PluginProtocolViolation,
-            "protocol_violation",
-            id="an api that is no number",
-            marks=row("malformed response"),
-        ),
+        pytest.param("methods=7", NO_METHODS, "protocol_violation", id="methods", marks=row("malformed response")),
+        pytest.param("name=None", NO_NAME, "protocol_violation", id="no name", marks=row("malformed response")),
+        pytest.param("api_version=True", NO_API, "protocol_violation", id="no api", marks=row("malformed response")),
     ],
 )
 async def test_a_plugin_that_answers_the_handshake_with_anything_else_is_ended_and_not_restarted(
-    stage: Stage, said: str, event: type[Event], code: str
+    stage: Stage, said: str, event: Event, code: str
 ) -> None:
     actor = stage.actor(f"hello({said})\nserve()")
     status = await actor.until(State.FAILED)
     assert status.error_code == code
     assert status.reason
-    assert len(stage.audience.of(event)) == 1
+    assert stage.audience.of(type(event)) == [event]
     assert len(stage.audience.of(PluginSpawned)) == 1
     assert not stage.audience.of(PluginCrashed)
 

@@ -17,6 +17,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.mark.req("G-03", "timeout")
+@pytest.mark.req("G-29", "plugin.initialize_timeout")
 @pytest.mark.req("G-31", "handshake timeout")
 async def test_a_plugin_that_is_silent_is_ended_after_ten_seconds_and_not_restarted(stage: Stage) -> None:
     actor = stage.actor("while True: read()")
