@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, HostError, NotFound, PaddockError, PluginError
+from paddock.core.errors import Busy, Conflict, HostError, NotFound, PaddockError
 from paddock.core.ids import CallId, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
@@ -24,7 +24,7 @@ MOST_RUNNING = 512
 CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
 
 
-class CallCancelled(PluginError):
+class CallCancelled(Conflict):
     """Somebody cancelled the call."""
 
     code = "call.cancelled"

@@ -14,7 +14,8 @@ from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import BUILT_IN_ALIASES, schema_value
 from paddock.plugins.rows import Grant, VersionRow, all_aliases, all_grants, current_versions
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
+from paddock.plugins.supervision.lifecycle import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,24 @@ class Enabled:
 class Unreadable:
     """One that they want and that cannot be understood any more, e.g. after an upgrade of the host."""
 
-    name: str
+    key: InstanceKey
+    version: str
     error: PaddockError
+
+    @property
+    def name(self) -> str:
+        return self.key.plugin
+
+    def status(self) -> Status:
+        """How it is doing: not at all, and why."""
+        return Status(
+            self.key,
+            self.version,
+            State.DISABLED,
+            reason=f"invalid manifest: {self.error.message}",
+            hint=self.error.hint,
+            error_code=self.error.error_code,
+        )
 
 
 class EnabledPlugins:
@@ -60,14 +77,14 @@ class EnabledPlugins:
 
 
 def _read(store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...]) -> Enabled | Unreadable:
+    key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
     try:
         # All rules once more: a manifest that an older Paddock accepted may not hold for this one.
         manifest = read_bytes(
             "paddock.yaml", row.manifest_text.encode(), DirectoryFiles(local_root(store, row))
         ).single()
     except PaddockError as error:
-        return Unreadable(row.plugin, error)
-    key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
+        return Unreadable(key, row.version, error)
     root = local_root(store, row)
     schemas = {
         spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))

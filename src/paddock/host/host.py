@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from paddock.config.directories import Directories
@@ -114,6 +114,9 @@ class Host:
         """
         row = await self._store.run(lambda store: enable(store, name))
         await self.reconcile()
+        unreadable = self._reconciler.unreadable.get(row.plugin)
+        if unreadable is not None:
+            raise unreadable.error
         key = self._reconciler.keys[row.plugin]
         self._supervisor.enable(key)
         status = await self._supervisor.settled(key)
@@ -134,15 +137,13 @@ class Host:
         plugin = await self._name(name)
         return await asyncio.to_thread(last_lines, self._logs.directory, plugin, lines)
 
-    async def follow_logs(self, name: str) -> AsyncIterator[dict[str, Any]]:
-        """Its lines from now on."""
-        async for entry in self._logs.follow(await self._name(name)):
-            yield entry
+    async def follow_logs(self, name: str) -> AsyncGenerator[dict[str, Any], None]:
+        """Its lines from now on: from when this was awaited, not from when the first is asked for."""
+        return self._logs.follow(await self._name(name))
 
-    async def follow_notifications(self, name: str) -> AsyncIterator[dict[str, Any]]:
+    async def follow_notifications(self, name: str) -> AsyncGenerator[dict[str, Any], None]:
         """What it announces from now on."""
-        async for entry in self._news.notifications(await self._name(name)):
-            yield entry
+        return self._news.notifications(await self._name(name))
 
     def follow_states(self) -> AsyncGenerator[Status, None]:
         """Every change of any plugin's state from now on."""
@@ -189,8 +190,7 @@ class Host:
     def _runtime(self, name: str) -> dict[str, Any] | None:
         unreadable = self._reconciler.unreadable.get(name)
         if unreadable is not None:
-            error = unreadable.error
-            return {"state": State.DISABLED.value, "reason": f"invalid manifest: {error.message}", "hint": error.hint}
+            return runtime_value(unreadable.status())
         found = [status for status in self._supervisor.statuses() if status.key.plugin == name]
         current = self._reconciler.keys.get(name)
         return next((runtime_value(one) for one in found if one.key == current), None) or (

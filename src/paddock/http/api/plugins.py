@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -80,16 +81,21 @@ class PluginRoutes:
 
     async def read_logs(self, request: Request) -> Response:
         name = request.path_params["name"]
-        lines = await self._host.logs(name, lines=number(request, "lines", _LINES, MOST_LINES))
+        count = number(request, "lines", _LINES, MOST_LINES)
+        lines = await self._host.logs(name, lines=count)  # not found is told before a stream begins
         if flag(request, "follow"):
-            return event_stream(self._log_lines(name, lines), self._closing)
+            return event_stream(self._log_lines(name, count), self._closing)
         return answer({"name": name, "lines": lines})
 
-    async def _log_lines(self, name: str, first: list[dict[str, str]]) -> AsyncGenerator[Told, None]:
-        for line in first:
-            yield Told(line, "line")
-        async for line in self._host.follow_logs(name):
-            yield Told(line, "line")
+    async def _log_lines(self, name: str, count: int) -> AsyncGenerator[Told, None]:
+        # Followed before they are read, so that no line is missed between the two; one may be in both.
+        async with aclosing(await self._host.follow_logs(name)) as following:
+            kept = await self._host.logs(name, lines=count)
+            for line in kept:
+                yield Told(line, "line")
+            async for line in following:
+                if line not in kept:
+                    yield Told(line, "line")
 
     async def follow_notifications(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -97,5 +103,7 @@ class PluginRoutes:
         return event_stream(self._notifications(name), self._closing)
 
     async def _notifications(self, name: str) -> AsyncGenerator[Told, None]:
-        async for one in self._host.follow_notifications(name):
-            yield Told(one, "notification")
+        async with aclosing(await self._host.follow_notifications(name)) as following:
+            yield Told({"plugin": name}, "following")  # from here on nothing is missed
+            async for one in following:
+                yield Told(one, "notification")
