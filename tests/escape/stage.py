@@ -61,6 +61,7 @@ class Scene:
 
     def __init__(self, folder: Path, daemon_user: int, cage_user: int) -> None:
         self.folder = folder
+        self.ordinary = daemon_user != 0
         self.read, self.write, self.secret_file = folder / "read", folder / "write", folder / "secret.txt"
         self._daemon_user = daemon_user
         self._cage_user = cage_user
@@ -70,7 +71,7 @@ class Scene:
             "secret_file": str(self.secret_file),
             "read": str(self.read),
             "write": str(self.write),
-            "namespaces": {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES},
+            "namespaces": {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES},
             "numbers": {**{name: row[COLUMN] for name, row in NUMBERS.items()}, "mq_open": MQ_OPEN},
             "refusals": REFUSALS,
             "newest": NEWEST,
@@ -138,7 +139,7 @@ class Scene:
             if kind == socket.SOCK_STREAM:
                 listener.listen()
             if not address.startswith("\0"):
-                os.chmod(address, 0o777)
+                Path(address).chmod(0o777)
 
     def _share_memory(self) -> None:
         """A segment, a queue and semaphores of System V that everybody may use."""
@@ -183,7 +184,7 @@ def try_in_cage(
     neighbour = daemon.tell("launch", script=WAITING, limits={}, capabilities=[])
     assert "number" in neighbour, neighbour
     assert daemon.tell("line", number=neighbour["number"]) == "ready"
-    namespaces = {kind: os.readlink(f"/proc/{neighbour['pid']}/ns/{kind}") for kind in NAMESPACES}
+    namespaces = {kind: str(Path(f"/proc/{neighbour['pid']}/ns/{kind}").readlink()) for kind in NAMESPACES}
     facts = {
         **scene.facts,
         "neighbour": neighbour["pid"],

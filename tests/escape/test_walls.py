@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.cage import daemons
-from tests.escape.stage import caging, scene, try_in_cage
-from tests.escape.walls import NO_LANDLOCK, REMOVALS, SHOWN_BY_MISTAKE, Removal, without
+from tests.escape.stage import DOORS, UNHELD, attempts_for, caging, scene, try_in_cage
+from tests.escape.walls import NO_LANDLOCK, NOT_SHOWN, REMOVALS, SHOWN_BY_MISTAKE, Removal, table, without
 
-WAYS = [
-    pytest.param(removal, way, id=f"{removal.name} ({way})") for removal in REMOVALS for way in removal.ways
-]
+WAYS = [pytest.param(removal, way, id=f"{removal.name} ({way})") for removal in REMOVALS for way in removal.ways]
 
 
 @pytest.fixture
@@ -52,3 +50,18 @@ def test_without_both_walls_it_can(sources: Path, monkeypatch: pytest.MonkeyPatc
     attempt = "read a file of the host that everybody may read"
     with scene(ordinary=True) as around, caging(ordinary=True, warm=False) as daemon:
         assert try_in_cage(daemon, around, [attempt])[attempt].out
+
+
+def test_every_attempt_gets_out_somewhere_or_it_is_said_why_not() -> None:
+    every = {*attempts_for("cold"), *attempts_for("granted")}
+    shown = {sentence for removal in REMOVALS for sentence in removal.gets_out}
+    excused = {sentence for sentences in NOT_SHOWN.values() for sentence in sentences}
+    # A system call that the table lacks is refused by the kernel too, for want of privilege or of the feature.
+    assert every - shown - excused - UNHELD.keys() <= set(DOORS)
+    assert shown | excused <= every
+    assert not shown & excused
+
+
+def test_the_documentation_shows_what_each_wall_stops() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cage.md").read_text(encoding="utf-8")
+    assert table() in page

@@ -98,7 +98,7 @@ def _(facts: Facts) -> str | None:
 
 @room.attempt("be dumped by a program of the host when it crashes")
 def _(facts: Facts) -> str | None:
-    # A limit of 0 stops files only: a handler that the kernel starts outside the cage is stopped by 1, and by nothing else.
+    # 0 stops files only: a handler that the kernel starts outside the cage is stopped by 1, and by nothing else.
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     return None if (soft, hard) == (1, 1) else f"{soft}, {hard}"
 

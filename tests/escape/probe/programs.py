@@ -113,7 +113,12 @@ def _(facts: Facts) -> str | None:
 
 @room.attempt("become root by asking")
 def _(facts: Facts) -> str | None:
-    for become in (lambda: os.setuid(0), lambda: os.setresuid(0, 0, 0), lambda: os.setgid(0), lambda: os.setgroups([0])):
+    for become in (
+        lambda: os.setuid(0),
+        lambda: os.setresuid(0, 0, 0),
+        lambda: os.setgid(0),
+        lambda: os.setgroups([0]),
+    ):
         with suppress(OSError):
             become()
             return f"now {os.getuid()}:{os.getgid()} {os.getgroups()}"
