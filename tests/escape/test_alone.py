@@ -178,6 +178,20 @@ def test_no_process_of_a_cage_shows_the_daemons_secret_to_anybody(daemon: Daemon
     daemon.tell("end", number=number)
 
 
+@pytest.mark.req("G-18")
+def test_no_process_of_a_cage_holds_a_place_of_the_host_open(daemon: Daemon) -> None:
+    # With a descriptor of a directory outside, whoever can use it would climb from there to everything.
+    told = daemon.tell("launch", script="print('ready', flush=True); input()", limits={}, capabilities=[])
+    assert daemon.tell("line", number=told["number"]) == "ready"
+    cage = Path(f"/proc/{told['pid']}/ns/pid").readlink()
+    inside = [pid for pid in daemon.everything() if Path(f"/proc/{pid}/ns/pid").readlink() == cage]
+    held = {str(one.readlink()) for pid in inside for one in Path(f"/proc/{pid}/fd").iterdir()}
+    assert len(inside) == 2, "the first process and the plugin"
+    assert [one for one in held if not one.startswith(("pipe:", "anon_inode:"))] == []
+    daemon.tell("kill", number=told["number"])
+    daemon.tell("end", number=told["number"])
+
+
 def test_what_a_cage_does_not_hold_is_written_down(around: Scene, cold: Daemon) -> None:
     outcomes = try_in_cage(cold, around, [one for one in attempts_for("granted") if one in UNHELD], granted=True)
     assert [sentence for sentence, outcome in outcomes.items() if not outcome.out] == []
