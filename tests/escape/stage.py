@@ -265,6 +265,6 @@ def _echo(udp: socket.socket) -> None:
             udp.sendto(said, sender)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[Any]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
