@@ -17,7 +17,8 @@ from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 
 ROOT = "/srv/paddock/plugins/notes/1.0.0"
 
-# `-> x` is a link, `*` a program, `* #!…` a script with its first line, `.` an empty directory, `-` any other file.
+# `-> x` is a link, `*` a program, `* #!…` a script with its first line, `.` an empty directory, `|` a pipe,
+# `-` any other file.
 DEBIAN = {
     "/bin": "-> usr/bin",
     "/dev/null": "-",
@@ -73,6 +74,9 @@ DEBIAN = {
 }
 
 
+_KINDS: Mapping[str, Kind] = {".": "directory", "|": "special"}
+
+
 class PretendMachine:
     """The files of a listing as DEBIAN is one."""
 
@@ -82,11 +86,12 @@ class PretendMachine:
     def kind(self, path: str) -> Kind | None:
         entry = self.files.get(path)
         if entry is not None:
-            return "link" if entry.startswith("->") else "directory" if entry == "." else "file"
+            return "link" if entry.startswith("->") else _KINDS.get(entry, "file")
         return "directory" if path == "/" or any(name.startswith(path + "/") for name in self.files) else None
 
     def link(self, path: str) -> str:
-        return self.files[path].removeprefix("-> ")
+        entry = self.files.get(path, "")
+        return entry.removeprefix("-> ") if entry.startswith("->") else ""
 
     def entries(self, path: str) -> list[str]:
         inside = posixpath.join(path, "")

@@ -92,6 +92,14 @@ def test_the_hosts_own_state_is_never_shown(path: str) -> None:
 
 
 @pytest.mark.req("G-18")
+def test_a_pipe_or_socket_of_the_host_is_neither_granted_nor_shown_among_what_is() -> None:
+    machine = PretendMachine({**DEBIAN, "/etc/agent": "|", f"{ROOT}/pipe": "|"})
+    assert refusals("read:fs:/etc/agent", machine=machine) == {"read:fs:/etc/agent": "cage.special_file"}
+    assert "/etc/agent" not in shown(caged("read:fs:/etc", machine=machine))
+    assert refusals(command=("./pipe",), machine=machine) == {"runtime.command": "cage.program_missing"}
+
+
+@pytest.mark.req("G-18")
 def test_reading_everything_goes_round_what_a_cage_has_of_its_own() -> None:
     spec = caged("read:fs:/")
     after = shown(spec)

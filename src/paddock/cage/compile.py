@@ -145,8 +145,7 @@ class _Compilation:
     def show_libraries(self) -> None:
         self._show_trees([*library_trees(self.machine), *COMMON])
         for path in _USUAL_LINKS:
-            if self.machine.kind(path) == "link":
-                self.layout.link([Link(path, self.machine.link(path))])
+            self.layout.link_like(path)
 
     def show_granted(self, granted: Iterable[Capability], places: Places) -> None:
         for capability in granted:

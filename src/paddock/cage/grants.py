@@ -86,6 +86,9 @@ def granted_path(capability: FileAccess | Execute, places: Places, hidden: Itera
             f"{declared} is a link that leads out of what was granted, to {printable(found.real)}",
             f"grant {printable(found.real)} itself, or replace the link by what it leads to",
         )
+    if machine.kind(found.real) == "special":
+        what = f"{declared} is a pipe, socket or device, at whose other end is somebody else"
+        raise _refused(capability, "special_file", what, "grant a directory or a regular file")
     if found.real in _PRIVATE:
         raise _refused(
             capability,

@@ -82,6 +82,12 @@ class Layout:
         for link in links:
             self._links.setdefault(link.path, link)
 
+    def link_like(self, path: str) -> None:
+        """Put a link there that is like the host's, where the host has one."""
+        to = self._machine.link(path)
+        if to:
+            self.link([Link(path, to)])
+
     def shows(self, path: str) -> bool:
         """Whether the path, which is real, is seen in the cage."""
         nearest = next((place for place in (path, *around(path)) if place in self._binds or place in self.hidden), None)
@@ -99,11 +105,11 @@ class Layout:
             return
         match self._machine.kind(path):
             case "link":
-                self.link([Link(path, self._machine.link(path))])
+                self.link_like(path)
             case "directory" | "file":
                 self.show(path, writable=writable)
-            case None:
-                pass
+            case "special" | None:
+                pass  # through a pipe or socket of the host somebody else would be reached
 
     def _needs_cover(self, path: str) -> bool:
         return (

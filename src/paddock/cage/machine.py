@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-Kind: TypeAlias = Literal["file", "directory", "link"]
+Kind: TypeAlias = Literal["file", "directory", "link", "special"]
+
+_OPENING = 256  # bytes; the kernel reads no more to find an interpreter's name
+# A file may have become a pipe since it was looked at: without NONBLOCK opening that would wait for a writer, for good.
+_CAREFULLY = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Machine(Protocol):
-    """Files of the host. No method raises for a path that is not there."""
+    """Files of the host. No method raises or waits, whatever is at a path and whatever became of it meanwhile."""
 
     def kind(self, path: str) -> Kind | None:
-        """What stands at the path itself; None where nothing does or nobody may look. Sockets and devices are files."""
+        """What stands at the path itself; None where nothing does or nobody may look.
+
+        Pipes, sockets and devices are special.
+        """
         ...
 
     def link(self, path: str) -> str:
-        """Where the link at the path points, as it is written."""
+        """Where the link at the path points, as it is written; empty where there is no link."""
         ...
 
     def entries(self, path: str) -> list[str]:
@@ -25,11 +33,11 @@ class Machine(Protocol):
         ...
 
     def runnable(self, path: str) -> bool:
-        """Whether somebody may execute the file."""
+        """Whether there is a regular file and somebody may execute it."""
         ...
 
     def opening(self, path: str) -> bytes:
-        """The first bytes of a file, enough for a line that names its interpreter."""
+        """The first bytes of a regular file, enough for a line that names its interpreter; else nothing."""
         ...
 
 
@@ -37,32 +45,41 @@ class DiskMachine:
     """This machine."""
 
     def kind(self, path: str) -> Kind | None:
-        place = Path(path)
         try:
-            if place.is_symlink():
-                return "link"
-            return "directory" if place.is_dir() else "file" if place.exists() else None
-        except OSError:
+            mode = Path(path).lstat().st_mode
+        except (OSError, ValueError):
             return None
+        if stat.S_ISLNK(mode):
+            return "link"
+        return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "special"
 
     def link(self, path: str) -> str:
-        return str(Path(path).readlink())
+        try:
+            return str(Path(path).readlink())
+        except (OSError, ValueError):
+            return ""
 
     def entries(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(path))  # noqa: PTH208 names, not paths
-        except OSError:
+        except (OSError, ValueError):
             return []
 
     def runnable(self, path: str) -> bool:
         try:
-            return bool(Path(path).stat().st_mode & 0o111)
-        except OSError:
+            mode = Path(path).stat().st_mode
+        except (OSError, ValueError):
             return False
+        return stat.S_ISREG(mode) and bool(mode & 0o111)
 
     def opening(self, path: str) -> bytes:
         try:
-            with Path(path).open("rb") as file:
-                return file.read(256)
+            descriptor = os.open(path, _CAREFULLY)
+        except (OSError, ValueError):
+            return b""
+        try:
+            return os.read(descriptor, _OPENING) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
         except OSError:
             return b""
+        finally:
+            os.close(descriptor)

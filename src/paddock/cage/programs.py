@@ -56,6 +56,8 @@ def trace(path: str, machine: Machine) -> Traced | None:
             here = step
             continue
         to = machine.link(step)
+        if not to:
+            return None  # gone since it was seen
         links.append(Link(step, to))
         if len(links) > _TOO_MANY_LINKS:
             return None
