@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, PluginFault
@@ -137,4 +138,8 @@ def take_stdio() -> Lines:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    # What is printed is in the log when its line ends, also if the process is killed right after it.
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(line_buffering=True, errors="backslashreplace")
     return Lines(source, sink)

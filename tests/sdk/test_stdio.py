@@ -12,7 +12,7 @@ from tests.sdk.conversation import Conversation, conversation
 LIMIT = 4 * 1024 * 1024
 
 TINY = '''
-import subprocess
+import os, subprocess
 from paddock_sdk import ConfigInvalid, Context, InvalidParams, JsonObject, Plugin
 
 plugin = Plugin("tiny", "1.2.3", notifications=["thing.happened"], capabilities_used=["storage:read"])
@@ -50,6 +50,11 @@ def noisy(params: JsonObject, context: Context):
     plugin.log.info("said", params=params, unusual={1})
     plugin.log.debug("not at this level")
     return None
+
+@plugin.method("things.killed")
+def killed(params: JsonObject, context: Context):
+    print('{"from": "its last print"}')
+    os.kill(os.getpid(), 9)
 
 @plugin.method("things.config")
 def config(params: JsonObject, context: Context):
@@ -214,6 +219,16 @@ def test_prints_of_the_plugin_and_of_its_children_land_in_the_log_and_never_betw
     said = next(line for line in log if line.get("message") == "said")
     assert (said["level"], said["plugin"], said["params"], said["unusual"]) == ("info", "tiny", {"a": 1}, "{1}")
     assert not any(line.get("level") == "debug" for line in log)
+
+
+@pytest.mark.req("G-28", "python logging")
+def test_what_is_printed_is_in_the_log_even_if_the_process_is_killed_next(greeted: Conversation) -> None:
+    greeted.ask("things.killed")
+
+    code, log = greeted.ended()
+
+    assert code == -9
+    assert log == [{"from": "its last print"}]
 
 
 @pytest.mark.req("G-28", "python health response")
