@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.dns import MadeUpAddresses, reply_to
+from paddock.cage.dns import SECONDS_VALID, MadeUpAddresses, reply_to
+from paddock.cage.relay import NetworkLimits
 
 A, AAAA, TXT = 1, 28, 16
 NAMES = {"api.example.com": "127.77.0.2"}
@@ -100,3 +101,24 @@ def test_a_made_up_address_stands_for_the_name_it_was_given_for_last(names: list
         assert book.address_of(name) == address
         assert address.startswith("198.18.0.")
     assert book.name_of("198.19.0.1") is None
+
+
+@pytest.mark.req("G-48")
+def test_an_address_means_nothing_else_while_an_answer_that_gave_it_still_holds() -> None:
+    book = MadeUpAddresses("198.18.0.0/15")
+    limits = NetworkLimits()
+    asked_meanwhile = int(limits.names_a_second * (SECONDS_VALID + 1))  # what is saved up at the start counts, too
+    for number in range(60_000):
+        book.address_of(f"old-{number}.example.com")
+    address = book.address_of("old-0.example.com")
+    for number in range(asked_meanwhile):
+        book.address_of(f"new-{number}.example.com")
+    assert book.name_of(address) == "old-0.example.com"
+
+
+def test_an_address_is_given_out_anew_when_nobody_asked_for_its_name_for_longest() -> None:
+    book = MadeUpAddresses("198.18.0.0/15", most=2)
+    first, second = book.address_of("a"), book.address_of("b")
+    assert book.address_of("a") == first
+    assert book.address_of("c") == second
+    assert (book.name_of(first), book.name_of(second)) == ("a", "c")

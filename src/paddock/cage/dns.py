@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import struct
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -97,29 +98,31 @@ def _name(question: bytes, questions: int) -> tuple[str, int]:
 
 
 class MadeUpAddresses:
-    """Addresses given out for names, and the way back. Bounded: the oldest is forgotten first."""
+    """Addresses given out for names, and the way back. Bounded: whoever was asked for longest ago is forgotten first.
 
-    def __init__(self, prefix: str, *, most: int = 8192) -> None:
+    An answer holds for `SECONDS_VALID`, and until then its address must mean nothing else. So more names are remembered
+    than a plugin can ask for in that time (`relay.py` says how fast that is).
+    """
+
+    def __init__(self, prefix: str, *, most: int = 65536) -> None:
         network = ipaddress.IPv4Network(prefix)
         self._first = int(network.network_address) + 1
         self._most = min(most, network.num_addresses - 2)
-        self._given = 0
-        self._addresses: dict[str, str] = {}
+        self._addresses: OrderedDict[str, str] = OrderedDict()  # the name last asked for comes last
         self._names: dict[str, str] = {}
 
     def address_of(self, name: str) -> str:
         """The address that stands for a name; the same one as long as it is remembered."""
-        known = self._addresses.get(name)
-        if known is not None:
-            return known
-        address = str(ipaddress.IPv4Address(self._first + self._given % self._most))
-        self._given += 1
-        forgotten = self._names.pop(address, None)
-        if forgotten is not None:
-            del self._addresses[forgotten]
+        address = self._addresses.get(name) or self._free()
         self._addresses[name], self._names[address] = address, name
+        self._addresses.move_to_end(name)
         return address
 
     def name_of(self, address: str) -> str | None:
         """The name that an address was given out for."""
         return self._names.get(address)
+
+    def _free(self) -> str:
+        if len(self._addresses) < self._most:
+            return str(ipaddress.IPv4Address(self._first + len(self._addresses)))
+        return self._addresses.popitem(last=False)[1]
