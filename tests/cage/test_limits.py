@@ -113,6 +113,50 @@ time.sleep(600)
             os.killpg(process.pid, 9)
 
 
+@pytest.mark.req("G-49")
+def test_shared_memory_counts_in_full_however_little_of_it_is_seen_to_be_there() -> None:
+    script = """
+import mmap, os, time
+area = mmap.mmap(-1, 48 << 20)
+for place in range(0, 48 << 20, 4096): area[place] = 1
+area.madvise(mmap.MADV_DONTNEED)
+os.fork()
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(
+        ["/usr/bin/python3", "-c", script], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.readline()
+            assert over(process.pid, 48 * MIB), "no page of it is in a process"
+            assert not over(process.pid, 90 * MIB), "two processes, and yet the same 48 MiB"
+        finally:
+            os.killpg(process.pid, 9)
+
+
+@pytest.mark.req("G-49")
+def test_the_tables_of_a_large_empty_space_count_too() -> None:
+    # A page of zeros in each two MiB costs a table of 4 KiB and no page of memory.
+    script = """
+import mmap, time
+area = mmap.mmap(-1, 32 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+area.madvise(15)
+sum(area[place] for place in range(0, 32 << 30, 2 << 20))
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(["/usr/bin/python3", "-c", script], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert over(process.pid, 48 * MIB)
+        finally:
+            process.kill()
+
+
 def v2_directory(base: Path, *, enabled: str = "cpu memory pids", members: str = "") -> Path:
     """A directory that looks like a group of the unified hierarchy."""
     (base / "cgroup.subtree_control").write_text(enabled)

@@ -144,6 +144,7 @@ def test_opening_with_a_set_id_mode_is_refused_only_where_a_file_is_made() -> No
 
 def test_there_are_no_files_without_a_name_and_terminals_cannot_be_typed_into() -> None:
     assert answer("memfd_create", 0, 0x8) == answer("shmget", 0, 1, 0o1600) == "ENOSYS"
+    assert answer("msgget", 0, 0o1600) == answer("semget", 0, 1, 0o1600) == "ENOSYS"
     assert answer("ioctl", 0, 0x5401) == ALLOW
     assert answer("ioctl", 0, 0x5412) == answer("ioctl", 0, 0x541C) == "EPERM"
     assert answer("ioctl", 0, 1 << 32 | 0x5412) == "EPERM"

@@ -117,6 +117,7 @@ def test_memory_and_processes_are_limited_by_the_process_itself_only_where_nothi
     alone = resource_limits(Limits(), memory=True, processes=True)
     assert set(alone) - set(better) == {resource.RLIMIT_DATA, resource.RLIMIT_NPROC}
     assert resource.RLIMIT_AS not in alone
+    assert (better[resource.RLIMIT_NOFILE], alone[resource.RLIMIT_NOFILE]) == (512, 128), "sockets hold memory too"
 
 
 def test_an_order_that_is_not_understood_ends_everything(tmp_path: Path) -> None:

@@ -147,9 +147,9 @@ ZYGOTES_PROC = Edit(
 _ANY_DOORS = (
     "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "clone3", "execveat", "fsopen", "kcmp",
     "keyctl", "mbind", "memfd_create", "migrate_pages", "modify_ldt", "mount", "mount_setattr", "move_mount",
-    "move_pages", "name_to_handle_at", "open_tree", "openat2", "pidfd_getfd", "process_madvise", "process_vm_readv",
-    "process_vm_writev", "ptrace", "quotactl_fd", "set_mempolicy", "setns", "settimeofday", "shmget", "umount2",
-    "unshare",
+    "move_pages", "msgget", "name_to_handle_at", "open_tree", "openat2", "pidfd_getfd", "process_madvise",
+    "process_vm_readv", "process_vm_writev", "ptrace", "quotactl_fd", "semget", "set_mempolicy", "setns",
+    "settimeofday", "shmget", "umount2", "unshare",
 )  # fmt: skip
 
 REMOVALS = (
@@ -169,6 +169,7 @@ REMOVALS = (
             "make datagram sockets that could be pointed elsewhere",
             "fill the memory through files that have no name",
             "fill the memory through shared segments",
+            "fill the memory through queues and semaphores",
             *(f"call {name}" for name in _ANY_DOORS),
         ),
     ),
@@ -278,9 +279,13 @@ REMOVALS = (
     Removal(
         "the IPC namespace",
         NO_IPC_NAMESPACE,
-        ("use a queue of the host", "use semaphores of the host", "share the ipc namespace with the host"),
+        ("share the ipc namespace with the host",),
     ),
-    Removal("the IPC namespace and the filter", (*NO_IPC_NAMESPACE, NO_FILTER), ("use shared memory of the host",)),
+    Removal(
+        "the IPC namespace and the filter",
+        (*NO_IPC_NAMESPACE, NO_FILTER),
+        ("use shared memory of the host", "use a queue of the host", "use semaphores of the host"),
+    ),
     Removal(
         "the name of its own",
         NO_NAME_OF_ITS_OWN,

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from paddock.cage.landlock import landlock_rules
 from paddock.cage.spec import CageSpec, Limits
 
+# The kernel holds up to some 400 KiB for each socket, which is nobody's memory unless a control group counts it.
+FILES_WHERE_NOBODY_COUNTS = 128
+
 
 def orders(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
     """The file for one cage; `limits` are resource limits by their kernel number."""
@@ -32,7 +35,8 @@ def resource_limits(limits: Limits, *, memory: bool, processes: bool) -> dict[in
     Args:
         limits: What the cage may use.
         memory: Whether nothing better (a control group) bounds the memory. Bounds data, not address space: a
-            JavaScript engine reserves gigabytes of addresses that it never fills.
+            JavaScript engine reserves gigabytes of addresses that it never fills. Bounds open files more tightly
+            too, since what waits in sockets is memory that no process is seen to hold.
         processes: Whether nothing better bounds the number of processes.
     """
     found = {
@@ -48,6 +52,7 @@ def resource_limits(limits: Limits, *, memory: bool, processes: bool) -> dict[in
     }
     if memory:
         found[resource.RLIMIT_DATA] = limits.memory_bytes
+        found[resource.RLIMIT_NOFILE] = min(limits.open_files, FILES_WHERE_NOBODY_COUNTS)
     if processes:
         found[resource.RLIMIT_NPROC] = limits.pids
     return found

@@ -3,7 +3,8 @@
 It stands behind the namespaces: what it refuses would mostly fail anyway, but each refused call is kernel code that a
 plugin can never reach. Some of it no other wall does: no Unix sockets (a read-only bind does not stop a connect to a
 socket file), no set-user-id files (in a writable tree they would outlive the cage), no files without a name (they could
-be executed, and where no control group counts memory nobody would see what they hold).
+be executed, and where no control group counts memory nobody would see what they hold), and for the same reason none of
+System V's segments, queues and semaphores.
 
 The program is built from blocks. A block is entered with what was loaded last, and either returns a verdict or falls
 out at its end; so jumps only ever skip the rest of their own block and no labels are needed.

@@ -55,6 +55,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
     "move_pages": (279, 239),
+    "msgget": (68, 186),
     "name_to_handle_at": (303, 264),
     "nfsservctl": (180, 42),
     "open": (2, None),
@@ -74,6 +75,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "quotactl_fd": (443, 443),
     "reboot": (169, 142),
     "request_key": (249, 218),
+    "semget": (64, 190),
     "sendmmsg": (307, 269),
     "sendmsg": (46, 211),
     "sendto": (44, 206),
@@ -104,7 +106,8 @@ NEWEST = 462  # mseal, the last call we have looked at
 # Programs fall back to an older way when they are told that a call does not exist, and give up when it is forbidden.
 ABSENT = (
     "bpf", "clone3", "execveat", "fsconfig", "fsmount", "fsopen", "fspick", "io_uring_enter", "io_uring_register",
-    "io_uring_setup", "memfd_create", "memfd_secret", "mount_setattr", "move_mount", "open_tree", "openat2", "shmget",
+    "io_uring_setup", "memfd_create", "memfd_secret", "mount_setattr", "move_mount", "msgget", "open_tree", "openat2",
+    "semget", "shmget",
 )  # fmt: skip
 FORBIDDEN = (
     "acct", "add_key", "adjtimex", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module",

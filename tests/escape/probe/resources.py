@@ -106,6 +106,20 @@ def _(facts: Facts) -> str | None:
     return f"segment {number}"
 
 
+@room.attempt("fill the memory through queues and semaphores")
+def _(facts: Facts) -> str | None:
+    create, private = 0o1600, 0
+    for make, remove in (
+        (lambda: libc.msgget(private, create), lambda number: libc.msgctl(number, 0, None)),
+        (lambda: libc.semget(private, 1000, create), lambda number: libc.semctl(number, 0, 0)),
+    ):
+        with suppress(OSError):
+            number = checked(make())
+            remove(number)
+            return f"number {number}"
+    return None
+
+
 @room.attempt("write a file larger than it may")
 def _(facts: Facts) -> str | None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
