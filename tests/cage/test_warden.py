@@ -274,6 +274,28 @@ def test_a_tree_that_cannot_be_shown_under_another_owner_is_refused_with_a_hint(
         running(daemon)
 
 
+def test_what_is_written_below_a_mount_in_a_granted_tree_reaches_the_file_system_that_is_mounted_there() -> None:
+    with open_daemon(prepare='mkdir -p "$1/tree/disk" && mount -t tmpfs none "$1/tree/disk"') as daemon:
+        tree = daemon.folder / "tree"
+        script = f"""
+from pathlib import Path
+Path({str(tree / "disk" / "new")!r}).write_text("kept")
+print("ready", flush=True)
+"""
+        number = running(daemon, script, f"write:fs:{tree}")
+        assert daemon.tell("end", number=number)["code"] == 0
+        mounted = Path(f"/proc/{daemon.process.pid}/root{tree}/disk/new")
+        assert (mounted.read_text(), mounted.stat().st_uid) == ("kept", os.geteuid())
+
+
+def test_a_tree_in_which_something_is_mounted_that_cannot_be_shown_is_refused_as_well() -> None:
+    with open_daemon(prepare='mkdir -p "$1/tree/odd" && mount -t ramfs none "$1/tree/odd"') as daemon:
+        refused = daemon.refusal(FOREVER, f"write:fs:{daemon.folder / 'tree'}")
+        assert refused["refused"] == "cage.idmap_unsupported"
+        assert str(daemon.folder / "tree") in refused["message"]
+        running(daemon)
+
+
 @pytest.mark.req("G-19")
 def test_what_is_gone_by_the_time_of_the_launch_refuses_that_plugin_alone(daemon: Daemon) -> None:
     lost = daemon.folder / "lost"

@@ -164,8 +164,10 @@ def _refusal(error: OSError, code: str) -> Refusal:
         hint = "raise the limit on open files (ulimit -n)"
         return Refusal("no descriptor is free", code="cage.no_descriptors", hint=hint)
     if isinstance(error, IdmapUnsupported):
-        hint = "move it to ext4, xfs, btrfs or tmpfs, or give it to user 65534 (nobody)"
-        message = f"the file system of {error.filename} cannot show it under another owner"
+        hint = (
+            "move it to ext4, xfs, btrfs or tmpfs, grant a tree without mounts, or give it to user 65534 (nobody)"
+        )
+        message = f"the file system of {error.filename}, or one mounted in it, cannot show it under another owner"
         return Refusal(message, code="cage.idmap_unsupported", hint=hint)
     if error.errno == errno.ENOENT and error.filename:
         return Refusal(f"{error.filename} is not there", code="cage.path_missing")

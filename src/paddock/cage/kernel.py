@@ -62,17 +62,17 @@ def mount_bind(source: str, target: str) -> None:
 def mount_idmapped(source: str, target: str, user_namespace: int) -> None:
     """Show the tree at `source` at `target`, its owners changed as that user namespace maps them.
 
+    With everything that is mounted in it: what is written to a bare mount point is lost below the mount.
+
     Raises:
-        OSError: EINVAL where the file system cannot do it.
+        OSError: EINVAL where one of the file systems cannot do it; EPERM where one has been changed like this already.
     """
-    tree = _check(
-        _libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC), source
-    )
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+    tree = _check(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags), source)
     try:
         attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
-        changed = _libc.syscall(
-            _SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))
-        )
+        size = ctypes.c_size_t(len(attributes))
+        changed = _libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
         _check(changed, source)
         moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
         _check(moved, target)

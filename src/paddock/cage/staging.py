@@ -24,7 +24,7 @@ PLACE = Path("/run/paddock-cages")
 
 
 class IdmapUnsupported(OSError):
-    """The file system below a tree that a plugin may write to cannot show it under another owner."""
+    """A file system below a tree that a plugin may write to cannot show it under another owner."""
 
 
 class Stages:
@@ -65,6 +65,9 @@ class Stage:
             held = pinned(bind.source)
             try:
                 self._shown[key] = self._show(f"/proc/self/fd/{held}", os.fstat(held), as_nobodys=as_nobodys)
+            except IdmapUnsupported as error:
+                error.filename = bind.source
+                raise
             finally:
                 os.close(held)
         return str(self._shown[key])
@@ -104,6 +107,6 @@ class Stage:
         try:
             kernel.mount_idmapped(source, str(point), self._owners[owner])
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            if error.errno in (errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise IdmapUnsupported(error.errno, os.strerror(error.errno), source) from error
             raise
