@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cage.pretend import ROOT, caged
+from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged
 from tests.cage.rendering import page, zygote_page
 
 from paddock.cage.bubblewrap import command, fittings
@@ -70,13 +70,16 @@ def test_memory_that_looks_like_a_disk_is_bounded_too() -> None:
 
 
 def test_what_is_inside_is_mounted_after_what_is_around_it() -> None:
-    told = page(caged("read:fs:/opt/data", "write:fs:/opt/data/out", "write:fs:/srv")).splitlines()
+    root = "/srv/paddock/data/plugins/notes"
+    machine = PretendMachine({**DEBIAN, f"{root}/main.py": "-"})
+    grants = ("read:fs:/opt/data", "write:fs:/opt/data/out", "read:fs:/srv")
+    told = page(caged(*grants, root=root, machine=machine)).splitlines()
     order = [
         "--ro-bind /opt/data /opt/data",
         "--bind /opt/data/out /opt/data/out",
-        "--bind /srv /srv",
+        "--ro-bind /srv /srv",
         "--tmpfs /srv/paddock/data",
-        f"--ro-bind {ROOT} {ROOT}",
+        f"--ro-bind {root} {root}",
         "--remount-ro /srv/paddock/data",
     ]
     assert [line for line in told if line in order] == order

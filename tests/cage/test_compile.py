@@ -111,11 +111,22 @@ def test_reading_everything_goes_round_what_a_cage_has_of_its_own() -> None:
 
 
 @pytest.mark.req("G-18")
-def test_a_grant_around_paddocks_own_directories_shows_them_empty() -> None:
-    spec = caged("write:fs:/srv")
+def test_a_grant_to_read_around_paddocks_own_directories_shows_them_empty() -> None:
+    spec = caged("read:fs:/srv")
     assert spec.covers == ("/srv/paddock/config", "/srv/paddock/data")
-    assert shown(spec)["/srv"] is True
-    assert shown(spec)[ROOT] is False, "the plugin cannot change its own package, whatever is around it"
+    assert shown(spec)["/srv"] is False
+
+
+@pytest.mark.req("G-18")
+@pytest.mark.parametrize("path", ["/srv", "/srv/paddock", "/"])
+def test_a_grant_to_write_around_paddocks_own_directories_is_refused_because_they_could_be_moved(path: str) -> None:
+    refused = {f"write:fs:{path}": "cage.hidden_path"}
+    machine = PretendMachine({**DEBIAN, "/home/notes/main.py": "-"})
+    assert refusals(f"write:fs:{path}", root="/home/notes", machine=machine) == refused
+    # Nor may a plugin be there first.
+    fresh = {name: entry for name, entry in machine.files.items() if not name.startswith("/srv/paddock/")}
+    machine = PretendMachine({**fresh, "/srv/paddock/other": "."})
+    assert refusals(f"write:fs:{path}", root="/home/notes", machine=machine) == refused
 
 
 @pytest.mark.req("G-18")
@@ -132,8 +143,10 @@ def test_no_grant_lets_a_plugin_change_its_own_package() -> None:
     for path in ("/home/ada/plugin", "/home/ada/plugin/lib"):
         found = refusals(f"write:fs:{path}", root="/home/ada/plugin", machine=machine)
         assert found == {f"write:fs:{path}": "cage.own_package"}
-    around = caged("write:fs:/home/ada", root="/home/ada/plugin", machine=machine)
-    assert (shown(around)["/home/ada"], shown(around)["/home/ada/plugin"]) == (True, False)
+    # Around it neither: the folder that it is in could be renamed, and another put in its place.
+    found = refusals("write:fs:/home/ada", root="/home/ada/plugin", machine=machine)
+    assert found == {"write:fs:/home/ada": "cage.own_package"}
+    assert shown(caged("write:fs:/home/ada/notes", root="/home/ada/plugin", machine=machine))["/home/ada/notes"]
 
 
 def test_a_place_below_the_shared_temporary_directory_can_be_granted_but_not_all_of_it() -> None:

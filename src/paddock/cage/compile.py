@@ -11,7 +11,8 @@ What each capability becomes:
     storage, host   nothing: the plugin asks the host for these over its own pipe
 
 Besides these a cage shows the plugin's own folder, the program of its command and what that needs to run; nothing more
-can be executed. A grant that contains Paddock's own directories shows them empty; one that lies inside is refused.
+can be executed. A grant to read around Paddock's own directories shows them empty; one to write around them or one that
+lies inside is refused.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ class _Compilation:
 
     def __post_init__(self) -> None:
         self.real_root = self.root
-        found = (trace(path, self.machine) for path in self.surroundings.hidden)
-        self.layout = Layout(self.machine, [place.real for place in found if place])
+        found = ((path, trace(path, self.machine)) for path in self.surroundings.hidden)
+        # One that is not there yet is hidden all the same: nobody but Paddock shall make it.
+        self.layout = Layout(self.machine, [place.real if place else path for path, place in found])
 
     def show_own_folder(self) -> None:
         """The plugin's package, read-only, at the path by which the plugin is told of it."""
@@ -164,12 +166,25 @@ class _Compilation:
                 if not (runs and refused.problem.code == "cage.path_missing"):
                     self.problems.append(refused.problem)
             else:
-                if writes and below(real, self.real_root):
-                    self._object(str(capability), "own_package", "a plugin cannot change its own package", "")
+                if writes:
+                    self._check_writable(real, str(capability))
                 self.layout.show(real, writable=writes, own=capability.root == "config")
         if self.layout.overfull:
             what = f"more than {MOST_BINDS} places would have to be shown one by one"
             self._object("capabilities", "too_many_places", what, "grant fewer, larger places")
+
+    def _check_writable(self, real: str, wanted_by: str) -> None:
+        """Nothing that is not the plugin's to change may lie in what it may change, not even covered.
+
+        Who may write around a place may rename a directory on the way to it, and next time the place stands bare at
+        another path.
+        """
+        if any(below(place, real) for place in self.layout.hidden):
+            what = f"{real} has Paddock's own directories in it, and who may write there could move them"
+            self._object(wanted_by, "hidden_path", what, "grant a narrower place")
+        elif below(real, self.real_root) or below(self.real_root, real):
+            what = "a plugin cannot change its own package, which is there"
+            self._object(wanted_by, "own_package", what, "grant another place")
 
     def command(self, named: Sequence[str]) -> tuple[str, ...]:
         """The words to run, the first one absolute."""
