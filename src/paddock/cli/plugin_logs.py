@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from paddock.cli.log_lines import LEVELS
 from paddock.cli.output import AsJson, document, reporting, result, say, styled
 from paddock.core.printable import printable
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
 
 _LONGEST = 4_000
+_MOST_STEPS = 200  # of a traceback; the last say most
+_IN_FRONT = ("time", "level", "plugin", "message")
 
 
 def register(app: typer.Typer) -> None:
@@ -73,4 +76,42 @@ def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> No
 
 def _show(entry: dict[str, Any]) -> None:
     at = str(entry.get("at", ""))[:19].replace("T", " ")
-    result(f"{styled(at, 'dim', stream=sys.stdout)}  {printable(str(entry.get('line', '')), _LONGEST)}")
+    first, *rest = in_words(str(entry.get("line", "")))
+    result(f"{styled(at, 'dim', stream=sys.stdout)}  {first}")
+    for line in rest:
+        result(f"    {line}")
+
+
+def in_words(line: str) -> list[str]:
+    """What a plugin wrote, as lines that a terminal may show: a record of the SDK in words, anything else as it is.
+
+    Only the first belongs at the margin: what follows it came out of the same line, and must not look like another.
+    """
+    record = _record(line)
+    if record is None:
+        return [printable(line, _LONGEST)]
+    steps: list[str] = record.pop("traceback").splitlines() if isinstance(record.get("traceback"), str) else []
+    fields = "".join(f" {name}={_value(value)}" for name, value in record.items() if name not in _IN_FRONT)
+    first = printable(f"{record['level']} {record['message']}{fields}", _LONGEST)
+    return [first, *(printable(step, _LONGEST) for step in steps[-_MOST_STEPS:])]
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    """The record that the SDK wrote, if it is one."""
+    if not line.startswith("{"):
+        return None
+    try:
+        read: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(read.get("message"), str) and read.get("level") in LEVELS
+    return cast("dict[str, Any]", read) if known else None
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str) and value and not any(mark in value for mark in ' "='):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # reading stops a little deeper than writing
+        return "…"

@@ -1,0 +1,73 @@
+"""What `paddock plugin logs` makes of the lines that a plugin wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.commands import Paddock
+from fixtures.parrot import parrot
+from paddock.cli.plugin_logs import in_words
+
+RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot", "message": "noted it"}
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        pytest.param("a plain line", ["a plain line"], id="plain"),
+        pytest.param("red \x1b[31m", ["red \\x1b[31m"], id="an escape sequence"),
+        pytest.param(json.dumps(RECORD), ["info noted it"], id="a record"),
+        pytest.param(
+            json.dumps({"count": 3, "who": "a b", "file": "/x", "none": None, **RECORD}),
+            ['info noted it count=3 who="a b" file=/x none=null'],
+            id="its fields",
+        ),
+        pytest.param(
+            json.dumps({**RECORD, "level": "error", "traceback": 'Traceback:\n  File "x", line 1\nOops: \x1b[31m\n'}),
+            ["error noted it", "Traceback:", '  File "x", line 1', "Oops: \\x1b[31m"],
+            id="a traceback",
+        ),
+        pytest.param('{"message": "mine"}', ['{"message": "mine"}'], id="a record of somebody else"),
+        pytest.param('{"level": ["info"], "message": "x"}', ['{"level": ["info"], "message": "x"}'], id="an odd level"),
+        pytest.param("{broken", ["{broken"], id="no JSON"),
+        pytest.param("", [""], id="nothing"),
+    ],
+)
+def test_a_record_of_the_sdk_is_shown_in_words_and_anything_else_as_it_is(written: str, shown: list[str]) -> None:
+    assert in_words(written) == shown
+
+
+json_values = st.recursive(st.none() | st.floats() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3))
+
+
+@given(st.text(max_size=200) | st.dictionaries(st.text(max_size=9), json_values).map(lambda x: json.dumps(RECORD | x)))
+def test_whatever_a_plugin_writes_nothing_of_it_can_move_the_cursor(written: str) -> None:
+    assert all(line.isprintable() for line in in_words(written))
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000), 900_000])
+def test_a_value_may_nest_as_deep_as_it_likes(depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    assert len(in_words(json.dumps(RECORD)[:-1] + f', "deep": {nested}}}')) == 1
+
+
+def test_people_read_words_and_machines_the_line_as_it_was_written(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    paddock("call", "parrot.note", "-p", '{"text": "remember me"}')
+    paddock("call", "parrot.burn", code=7)
+
+    shown = paddock("plugin", "logs", "parrot").out.splitlines()
+    kept = [one["line"] for one in paddock("plugin", "logs", "parrot", "--json").json["lines"]]
+
+    assert shown[0].endswith('  info noted text="remember me"')
+    assert shown[1].endswith("  error a handler failed method=parrot.burn")
+    assert shown[2] == "    Traceback (most recent call last):"
+    assert shown[-1] == "    KeyError: 'seconds'"
+    assert json.loads(kept[0])["text"] == "remember me"
