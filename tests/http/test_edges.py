@@ -70,9 +70,25 @@ sys.stdout.write(s.makefile().read())
         (b'{"a": NaN}', 400, "invalid_request"),
         (b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}", 400, "invalid_request"),
         (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400, "invalid_request"),
+        (b'{"a": 18446744073709551616}', 400, "invalid_request"),
+        (b'{"a": "\\ud800"}', 400, "invalid_request"),
+        (b'{"a": [' + b"[]," * 100_000 + b"[]]}", 400, "invalid_request"),
         (b'{"text": "' + b"x" * 1024 * 1024 + b'"}', 413, "http.body_too_large"),
     ],
-    ids=["cut", "no utf-8", "list", "text", "null", "nan", "deep", "deeper", "large"],
+    ids=[
+        "cut",
+        "no utf-8",
+        "list",
+        "text",
+        "null",
+        "nan",
+        "deep",
+        "deeper",
+        "big number",
+        "surrogate",
+        "wide",
+        "large",
+    ],
 )
 def test_a_body_that_is_no_json_object_is_refused(served: Daemon, body: bytes, status: int, code: str) -> None:
     answer = served.ask("POST", "/plugins/parrot/call/say", body)
@@ -99,6 +115,12 @@ def test_mistakes_in_a_body_of_ours_are_told_all_at_once(served: Daemon) -> None
 
     assert answer.status == 400
     assert [one["path"] for one in answer.body["errors"]] == ["name", "params", "when"]
+
+
+def test_of_endless_mistakes_only_the_first_are_told(served: Daemon) -> None:
+    answer = served.ask("POST", "/calls", {f"field-{number}": 1 for number in range(10_000)})
+
+    assert (answer.status, len(answer.body["errors"])) == (400, 100)
 
 
 @pytest.mark.parametrize(

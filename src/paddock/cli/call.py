@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
 
 app = typer.Typer(add_completion=False)
-
-LARGEST = 1024 * 1024
 
 
 @app.command("call", epilog="""Example: paddock call memory-markdown.recall --params '{"query": "tea"}'""")
@@ -40,7 +37,7 @@ def call(
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
     from paddock.cli.daemon import running_daemon
 
-    given, seconds = parameters(params), _seconds(timeout)
+    given, seconds = parameters(params, name), _seconds(timeout)
     daemon = running_daemon()
     if daemon is None:
         if not wait:
@@ -54,38 +51,41 @@ def call(
     document(made if as_json else made["result"])
 
 
-def parameters(written: str) -> dict[str, Any]:
-    """The parameters as they were given on the command line, in a file, or on stdin.
+def parameters(written: str, name: str = "") -> dict[str, Any]:
+    """The parameters as they were given on the command line, in a file, or on stdin: what a daemon would take too.
 
     Raises:
-        Invalid: they are not a JSON object.
+        Invalid: they are not a JSON object, or have no room in one request for what has this name.
         NotFound: there is no such file.
     """
-    where, text = "--params", written
+    from paddock.cli.daemon import encoded
+    from paddock.http.json_text import LARGEST, read_object
+
+    where, raw = "--params", written.encode()
     if written == "-":
-        where, text = "stdin", sys.stdin.read(LARGEST + 1)
+        where, raw = "stdin", sys.stdin.buffer.read(LARGEST + 1)
     elif written.startswith("@"):
         where = written[1:]
         try:
-            text = Path(where).read_bytes()[: LARGEST + 1].decode()
+            with Path(where).open("rb") as file:
+                raw = file.read(LARGEST + 1)
         except OSError as error:
             raise NotFound(f"cannot read {where}: {error.strerror}", code="params.unreadable") from None
-        except UnicodeDecodeError:
-            raise _not_params(where, "is not UTF-8 text") from None
-    if len(text) > LARGEST:
-        raise _not_params(where, f"has more than {LARGEST:,} characters")
+    too_large = f"has more than {LARGEST:,} bytes"
+    if len(raw) > LARGEST:
+        raise _not_params(where, too_large)
     try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _not_params(where, f"is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise _not_params(where, "is not a JSON object")
-    return cast("dict[str, Any]", value)
+        value = read_object(raw)
+    except Invalid as error:
+        raise _not_params(where, error.problems[0].message, error.problems[0].code) from None
+    if len(encoded({"name": name, "params": value})) > LARGEST:
+        raise _not_params(where, too_large)
+    return value
 
 
-def _not_params(where: str, words: str) -> Invalid:
+def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     hint = """write for instance --params '{"query": "tea"}'"""
-    return Invalid("the parameters are not valid", [Problem(where, words, hint, "not_json")], code="invalid_params")
+    return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 
 def _seconds(written: str | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from types import TracebackType
@@ -14,7 +15,7 @@ _WIPE = "\r\x1b[K"
 
 
 class EventLine:
-    """Shows events for as long as the block runs."""
+    """Shows events for as long as the block runs. Where they cannot be shown, the call goes on without."""
 
     def __init__(self) -> None:
         self._changing = sys.stderr.isatty()
@@ -22,19 +23,21 @@ class EventLine:
 
     def show(self, event: Mapping[str, Any]) -> None:
         """Show one event. Progress replaces the progress before it; everything else stays."""
-        self._wipe()
         line = in_words(event)
-        if self._changing and event.get("type") == "progress":
-            sys.stderr.write(line)
-            self._shown = True
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        passing = self._changing and event.get("type") == "progress"
+        self._write(self._wipe() + (line if passing else line + "\n"))
+        self._shown = passing
 
-    def _wipe(self) -> None:
-        if self._shown:
-            sys.stderr.write(_WIPE)
-            self._shown = False
+    def _wipe(self) -> str:
+        return _WIPE if self._shown else ""
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # What could not be written stays in the stream, and would fail again when the program ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     def __enter__(self) -> EventLine:
         return self
@@ -42,8 +45,8 @@ class EventLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._wipe()
-        sys.stderr.flush()
+        self._write(self._wipe())
+        self._shown = False
 
 
 def in_words(event: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Generator, Iterator, Mapping
@@ -67,19 +68,19 @@ class DaemonClient:
         Raises:
             PaddockError: what the daemon says went wrong, or that it is gone.
         """
-        with self._asked("GET", path, None, PATIENCE) as exchange:
-            return _value(exchange.read())
+        with self._asked("GET", path, None, PATIENCE) as answer:
+            return _value(answer.read())
 
     def post(self, path: str, body: Any = None, *, wait: float | None = PATIENCE) -> Any:
         """What a POST answers; see `get`."""
-        with self._asked("POST", path, body, wait) as exchange:
-            return _value(exchange.read())
+        with self._asked("POST", path, body, wait) as answer:
+            return _value(answer.read())
 
     @contextmanager
     def events(self, path: str) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
         """The server-sent events at a path, each with its kind, until the daemon ends them or the block does."""
-        with self._asked("GET", path, None, None) as exchange:
-            yield _events(exchange)
+        with self._asked("GET", path, None, None) as answer:
+            yield answer.events()
 
     @contextmanager
     def called(
@@ -90,43 +91,120 @@ class DaemonClient:
         Raises:
             TimedOut: it did not end within these seconds.
         """
-        with self._asked("POST", "/calls", body, seconds, accept=EVENTS) as exchange:
-            yield _events(exchange)
+        with self._asked("POST", "/calls", body, seconds, accept=EVENTS) as answer:
+            yield answer.events()
 
     @contextmanager
     def _asked(
         self, method: str, path: str, body: Any, wait: float | None, accept: str = "application/json"
-    ) -> Generator[Exchange, None, None]:
-        from paddock.cli.local_http import BadAnswer, Exchange
+    ) -> Generator[_Answer, None, None]:
+        from paddock.cli.local_http import Exchange
 
-        try:
-            with Exchange(self._path, wait) as exchange:
-                sent = json.dumps(body).encode() if body is not None else None
+        sent = encoded(body) if body is not None else None
+        with _troubles_told(wait, accept):
+            exchange = Exchange(self._path, wait)
+        with exchange:
+            answer = _Answer(exchange, wait, accept)
+            with _troubles_told(wait, accept):
                 exchange.ask(method, PREFIX + path, sent, accept)
-                if exchange.status >= 400:
-                    raise error_from(_value(exchange.read()), exchange.status)
-                yield exchange
-        except TimeoutError:
-            code = "call.timeout" if accept == EVENTS else "daemon.timeout"
-            raise TimedOut(f"no answer within {wait:g} s", code=code, hint="what it was asked is cancelled") from None
-        except (OSError, BadAnswer) as error:
-            raise HostError(
-                "the connection to the daemon was lost", code="daemon.lost", hint="start it again: paddock serve"
-            ) from error
+            if exchange.status >= 400:
+                raise error_from(_value(answer.read()), exchange.status)
+            yield answer
+
+
+class _Answer:
+    """What comes back. Only its own troubles are the daemon's: whoever reads it may fail at writing elsewhere."""
+
+    def __init__(self, exchange: Exchange, wait: float | None, accept: str) -> None:
+        self._exchange = exchange
+        self._expected = (wait, accept)
+
+    def read(self) -> bytes:
+        """The whole body."""
+        with _troubles_told(*self._expected):
+            return self._exchange.read()
+
+    def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Server-sent events, each with its kind."""
+        held = b""
+        while piece := self._chunk():
+            *whole, held = (held + piece).split(b"\n\n")
+            for block in whole:
+                fields = {name: value for name, _, value in (line.partition(b": ") for line in block.split(b"\n"))}
+                if b"data" in fields:  # a comment has none
+                    yield fields.get(b"event", b"message").decode(), json.loads(fields[b"data"])
+
+    def _chunk(self) -> bytes:
+        with _troubles_told(*self._expected):
+            return self._exchange.chunk()
+
+
+@contextmanager
+def _troubles_told(wait: float | None, accept: str) -> Generator[None, None, None]:
+    """Around everything that is said to the daemon or heard from it, and around nothing else."""
+    from paddock.cli.local_http import BadAnswer, NoAnswer
+
+    try:
+        yield
+    except NoAnswer:
+        raise _silent() from None
+    except TimeoutError:
+        code = "call.timeout" if accept == EVENTS else "daemon.timeout"
+        raise TimedOut(f"no answer within {wait:g} s", code=code, hint="what it was asked is cancelled") from None
+    except (OSError, BadAnswer) as error:
+        raise HostError(
+            "the connection to the daemon was lost", code="daemon.lost", hint="start it again: paddock serve"
+        ) from error
+
+
+def encoded(body: Any) -> bytes:
+    """A body as it is sent: characters as themselves, which takes less room than escapes."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def running_daemon(directories: Directories | None = None) -> DaemonClient | None:
-    """The daemon of this home, if one listens."""
-    path = socket_path(directories or find_directories(os.environ, Path.home()))
-    if not path.is_socket():
-        return None  # the usual case, told before anything is imported for it
-    from paddock.cli.local_http import connect
+    """The daemon of this home, if one listens.
 
+    Raises:
+        Busy: one listens and takes nobody in.
+        Denied: the home is somebody else's.
+        HostError: the system does not let us look.
+    """
+    path = socket_path(directories or find_directories(os.environ, Path.home()))
     try:
-        connect(path).close()
-    except OSError:
-        return None  # what a killed daemon left
+        if not path.is_socket():
+            return None  # the usual case, told before anything is imported for it
+        from paddock.cli.local_http import NoAnswer, connect
+
+        try:
+            connect(path).close()
+        except NoAnswer:
+            raise _silent() from None
+    except OSError as error:
+        if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
+            return None  # what a killed daemon left
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise _not_ours(path) from None
+        raise HostError(f"cannot reach the daemon: {error.strerror}", code="daemon.unreachable") from error
     return DaemonClient(path)
+
+
+def _silent() -> Busy:
+    return Busy(
+        "the daemon does not answer", code="daemon.silent", hint="it is very busy or stopped; try again, or restart it"
+    )
+
+
+def _not_ours(path: Path) -> Denied:
+    from paddock.http.local_address import owner_of
+
+    owner = owner_of(path)
+    whose = f"belongs to {owner}" if owner else "belongs to somebody else"
+    return Denied(
+        f"the daemon's socket {path} {whose}",
+        code="daemon.not_yours",
+        hint=f"run the command as {owner or 'that user'}, or set PADDOCK_HOME to a directory of your own",
+    )
 
 
 def part(name: str) -> str:
@@ -166,13 +244,3 @@ def _value(raw: bytes) -> Any:
         return json.loads(raw) if raw else None
     except ValueError:
         return None
-
-
-def _events(exchange: Exchange) -> Iterator[tuple[str, dict[str, Any]]]:
-    held = b""
-    while piece := exchange.chunk():
-        *whole, held = (held + piece).split(b"\n\n")
-        for block in whole:
-            fields = {name: value for name, _, value in (line.partition(b": ") for line in block.split(b"\n"))}
-            if b"data" in fields:  # a comment has none
-                yield fields.get(b"event", b"message").decode(), json.loads(fields[b"data"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
@@ -18,25 +19,44 @@ CONNECT = 2.0  # seconds; a local socket takes a connection at once or not at al
 _LONGEST_LINE = 65_536
 
 
+_PAUSE = 0.02  # seconds before knocking again
+
+
 class BadAnswer(Exception):
     """Whatever listens there does not speak as our daemon does."""
+
+
+class NoAnswer(Exception):
+    """Somebody listens there and takes nobody in."""
 
 
 def connect(path: Path) -> socket.socket:
     """A connection to the socket at this path.
 
     Raises:
-        OSError: nobody listens there.
+        NoAnswer: so many wait there already that nobody else was let in for a while.
+        OSError: nobody listens there, or we must not ask.
     """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.settimeout(CONNECT)
         with address_of(path) as address:
-            made.connect(address)
+            _knock(made, address)
     except BaseException:
         made.close()
         raise
     return made
+
+
+def _knock(made: socket.socket, address: str) -> None:
+    deadline = time.monotonic() + CONNECT
+    while True:
+        try:
+            return made.connect(address)
+        except (BlockingIOError, TimeoutError):
+            if time.monotonic() > deadline:
+                raise NoAnswer from None
+        time.sleep(_PAUSE)  # there is nothing to wait on: the kernel queues no more
 
 
 class Exchange:
@@ -70,7 +90,9 @@ class Exchange:
         head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n"
         if body is not None:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self._socket.sendall(head.encode("ascii") + b"\r\n" + (body or b""))
+        # Whoever refuses a request early says why, and hangs up while we still speak.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(head.encode("ascii") + b"\r\n" + (body or b""))
         words = self._line().split(b" ", 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
             raise BadAnswer("not an HTTP answer")

@@ -31,6 +31,6 @@ def changing() -> Generator[CommandHost, None, None]:
         host.plugins.sweep()
         mend_entries(host.plugins)
         yield host
-    if (daemon := running_daemon(host.directories)) is not None:
-        with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
+    with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
+        if (daemon := running_daemon(host.directories)) is not None:
             daemon.post("/reconcile")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from itertools import islice
+from typing import Any
 
-import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from paddock.core.errors import CallerError, Invalid, Problem
-from paddock.core.json_value import MAX_DEPTH, deeper_than
+from paddock.core.printable import printable
+from paddock.http.json_text import LARGEST, kind_of, read_object, words_for
 
-LARGEST = 1024 * 1024
+MOST_MISTAKES = 100  # that are told of one body
 
 
 class BodyTooLarge(CallerError):
@@ -24,37 +25,27 @@ async def json_object(request: Request) -> dict[str, Any]:
 
     Raises:
         BodyTooLarge: it has more than a mebibyte; the rest of it is not read.
-        Invalid: it is not JSON, not an object, or nested too deep.
+        Invalid: it is not JSON, not an object, or more than a plugin could be sent.
     """
     raw = await _read(request)
-    if not raw:
-        return {}
-    try:
-        value: Any = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise _invalid(Problem("", f"is not JSON: {error}", "send a JSON object", "not_json")) from None
-    if not isinstance(value, dict):
-        raise _invalid(Problem("", f"is {_kind(value)}, not an object", 'send {"name": value, …}', "wrong_type"))
-    if deeper_than(cast("object", value)):
-        raise _invalid(Problem("", f"is nested more than {MAX_DEPTH} levels deep", "make it flatter", "too_deep"))
-    return cast("dict[str, Any]", value)
+    return read_object(raw) if raw else {}
 
 
 def only(body: dict[str, Any], **kinds: type) -> None:
     """Check the members of a body of ours: all of these kinds, and no others.
 
     Raises:
-        Invalid: with every mistake.
+        Invalid: with every mistake, or the first hundred.
     """
     problems = [
-        Problem(name, f"is {_kind(body[name])}", f"give {_WORDS[kind]}", "wrong_type")
+        Problem(name, f"is {kind_of(body[name])}", f"give {words_for(kind)}", "wrong_type")
         for name, kind in kinds.items()
         if name in body and not isinstance(body[name], kind)
     ]
+    unknown = (name for name in body if name not in kinds)
     problems += [
-        Problem(name, "is not known here", f"known: {', '.join(kinds)}", "unknown_field")
-        for name in body
-        if name not in kinds
+        Problem(printable(name), "is not known here", f"known: {', '.join(kinds)}", "unknown_field")
+        for name in islice(unknown, MOST_MISTAKES)
     ]
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")
@@ -77,18 +68,5 @@ async def _read(request: Request) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return "a number"
-    return "null" if value is None else _WORDS[type(value)]
-
-
 def _too_large() -> BodyTooLarge:
     return BodyTooLarge(f"a body may have {LARGEST:,} bytes", hint="hand big data over as a file or in parts")
-
-
-def _invalid(problem: Problem) -> Invalid:
-    return Invalid("the body is not valid", [problem], code="invalid_request")

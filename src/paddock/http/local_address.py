@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,3 +33,17 @@ def address_of(path: Path) -> Generator[str, None, None]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
+
+
+def owner_of(path: Path) -> str | None:
+    """The login name of whoever owns what is at this path, or the innermost directory on the way that can be seen."""
+    for place in (path, *path.parents):
+        try:
+            uid = place.stat().st_uid
+        except OSError:
+            continue
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return f"user {uid}"
+    return None
