@@ -166,12 +166,7 @@ class Conversation:
             Unavailable: the plugin ended meanwhile.
             PaddockError: the plugin answered with an error; see `answers.py`.
         """
-        params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
-        token = ""
-        if CALL_TOKENS in self._features:
-            # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
-            self._last_token += 1
-            token = params["_call"] = f"call-{self._last_token}"
+        params, token = self._addressed(payload, context)
         started = self._loop.time()
         try:
             pending = self._peer.request(method, params)
@@ -180,9 +175,7 @@ class Conversation:
         except PeerLost as gone:
             raise self._unavailable(gone.reason) from None
         flight = Flight(pending, context, started, idle, effect, on_event)
-        self._flights.add(flight)
-        if token:
-            self._tokens[token] = flight
+        self._fly(flight, token)
         self._publish(
             PluginMethodCalled(
                 name=self._name,
@@ -200,15 +193,16 @@ class Conversation:
         except PeerLost as gone:
             raise self._unavailable(gone.reason) from None
         except asyncio.CancelledError:
-            self._abandoned(flight)
+            # Its caller may have gone in the very moment in which the answer came; then there is nothing to stop.
+            answered = _has_result(pending.future)
+            if not answered:
+                self._abandoned(flight)
             raise
         else:
             answered = True
             return result
         finally:
-            self._flights.land(flight)
-            if token:
-                self._tokens.pop(token, None)
+            self._landed(flight, token)
             self._publish(
                 PluginMethodReturned(
                     name=self._name,
@@ -218,6 +212,47 @@ class Conversation:
                     success=answered,
                 )
             )
+
+    async def hook(self, method: str, payload: Mapping[str, Any], context: CallContext, within: float) -> Any:
+        """Tell the plugin of a moment in a session. It counts as being under way, and its time is the caller's to end.
+
+        Raises:
+            RpcFault, TimeoutError, PeerLost: as for `ask`.
+        """
+        params, token = self._addressed(payload, context)
+        pending = self._peer.request(method, params)
+        flight = Flight(pending, context, self._loop.time(), float("inf"), effect=False, on_event=None)
+        self._fly(flight, token)
+        try:
+            async with asyncio.timeout(within):
+                return await pending.future
+        except (TimeoutError, asyncio.CancelledError):
+            self._peer.forget(pending)
+            if CANCEL in self._features:
+                self.tell(self._cancel_method, {"id": pending.id})
+            raise
+        finally:
+            self._landed(flight, token)
+
+    def _addressed(self, payload: Mapping[str, Any], context: CallContext) -> tuple[dict[str, Any], str]:
+        """What goes over the wire for a call, and the token that names it there; empty where there is none."""
+        params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
+        if CALL_TOKENS not in self._features:
+            return params, ""
+        # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
+        self._last_token += 1
+        token = params["_call"] = f"call-{self._last_token}"
+        return params, token
+
+    def _fly(self, flight: Flight, token: str) -> None:
+        self._flights.add(flight)
+        if token:
+            self._tokens[token] = flight
+
+    def _landed(self, flight: Flight, token: str) -> None:
+        self._flights.land(flight)
+        if token:
+            self._tokens.pop(token, None)
 
     def _expired(self, flight: Flight) -> None:
         waiting = flight.pending.future
@@ -312,10 +347,16 @@ class Conversation:
             self._on_fatal(Fatal(kind, detail))
 
     def stalled(self) -> None:
+        if self._flights:
+            return  # it does one thing at a time, perhaps; what it works on has a deadline of its own
         self._on_fatal(Fatal("stdin_not_read", "it does not read what is sent to it"))
 
     def lost(self, reason: str) -> None:
         self._on_fatal(Fatal("output_closed", reason or "it closed its output"))
+
+
+def _has_result(future: asyncio.Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def fault_words(error: Exception) -> str:

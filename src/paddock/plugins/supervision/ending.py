@@ -56,4 +56,5 @@ def ending_of(error: Exception, *, ran: bool) -> GaveUp | Crashed:
         case _:
             code, diagnosis = "internal", Diagnosis(f"the host failed at it: {error!r}", "this is a bug of the host")
             passing = False
-    return Crashed(diagnosis) if passing or ran else GaveUp(code, diagnosis)
+    # Trouble of the host's own costs a plugin none of its restarts.
+    return Crashed(diagnosis, spends_budget=False) if passing or ran else GaveUp(code, diagnosis)

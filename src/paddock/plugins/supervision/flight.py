@@ -12,6 +12,8 @@ from paddock.rpc.peer import Pending
 LONGEST = 900.0
 """Seconds that no call outlives, however much progress it tells about."""
 
+_NEVER = float("inf")
+
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
@@ -49,7 +51,7 @@ class Flights:
         self._expire = expire
         self._by_id: dict[int, Flight] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = float("inf")
+        self._rings_at = _NEVER
         self._empty = asyncio.Event()
 
     def __len__(self) -> int:
@@ -87,9 +89,10 @@ class Flights:
     def _ring(self) -> None:
         """Someone's time may be up. The next ring is for whoever is next."""
         now = self._loop.time()
-        self._timer, self._rings_at = None, float("inf")
+        self._timer, self._rings_at = None, _NEVER
         for flight in [flight for flight in self._by_id.values() if flight.deadline <= now]:
             self.land(flight)
             self._expire(flight)
-        if self._by_id:
-            self._ring_at(min(flight.deadline for flight in self._by_id.values()))
+        upcoming = min((flight.deadline for flight in self._by_id.values()), default=_NEVER)
+        if upcoming < _NEVER:
+            self._ring_at(upcoming)

@@ -47,13 +47,12 @@ async def fire_hook(
     fired = PluginHookFired(
         name=name, hook=hook, agent_path=agent, session_id=context.session, request_id=context.request
     )
-    asked = {**params, "_context": context.plugin_context()}
     try:
         async with one_at_a_time:
             conversation = (await running()).conversation
             publish.publish(fired)
             started = clock.monotonic()
-            result = await conversation.ask(wire_names.hook_method(manifest, hook), asked, limit)
+            result = await conversation.hook(wire_names.hook_method(manifest, hook), params, context, limit)
     except TimeoutError:
         publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
         return None

@@ -23,6 +23,7 @@ from paddock.plugins.supervision.lifecycle import ALIVE, Move, State, after
 from paddock.plugins.supervision.restart import Account, Again, with_jitter
 from paddock.plugins.supervision.start_gate import StartGate
 
+HOST_TROUBLE_PAUSE = 5.0  # seconds until a start is tried again that the host itself could not make
 READY_WITHIN = 30.0  # seconds that a caller waits for a plugin that is starting
 _LIMITS = {Dialect.OSQR: 3}  # that dialect's own document allows fewer restarts
 
@@ -68,6 +69,7 @@ class Keeper:
         self.deployment = deployment
         self.state = State.DISABLED
         self.calls = 0
+        self.config: Mapping[str, Any] = {}  # what the running process was told last
         self.last_used = around.clock.monotonic()
         self.plans: dict[str, CallPlan] = {}  # by callable
         self.hooks = asyncio.Lock()  # hooks of one plugin run one after another
@@ -86,6 +88,7 @@ class Keeper:
         self._settled = asyncio.Event()  # not starting: it runs, or it is known why not
         self._settled.set()
         self._moved = asyncio.Event()  # replaced at every move
+        self._ends = 0  # how many of its processes are gone
 
     # --- what others ask ----------------------------------------------------------------------------------------------
 
@@ -103,6 +106,13 @@ class Keeper:
         if self._life is not None:
             self._life.stop()
         self._nudged.set()
+        if self.state is State.FAILED:
+            self._move(Move.STOP)
+
+    def disabled(self) -> None:
+        """Nobody wants it any more, and it has stopped."""
+        if self.state is State.STOPPED:
+            self._move(Move.DISABLE)
 
     def replace(self, deployment: Deployment) -> None:
         """Use this from the next start on."""
@@ -115,13 +125,19 @@ class Keeper:
         return self.state
 
     @property
+    def wanted(self) -> bool:
+        """Whether it is to run."""
+        return self._wanted
+
+    @property
     def ending(self) -> bool:
         """Whether it was told to stop and has not yet."""
         return not self._wanted and (self.state in ALIVE or self.state is State.CRASHED)
 
     async def stopped(self) -> None:
-        """Wait until no process of it is left."""
-        while self.state in ALIVE or self.state is State.CRASHED:
+        """After `stop`: wait until the process that it had is gone, or somebody wants it to run after all."""
+        ends = self._ends
+        while self._ends == ends and self.ending:
             await self.changed()
 
     @property
@@ -177,7 +193,11 @@ class Keeper:
                 while self.state is State.SPAWNING:
                     await self._follow(await self._live())
         finally:
-            self._running = None
+            # Cancelled from outside: the process is gone, and whoever waits for that must hear of it.
+            self._running, self._wanted = None, False
+            if self.state in ALIVE or self.state is State.CRASHED:
+                self._ends += 1
+                self._move(Move.STOP)
 
     async def _until_wanted(self) -> None:
         while not self._wanted:
@@ -216,12 +236,14 @@ class Keeper:
         self._running_since = self._around.clock.monotonic()
         self._since_text = self._around.clock.now().isoformat()
         self._diagnosis, self._error_code = Diagnosis(""), ""
+        self.config = running.config
         self.last_used = self._running_since
         self._move(Move.HANDSHAKE_OK)
 
     async def _follow(self, ending: Ending) -> None:
         """Draw the consequence of how a life ended."""
         ran_since, self._running_since, self._since_text = self._running_since, None, None
+        self._ends += 1
         match ending:
             case Stopped():
                 self._move(Move.STOP)
@@ -229,12 +251,13 @@ class Keeper:
                 self._diagnosis, self._error_code = diagnosis, code
                 self._wanted = False
                 self._move(Move.REFUSED)
-            case Crashed(diagnosis, _, spends_budget):
+            case Crashed(diagnosis, exit_, spends_budget):
                 self._diagnosis, self._error_code = diagnosis, "plugin.crashed"
                 self._move(Move.EXITED)
-                await self._after_crash(ran_since, spends_budget=spends_budget)
+                # Without a process it was the host that was in trouble: that costs the plugin nothing but time.
+                await self._after_crash(ran_since, spends_budget=spends_budget, passing=exit_ is None)
 
-    async def _after_crash(self, ran_since: float | None, *, spends_budget: bool) -> None:
+    async def _after_crash(self, ran_since: float | None, *, spends_budget: bool, passing: bool) -> None:
         now = self._around.clock.monotonic()
         pause = 0.0
         if spends_budget:
@@ -246,6 +269,8 @@ class Keeper:
                 self._around.watcher.given_up(self.deployment.key, self._diagnosis.reason)
                 return
             pause = with_jitter(verdict.pause, self._around.random.bytes(1)[0])
+        elif passing:
+            pause = HOST_TROUBLE_PAUSE
         self._next_start = now + pause
         account = self._account
         try:

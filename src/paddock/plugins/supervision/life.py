@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -49,6 +49,7 @@ class Running:
     introduced: Introduced
     pid: int
     cage_id: str
+    config: Mapping[str, Any] = field(repr=False)  # may hold secrets in the clear
 
 
 class _FatalEnd(Exception):
@@ -127,8 +128,7 @@ class Life:
             with anyio.CancelScope(shield=True):
                 process.kill()
                 self._conversation.close("the process ended")
-                with anyio.move_on_after(_LAST_WAIT):
-                    await exited
+                await _within(exited, _LAST_WAIT)
                 self._stderr.close()
 
     async def _lived(
@@ -138,7 +138,9 @@ class Life:
             introduced = await self._race(self._greet(), exited)
             turn.over()
             await self._race(self._configure(prepared), exited)
-            self._on_running(Running(self._conversation, introduced, process.pid, prepared.cage.cage_id))
+            self._on_running(
+                Running(self._conversation, introduced, process.pid, prepared.cage.cage_id, prepared.config)
+            )
             await self._race(Health(self._deployment, self._conversation, self._publish).watch(), exited)
         except _StopAsked:
             return await self._shut_down(process, exited)
@@ -255,6 +257,7 @@ class Life:
         # Whoever closed its output is usually on its way out, and how it goes says more than that it went.
         if fatal.kind == "output_closed" and await _within(exited, EXIT_GRACE):
             return await self._crashed(exited, None)
+        self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
         process.kill()
         if not self._answered and fatal.kind != "output_closed":
             refused = handshake.malformed(self._deployment.manifest, f"during the handshake: {fatal.reason}")
@@ -282,5 +285,6 @@ class Life:
 
 
 async def _within(future: asyncio.Future[Any], seconds: float) -> bool:
-    await asyncio.wait({future}, timeout=seconds)
+    if not future.done():
+        await asyncio.wait({future}, timeout=seconds)
     return future.done()

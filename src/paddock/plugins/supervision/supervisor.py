@@ -60,7 +60,7 @@ class Supervisor:
             scope = self._scopes[deployment.key] = anyio.CancelScope()
             self._tasks.start_soon(self._kept, keeper, scope, name=f"keep {deployment.name}")
         else:
-            keeper.replace(deployment)
+            keeper.replace(replace(deployment, projects=keeper.deployment.projects))
         if start and not self._closing:
             keeper.enable()
 
@@ -96,9 +96,13 @@ class Supervisor:
 
     async def disable(self, key: InstanceKey) -> None:
         """Stop it, and let nobody start it until it is deployed again."""
+        keeper = self._keepers.get(key)
+        if keeper is None:
+            return
         await self.stop(key)
-        keeper = self._keepers.pop(key, None)
-        if keeper is not None:
+        keeper.disabled()
+        if self._keepers.get(key) is keeper and not keeper.wanted:  # nobody enabled it meanwhile
+            del self._keepers[key]
             self._scopes.pop(key).cancel()
 
     def status(self, key: InstanceKey) -> Status | None:
@@ -189,6 +193,7 @@ class Supervisor:
         async def running() -> Running:
             return await self._running(await self._staying(key))
 
+        keeper.last_used = self._around.clock.monotonic()
         return await fire_hook(
             keeper.deployment,
             hook,
@@ -208,7 +213,13 @@ class Supervisor:
         Raises:
             PaddockError: it refused, and keeps the old one.
         """
-        await self._told(self._keeper(key), wire_names.CONFIG_UPDATE, {"config": dict(config)})
+        keeper = self._keeper(key)
+        await self._told(keeper, wire_names.CONFIG_UPDATE, {"config": dict(config)})
+        keeper.config = config
+
+    def config_of(self, key: InstanceKey) -> Mapping[str, Any]:
+        """What a running plugin was told last."""
+        return self._keeper(key).config
 
     async def activate_project(self, key: InstanceKey, project: str, config: Mapping[str, Any]) -> None:
         """A project that uses the plugin was loaded, or loaded again."""
