@@ -296,6 +296,42 @@ def test_a_tree_in_which_something_is_mounted_that_cannot_be_shown_is_refused_as
         running(daemon)
 
 
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        "mount -t tmpfs -o ro none /run",
+        "mount -t tmpfs -o mode=700 none /run",
+        "mount -t tmpfs -o ro none /run && mount --bind /tmp /tmp && mount --bind /var/tmp /var/tmp"
+        " && mount -o remount,bind,ro /var/tmp && : > /tmp/paddock-cages && mount -t tmpfs none /mnt",
+    ],
+)
+@pytest.mark.xdist_group("places below /tmp")
+def test_a_root_daemon_starts_plugins_where_run_cannot_be_used(unusable: str) -> None:
+    in_the_way = Path("/tmp/paddock-cages")
+    try:
+        with open_daemon(prepare=unusable) as daemon:
+            assert daemon.tell("end", number=running(daemon, "print('ready', flush=True)"))["code"] == 0
+    finally:
+        if in_the_way.is_file():
+            in_the_way.unlink()
+        elif in_the_way.is_dir():
+            in_the_way.rmdir()
+
+
+def test_a_root_daemon_that_may_not_mount_says_so_every_time_and_what_to_do() -> None:
+    with open_daemon(prepare='shift && exec setpriv --bounding-set=-sys_admin -- "$@"') as daemon:
+        for _ in range(7):
+            refused = daemon.refusal(FOREVER)
+            assert refused["refused"] == "cage.staging_failed"
+            assert "CAP_SYS_ADMIN" in refused["hint"]
+
+
+def test_a_machine_without_groups_is_survived() -> None:
+    with open_daemon(prepare="mount -t tmpfs none /sys/fs/cgroup") as without:
+        running(without)
+        assert without.tell("mechanisms")["memory"] == "rlimits and a watchdog"
+
+
 @pytest.mark.req("G-19")
 def test_what_is_gone_by_the_time_of_the_launch_refuses_that_plugin_alone(daemon: Daemon) -> None:
     lost = daemon.folder / "lost"

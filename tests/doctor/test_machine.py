@@ -26,6 +26,7 @@ from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp
 from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status, exit_status, text_lines, to_json
 from paddock.doctor.files import judge_disk
+from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.machine import check_machine, run_probes
 from paddock.doctor.programs import check_git, check_python
 from paddock.store.lock import StoreLock
@@ -56,7 +57,7 @@ def test_everything_is_looked_at_and_a_fresh_home_is_fine_and_stays_untouched(tm
     found = look(tmp_path / "home")
     assert list(found) == [
         "settings", "Python", "SQLite", "disk", "permissions", "bubblewrap", "user namespaces",
-        "seccomp", "Landlock", "cgroups", "plugins", "git", "node",
+        "seccomp", "Landlock", "cgroups", "cage", "plugins", "git", "node",
     ]  # fmt: skip
     assert {found[name].status for name in ("settings", "Python", "SQLite", "permissions", "git")} == {Status.OK}
     assert list(tmp_path.iterdir()) == []
@@ -66,10 +67,30 @@ def test_a_first_cage_is_really_built() -> None:
     assert check_bubblewrap({"PATH": os.environ["PATH"]}).status is Status.OK
 
 
+def test_a_plugin_is_really_started_in_a_cage_as_the_daemon_would() -> None:
+    found = check_first_cage({"PATH": os.environ["PATH"]})
+    assert (found.status, found.found) == (Status.OK, "a plugin was started in one, and ended"), found
+
+
+def test_a_root_daemon_that_may_not_mount_is_found_out_though_each_wall_is_fine() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be a root that may not mount")
+    script = "import os; from paddock.doctor.first_cage import check_first_cage as check; print(check(os.environ).code)"
+    ran = subprocess.run(
+        ["setpriv", "--bounding-set=-sys_admin", "--", sys.executable, "-c", script],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES)},
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.decode().strip() == "cage.staging_failed"
+
+
 def test_a_machine_without_bubblewrap_is_told_what_to_type(tmp_path: Path) -> None:
     found = look(tmp_path, PATH=str(tmp_path))
     assert found["bubblewrap"].status is Status.FAIL
     assert found["bubblewrap"].code == "cage.bwrap_missing"
+    assert found["cage"].status is Status.WARN, "and is told so once"
     assert "apt install bubblewrap" in found["bubblewrap"].fix
     assert (found["git"].status, found["node"].status) == (Status.WARN, Status.WARN)
     assert exit_status(list(found.values())) == 1

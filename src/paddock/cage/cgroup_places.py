@@ -42,11 +42,19 @@ def kernel_view() -> CgroupView:
         return set((directory / "cgroup.controllers").read_text().split())
 
     return CgroupView(
-        mounts=Path("/proc/self/mounts").read_text(),
-        membership=Path("/proc/self/cgroup").read_text(),
+        mounts=_text("/proc/self/mounts"),
+        membership=_text("/proc/self/cgroup"),
         controllers=controllers,
         writable=lambda directory: os.access(directory, os.W_OK | os.X_OK),
     )
+
+
+def _text(path: str) -> str:
+    """What the kernel says; nothing where it was built without groups."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
 
 
 def places(view: CgroupView) -> dict[str, Place]:

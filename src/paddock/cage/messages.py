@@ -4,9 +4,9 @@ One sequenced-packet socket joins the two, so that a message arrives whole or no
 packet: it travels as an anonymous file.
 
     daemon → warden    launch (standard input, output, error and the spec as descriptors) · signal · kill
-    warden → daemon    hello · listeners (sockets as descriptors) · started · refused · ended
+    warden → daemon    hello or unfit · listeners (sockets as descriptors) · started · refused · ended
 
-Named tuples, because a warden is to start in no time: eight dataclasses would take a tenth of it.
+Named tuples, because a warden is to start in no time: nine dataclasses would take a tenth of it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ class Hello(NamedTuple):
     mechanisms: Mapping[str, str]
 
 
+class Unfit(NamedTuple):
+    """The warden cannot build cages here, says why, and ends. In place of `hello`."""
+
+    kind = "unfit"
+    code: str
+    message: str
+    hint: str = ""
+
+
 class Listeners(NamedTuple):
     """Sockets that listen inside the cage's network; they come before `started`, in the order of the plan."""
 
@@ -86,9 +95,9 @@ class Ended(NamedTuple):
     cause: str = ""
 
 
-Message = Launch | Signal | Kill | Hello | Listeners | Started | Refused | Ended
+Message = Launch | Signal | Kill | Hello | Unfit | Listeners | Started | Refused | Ended
 _KINDS: dict[str, type[Message]] = {
-    kind.kind: kind for kind in (Launch, Signal, Kill, Hello, Listeners, Started, Refused, Ended)
+    kind.kind: kind for kind in (Launch, Signal, Kill, Hello, Unfit, Listeners, Started, Refused, Ended)
 }
 
 

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.cage import kernel
@@ -20,7 +21,10 @@ from paddock.cage.pinned import pinned
 from paddock.cage.spec import Bind
 
 NOBODY = 65534
-PLACE = Path("/run/paddock-cages")
+UNFIT = "cage.staging_failed"
+# One of ours is made where that is possible; else something that is empty is covered, in our own namespace alone.
+PLACES = tuple(map(Path, ("/run/paddock-cages", "/tmp/paddock-cages", "/var/tmp/paddock-cages")))  # noqa: S108
+COVERED = tuple(map(Path, ("/mnt", "/media")))
 
 
 class IdmapUnsupported(OSError):
@@ -28,18 +32,48 @@ class IdmapUnsupported(OSError):
 
 
 class Stages:
-    """All stages of one warden. Opening it gives the warden a mount namespace of its own."""
+    """All stages of one warden. Opening it gives the warden a mount namespace of its own.
 
-    def __init__(self, place: Path = PLACE) -> None:
+    Raises:
+        OSError: none can be made, or none of these places can be used.
+    """
+
+    def __init__(self, places: Sequence[Path] = PLACES, covered: Sequence[Path] = COVERED) -> None:
         kernel.own_mount_namespace()
-        place.mkdir(mode=0o711, parents=True, exist_ok=True)
-        kernel.mount_tmpfs(str(place), "size=1m,mode=711")
-        self._place = place
+        self._place = _first_usable(places, covered)
         self._owners: dict[tuple[int, int], int] = {}
 
     def open(self, name: str) -> Stage:
         """A stage with nothing on it yet."""
         return Stage(self._place / name, self._owners)
+
+
+def _first_usable(places: Sequence[Path], covered: Sequence[Path]) -> Path:
+    """Somewhere that user nobody can reach, with an empty file system of ours mounted there."""
+    failure = OSError(errno.ENOENT, "no place was found")
+    for place in (*places, *covered):
+        try:
+            _check_place(place, ours=place in places)
+            kernel.mount_tmpfs(str(place), "size=1m,mode=711")
+        except OSError as error:
+            failure = error
+        else:
+            return place
+    raise failure
+
+
+def _check_place(place: Path, *, ours: bool) -> None:
+    if ours:
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=0o711)
+        found = place.lstat()
+        # Anybody may have put something of that name below /tmp.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise OSError(errno.EEXIST, "is not a directory of ours", str(place))
+    elif any(place.iterdir()):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(place))
+    if not all(outer.stat().st_mode & stat.S_IXOTH for outer in place.parents):
+        raise OSError(errno.EACCES, "nobody may not pass through", str(place.parent))
 
 
 class Stage:

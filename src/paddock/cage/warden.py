@@ -20,6 +20,7 @@ from paddock.cage.launcher import CageUnavailable
 from paddock.cage.messages import Refused, Started
 from paddock.cage.probe import Bubblewrap, explain, find_bubblewrap
 from paddock.cage.spec import CageSpec, Exit
+from paddock.cage.staging import UNFIT
 from paddock.cage.warden_link import Birth, WardenLink
 
 LAUNCHES_AT_ONCE = 2
@@ -121,7 +122,13 @@ class Warden:
             self._started.append(now)
             if self._link is not None:
                 await self._link.close()
-            self._link = await WardenLink.start(self._found.program, self._trees)
+            try:
+                self._link = await WardenLink.start(self._found.program, self._trees)
+            except CageUnavailable as error:
+                if error.error_code == UNFIT:
+                    # It said why it ended, and shall say it again rather than that it ended too often.
+                    self._started.pop()
+                raise
             return self._link
 
     async def _born(self, link: WardenLink, birth: Birth, streams: _Streams) -> int:

@@ -28,6 +28,7 @@ from paddock.cage.messages import (
     Refused,
     Signal,
     Started,
+    Unfit,
 )
 from paddock.cage.spec import CageSpec, Exit
 
@@ -84,7 +85,7 @@ class WardenLink:
         self._births: dict[int, Birth] = {}
         self._unsent: deque[tuple[Message, tuple[int, ...]]] = deque()
         self._numbers = 0
-        self._hello: asyncio.Future[Hello] = self._loop.create_future()
+        self._hello: asyncio.Future[Hello | Unfit] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._reaped = asyncio.Event()
         self.mechanisms: dict[str, str] = {}
@@ -106,7 +107,7 @@ class WardenLink:
         link = cls._spawn(bubblewrap, trees)
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
-                link.mechanisms = dict((await link._hello).mechanisms)
+                hello = await link._hello
         except BaseException as error:
             link.kill_warden()
             with CancelScope(shield=True):
@@ -114,6 +115,10 @@ class WardenLink:
             if isinstance(error, TimeoutError):
                 raise CageUnavailable("the warden did not start in time", code="cage.warden_failed") from error
             raise
+        if isinstance(hello, Unfit):
+            await link.close()
+            raise CageUnavailable(hello.message, code=hello.code, hint=hello.hint)
+        link.mechanisms = dict(hello.mechanisms)
         if not link.alive:
             raise CageUnavailable(
                 "the warden ended at once; its reason is on standard error", code="cage.warden_failed"
@@ -229,7 +234,7 @@ class WardenLink:
             self._heard(*received)
 
     def _heard(self, message: Message, descriptors: list[int]) -> None:
-        if isinstance(message, Hello):
+        if isinstance(message, Hello | Unfit):
             if not self._hello.done():
                 self._hello.set_result(message)
             return

@@ -31,16 +31,28 @@ from paddock.cage.cold import ColdWay
 from paddock.cage.kernel import adopt_orphans, real_root
 from paddock.cage.leftovers import end_abandoned
 from paddock.cage.limits import Groups
-from paddock.cage.messages import DescriptorsLost, Ended, Hello, Kill, Launch, Listeners, Refused, Signal, Started
+from paddock.cage.messages import (
+    DescriptorsLost,
+    Ended,
+    Hello,
+    Kill,
+    Launch,
+    Listeners,
+    Refused,
+    Signal,
+    Started,
+    Unfit,
+)
 from paddock.cage.nursery import Nursery
 from paddock.cage.spec import CageSpec
-from paddock.cage.staging import Stages
+from paddock.cage.staging import UNFIT, Stages
 from paddock.cage.ways import Streams
 
 CONTROL = 3  # where the socket to the daemon lies; a cage's child puts its gate over it
 LAUNCH_SECONDS = 20.0
 CLEARING_SECONDS = 2.0
 _ZYGOTES = -1  # among the numbers of cages
+_UNFIT_HINT = "run Paddock as an ordinary user, or give its container CAP_SYS_ADMIN and a writable /run"
 
 
 class Warden:
@@ -269,7 +281,11 @@ def main() -> None:
     adopt_orphans()
     _all_descriptors()
     groups = Groups(places(kernel_view()))
-    stages = Stages() if real_root() else None
+    try:
+        stages = Stages() if real_root() else None
+    except OSError as error:
+        messages.send(control, Unfit(UNFIT, f"nowhere can a root daemon lay out its cages: {error}", _UNFIT_HINT))
+        return
     fitted = fittings()
     cold = ColdWay(sys.argv[2], fitted, stages)
     trees = next(iter(sys.argv[3:]), None)

@@ -19,6 +19,7 @@ from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp,
 from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status
 from paddock.doctor.files import check_disk, check_permissions
+from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.plugins import check_plugins
 from paddock.doctor.programs import check_git, check_node, check_postgresql, check_python, check_sqlite
 
@@ -50,6 +51,7 @@ def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = Non
         ("seccomp", check_seccomp),
         ("Landlock", check_landlock),
         ("cgroups", lambda: check_cgroups(kernel_view())),
+        ("cage", lambda: check_first_cage(environ)),
         ("plugins", lambda: check_plugins(directories, settings)),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
