@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from tests.host.conftest import PROGRAM, Home
+from tests.host.conftest import PROGRAM, SAY, Home
+from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
-from paddock.core.errors import Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
+from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
 from paddock.gate.gate import OutputInvalid
 from paddock.plugins.enabling import disable
 from paddock.plugins.removal import uninstall
@@ -68,7 +70,6 @@ async def test_a_setting_that_a_command_changes_reaches_the_running_plugin(home:
     home.install(system_config_schema=schema)
     async with opened(home) as host:
         assert (await host.call("parrot.say", TEXT))["config"] == {"colour": "grey"}
-        await host.reconcile()
         local = home.path / "local.toml"
         local.write_text(local.read_text() + 'colour = "green"\n')
         await host.reconcile()
@@ -178,3 +179,25 @@ async def test_settings_that_do_not_fit_keep_a_plugin_from_starting_and_are_reco
     assert (found[0].data["name"], found[0].data["side"]) == ("parrot", "system")
     assert found[0].data["errors"]
     assert "hush" not in str(found[0].data)
+
+
+async def test_enabling_and_disabling_at_the_same_time_ends_in_one_or_the_other_and_hangs_neither(home: Home) -> None:
+    home.install()
+    async with opened(home) as host:
+        await host.settled()
+        for _ in range(5):
+            ended = await patiently(
+                asyncio.gather(host.disable("parrot"), host.enable("parrot"), return_exceptions=True)
+            )
+            assert all(isinstance(one, dict | Conflict) for one in ended), ended
+        await patiently(host.enable("parrot"))
+        assert await host.call("parrot.say", TEXT)
+
+
+async def test_a_plugin_cannot_take_another_ones_name_for_a_callable(home: Home) -> None:
+    home.install("mail.send", tools=[SAY | {"name": "say"}])
+    home.install("mail", methods=[{"name": "send.say", "effects": ["read_only"]}], tools=[])
+    async with opened(home) as host:
+        with pytest.raises(Conflict, match="both") as unclear:
+            await host.call("mail.send.say", TEXT)
+        assert "mail.send" in unclear.value.message

@@ -7,6 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal
 
+import orjson
 from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
@@ -18,7 +19,10 @@ from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
 
 KEPT_EVENTS = 256
+KEPT_EVENT_BYTES = 1024 * 1024  # of one call; older events give way to newer ones
+LARGEST_EVENT = 256 * 1024  # a larger one is told to nobody: big things are results
 KEPT_CALLS = 1_000
+KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
 CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
@@ -43,7 +47,9 @@ class LiveCall:
         self.status: CallStatus = "running"
         self.result: Any = None
         self.error: PaddockError | None = None
-        self._events: deque[tuple[int, Mapping[str, Any]]] = deque(maxlen=KEPT_EVENTS)
+        self._events: deque[tuple[int, Mapping[str, Any], int]] = deque()
+        self._event_bytes = 0
+        self._result_bytes = 0
         self._count = 0
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
@@ -68,14 +74,16 @@ class LiveCall:
         """What the plugin told while it worked, numbered: first what is still kept, then as it comes, until the end."""
         while True:
             self._news.clear()
-            for number, event in tuple(self._events):
+            for number, event, _ in tuple(self._events):
                 if number > after:
                     after = number
                     yield number, event
+            # More may have come while those were taken, the end among it.
+            if self._events and self._events[-1][0] > after:
+                continue
             if self._ended.is_set():
                 return
-            if not self._events or self._events[-1][0] <= after:
-                await self._news.wait()
+            await self._news.wait()
 
     def to_json(self) -> dict[str, Any]:
         """The call as data."""
@@ -96,9 +104,19 @@ class LiveCall:
 
     # --- for whoever runs it ------------------------------------------------------------------------------------------
 
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes it keeps."""
+        return self._result_bytes + self._event_bytes
+
     def tell(self, event: Mapping[str, Any]) -> None:
         self._count += 1
-        self._events.append((self._count, event))
+        size = _size_of(event)
+        if size <= LARGEST_EVENT:
+            self._events.append((self._count, event, size))
+            self._event_bytes += size
+        while len(self._events) > KEPT_EVENTS or self._event_bytes > KEPT_EVENT_BYTES:
+            self._event_bytes -= self._events.popleft()[2]
         self._news.set()
 
     async def over(self) -> None:
@@ -110,8 +128,16 @@ class LiveCall:
 
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
         self.status, self.ended_at, self.result, self.error = status, at, result, error
+        self._result_bytes = _size_of(result)
         self._ended.set()
         self._news.set()
+
+
+def _size_of(value: Any) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except (TypeError, orjson.JSONEncodeError):
+        return LARGEST_EVENT
 
 
 class Calls:
@@ -153,8 +179,6 @@ class Calls:
         call_id = CallId(new_id("call", self._clock, self._random))
         live = LiveCall(call_id, target, context, self._now())
         self._calls[call_id] = live
-        while len(self._calls) > KEPT_CALLS + self._running:
-            self._forget_oldest()
         self._running += 1
         self._tasks.start_soon(self._run, live, target, params, context)
         return live
@@ -209,12 +233,17 @@ class Calls:
             if live.status == "running":  # we are being cancelled ourselves
                 work.cancel()
                 live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
+            self._forget_old()
 
-    def _forget_oldest(self) -> None:
-        for call_id, live in self._calls.items():
-            if live.status != "running":
-                del self._calls[call_id]
+    def _forget_old(self) -> None:
+        """Let go of calls that ended, oldest first, until what is kept is little enough. The last one stays."""
+        ended = [live for live in self._calls.values() if live.status != "running"]
+        size = sum(live.size for live in ended)
+        for number, live in enumerate(ended[:-1]):
+            if len(ended) - number <= KEPT_CALLS and size <= KEPT_BYTES:
                 return
+            size -= live.size
+            del self._calls[live.id]
 
     def _now(self) -> str:
         return self._clock.now().isoformat()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.core.errors import Invalid, NotFound, PluginError
+from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.supervision.deployment import InstanceKey
@@ -68,40 +68,55 @@ class Entry:
     aliases: tuple[str, ...] = ()
 
 
-def full_name(manifest: Manifest, spec: CallableSpec) -> str:
-    """What a callable is called everywhere in the host."""
-    return manifest.name if spec.form is Form.WHOLE and spec.name == manifest.name else f"{manifest.name}.{spec.name}"
+def _targets(entry: Entry) -> dict[str, Target]:
+    return {
+        spec.name: Target(entry.key, entry.manifest, spec, entry.schemas.get(spec.name, Schemas({}, {})))
+        for spec in entry.manifest.callables
+    }
 
 
 class Catalogue:
     """What can be called right now. A new one replaces it whole when plugins come and go."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._by_name: dict[str, Target] = {}
+        self._by_name: dict[str, list[Target]] = {}
         self._by_plugin: dict[str, dict[str, Target]] = {}
-        for entry in entries:
-            own = {
-                spec.name: Target(entry.key, entry.manifest, spec, entry.schemas.get(spec.name, Schemas({}, {})))
-                for spec in entry.manifest.callables
-            }
-            for name in (entry.manifest.name, *entry.aliases):
-                self._by_plugin.setdefault(name, own)
-                for target in own.values():
-                    whole = target.spec.form is Form.WHOLE
-                    self._by_name.setdefault(name if whole and len(own) == 1 else f"{name}.{target.spec.name}", target)
-            for target in own.values():
-                self._by_name.setdefault(full_name(entry.manifest, target.spec), target)
+        named = [(entry, _targets(entry)) for entry in entries]
+        for entry, own in named:
+            self._by_plugin[entry.manifest.name] = own
+            self._list(entry.manifest.name, own)
+        # After all real names: an alias never takes a plugin's own name, or that of its callables.
+        taken = frozenset(self._by_name)
+        for entry, own in named:
+            for alias in entry.aliases:
+                if alias not in self._by_plugin:
+                    self._by_plugin[alias] = own
+                    self._list(alias, own, beside=taken)
+
+    def _list(self, plugin: str, own: Mapping[str, Target], beside: frozenset[str] = frozenset()) -> None:
+        for target in own.values():
+            alone = target.spec.form is Form.WHOLE and len(own) == 1
+            for name in {f"{plugin}.{target.spec.name}", *([plugin] if alone else ())} - beside:
+                self._by_name.setdefault(name, []).append(target)
 
     def find(self, name: str) -> Target:
         """A callable by its full name.
 
         Raises:
             NotFound: nothing goes by it; says what comes close.
+            Conflict: two plugins claim it. Neither gets the call: which one was meant is not ours to guess.
         """
-        target = self._by_name.get(name)
-        if target is None:
+        targets = self._by_name.get(name)
+        if not targets:
             raise self._unknown(name, self._by_name)
-        return target
+        if len(targets) > 1:
+            plugins = " and ".join(sorted({target.key.plugin for target in targets}))
+            raise Conflict(
+                f"{plugins} both have a callable that is called {name}",
+                code="callable.ambiguous",
+                hint="disable one of them, or name plugin and callable apart: POST /plugins/PLUGIN/call/CALLABLE",
+            )
+        return targets[0]
 
     def find_in(self, plugin: str, callable_name: str) -> Target:
         """A callable of a plugin. Without a name: the only one there is.

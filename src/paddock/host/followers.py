@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -26,15 +25,27 @@ class Followers(Generic[T]):
             with contextlib.suppress(asyncio.QueueFull):
                 queue.put_nowait(news)
 
-    def follow(self, subject: str) -> AsyncGenerator[T, None]:
-        """The news from this moment on, also before the first of it is awaited."""
+    def follow(self, subject: str) -> Following[T]:
+        """The news from this moment on."""
         queue: asyncio.Queue[T] = asyncio.Queue(self._room)
-        self._queues.setdefault(subject, set()).add(queue)
-        return self._drain(subject, queue)
+        queues = self._queues.setdefault(subject, set())
+        queues.add(queue)
+        return Following(queue, queues)
 
-    async def _drain(self, subject: str, queue: asyncio.Queue[T]) -> AsyncGenerator[T, None]:
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._queues[subject].discard(queue)
+
+class Following(Generic[T]):
+    """One follower, to be iterated over and closed. Not a generator: one that was never begun could not be closed."""
+
+    def __init__(self, queue: asyncio.Queue[T], queues: set[asyncio.Queue[T]]) -> None:
+        self._queue = queue
+        self._queues = queues
+
+    def __aiter__(self) -> Following[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._queue.get()
+
+    async def aclose(self) -> None:
+        """Follow no longer."""
+        self._queues.discard(self._queue)

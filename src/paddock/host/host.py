@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
+from paddock.core.errors import Conflict
 from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs, last_lines
 from paddock.host.reconciling import Reconciler
 from paddock.host.watching import PluginNews
@@ -113,23 +115,25 @@ class Host:
             PaddockError: it must not be enabled; see `plugins/enabling.py`.
         """
         row = await self._store.run(lambda store: enable(store, name))
-        await self.reconcile()
+        await self._reconciler.reconcile()
         unreadable = self._reconciler.unreadable.get(row.plugin)
         if unreadable is not None:
             raise unreadable.error
-        key = self._reconciler.keys[row.plugin]
-        self._supervisor.enable(key)
-        status = await self._supervisor.settled(key)
+        key = self._reconciler.keys.get(row.plugin)
+        if key is None:
+            raise Conflict(
+                f"{row.plugin} was disabled while it was being enabled",
+                code="plugin.changed_meanwhile",
+                hint="run the command again",
+            )
+        status = await self._reconciler.enable(key)
         return {"name": row.plugin, "version": row.version, **runtime_value(status)}
 
     async def disable(self, name: str) -> dict[str, Any]:
         """End a plugin and let it run no more."""
         plugin = await self._store.run(lambda store: disable(store, name))
-        key = self._reconciler.keys.get(plugin.name)
-        await self.reconcile()
-        if key is not None:
-            await self._supervisor.disable(key)
-            self._reconciler.keys.pop(plugin.name, None)
+        await self._reconciler.reconcile()
+        await self._reconciler.forget(plugin.name)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
 
     async def logs(self, name: str, *, lines: int = 50) -> list[dict[str, Any]]:
@@ -137,15 +141,15 @@ class Host:
         plugin = await self._name(name)
         return await asyncio.to_thread(last_lines, self._logs.directory, plugin, lines)
 
-    async def follow_logs(self, name: str) -> AsyncGenerator[dict[str, Any], None]:
+    async def follow_logs(self, name: str) -> Following[dict[str, Any]]:
         """Its lines from now on: from when this was awaited, not from when the first is asked for."""
         return self._logs.follow(await self._name(name))
 
-    async def follow_notifications(self, name: str) -> AsyncGenerator[dict[str, Any], None]:
+    async def follow_notifications(self, name: str) -> Following[dict[str, Any]]:
         """What it announces from now on."""
         return self._news.notifications(await self._name(name))
 
-    def follow_states(self) -> AsyncGenerator[Status, None]:
+    def follow_states(self) -> Following[Status]:
         """Every change of any plugin's state from now on."""
         return self._news.states()
 
@@ -166,8 +170,9 @@ class Host:
     # --- the daemon's own ---------------------------------------------------------------------------------------------
 
     async def reconcile(self) -> None:
-        """Look at the rows again: a command changed them."""
+        """Look at the rows again: a command changed them. New settings have been told when this returns."""
         await self._reconciler.reconcile()
+        await self._reconciler.told()
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""

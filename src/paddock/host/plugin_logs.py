@@ -6,12 +6,11 @@ import contextlib
 import json
 import os
 from collections import deque
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 from paddock.core.clock import Clock
-from paddock.host.followers import Followers
+from paddock.host.followers import Followers, Following
 
 LARGEST_FILE = 1024 * 1024
 FOLLOWER_LINES = 1_000
@@ -36,7 +35,7 @@ class PluginLogs:
             self._append(plugin, data)
         self._followers.tell(plugin, entry)
 
-    def follow(self, plugin: str) -> AsyncGenerator[dict[str, Any], None]:
+    def follow(self, plugin: str) -> Following[dict[str, Any]]:
         """The lines that are written from now on."""
         return self._followers.follow(plugin)
 

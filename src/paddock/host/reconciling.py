@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -16,7 +18,7 @@ from paddock.host.plugin_logs import PluginLogs
 from paddock.host.starting import Starter
 from paddock.plugins.enabling import disable
 from paddock.plugins.store_thread import StoreThread
-from paddock.plugins.supervision.deployment import InstanceKey
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.supervisor import Supervisor
 
@@ -55,40 +57,89 @@ class Reconciler:
         self._tasks = tasks
         self._eager = eager
         self._enabled = EnabledPlugins()
-        self._configs: dict[InstanceKey, Mapping[str, Any]] = {}
+        self._wanted: dict[InstanceKey, Deployment] = {}
+        self._given_up: dict[InstanceKey, str] = {}  # and why, until that is written down
+        self._telling: dict[InstanceKey, asyncio.Event] = {}
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
         self._looking = asyncio.Lock()
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self.unreadable: dict[str, Unreadable] = {}
 
     async def reconcile(self) -> None:
-        """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings."""
+        """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings.
+
+        What takes its time, an ending or a plugin that is slow to take its settings, goes on by itself: one plugin
+        never holds up another.
+
+        Raises:
+            PaddockError: the rows cannot be read; everything stays as it is.
+        """
         async with self._looking:
+            await self._disable_given_up()
             wanted, unreadable = await self._store.run(self._enabled.read)
             self.unreadable = {one.name: one for one in unreadable}
-            keys: dict[str, InstanceKey] = {one.deployment.name: one.deployment.key for one in wanted}
-            before, self.keys = self.keys, keys
-            # One that is wanted again while it is still being ended comes last: it has to be gone first.
-            for one in sorted(wanted, key=lambda one: one.deployment.key in self._retiring):
-                if (retired := self._retiring.get(one.deployment.key)) is not None:
-                    await retired.wait()
-                new = before.get(one.deployment.name) != one.deployment.key
-                eager = self._eager and one.deployment.manifest.start == "eager"
-                self._supervisor.deploy(one.deployment, start=new and eager)
-                if not new:
-                    await self._tell_new_config(one.deployment.key)
+            before = self.keys
+            self.keys = {str(one.deployment.name): one.deployment.key for one in wanted}
+            self._wanted = {one.deployment.key: one.deployment for one in wanted}
+            for one in wanted:
+                key = one.deployment.key
+                if before.get(one.deployment.name) != key:
+                    self._deploy(one.deployment, start=self._eager and one.deployment.manifest.start == "eager")
+                else:
+                    self._deploy(one.deployment, start=False)
+                    if key not in self._telling:
+                        self._telling[key] = asyncio.Event()
+                        self._begin(self._tell_new_config, key)
             # Calls go to the new ones from here on; the old ones get to finish theirs.
             self._gate.catalogue = Catalogue(one.entry for one in wanted)
             for status in self._supervisor.statuses():
-                given_up = status.state is State.FAILED and keys.get(status.key.plugin) is None
-                if status.key not in keys.values() and not given_up:  # those stay, so that people see why
+                if status.key not in self._wanted and not self._explains(status):
                     self._retire(status.key)
+
+    async def told(self) -> None:
+        """Wait until whoever is being told of new settings has heard of them, or has had the time to."""
+        for telling in tuple(self._telling.values()):
+            await telling.wait()
+
+    def _explains(self, status: Status) -> bool:
+        """Whether it stays in view, so that people see why it was given up."""
+        return status.state is State.FAILED and status.key in self._given_up
+
+    async def enable(self, key: InstanceKey) -> Status:
+        """Start a plugin that the rows want, its failures forgotten, and wait until it runs or is known not to."""
+        self._given_up.pop(key, None)
+        if (retired := self._retiring.get(key)) is not None:
+            await retired.wait()
+            self._deploy(self._wanted[key], start=True)
+        self._supervisor.enable(key)
+        return await self._supervisor.settled(key)
+
+    async def forget(self, plugin: str) -> None:
+        """End every process of a plugin that the rows no longer want, and wait for that."""
+        for status in self._supervisor.statuses():
+            if status.key.plugin == plugin and status.key not in self._wanted:
+                self._given_up.pop(status.key, None)
+                self._retire(status.key)
+                await self._retiring[status.key].wait()
+
+    def _deploy(self, deployment: Deployment, *, start: bool) -> None:
+        if deployment.key in self._retiring:
+            self._begin(self._deploy_again, deployment, start)
+        else:
+            self._supervisor.deploy(deployment, start=start)
+
+    async def _deploy_again(self, deployment: Deployment, start: bool) -> None:
+        """One that is wanted again while it is still being ended has to be gone first."""
+        if (retired := self._retiring.get(deployment.key)) is not None:
+            await retired.wait()
+        if deployment.key in self._wanted:
+            self._supervisor.deploy(deployment, start=start)
 
     def _retire(self, key: InstanceKey) -> None:
         """End a plugin once its calls are done, without waiting for that."""
         if key not in self._retiring:
             self._retiring[key] = asyncio.Event()
-            self._tasks.start_soon(self._retired, key)
+            self._begin(self._retired, key)
 
     async def _retired(self, key: InstanceKey) -> None:
         try:
@@ -97,32 +148,46 @@ class Reconciler:
             self._retiring.pop(key).set()
 
     async def _tell_new_config(self, key: InstanceKey) -> None:
-        status = self._supervisor.status(key)
-        if status is None or status.state is not State.RUNNING:
-            return
-        manifest = self._supervisor.deployment(key).manifest
         try:
+            status = self._supervisor.status(key)
+            if status is None or status.state is not State.RUNNING:
+                return  # it reads them when it starts
+            manifest = self._supervisor.deployment(key).manifest
             config = await self._store.run(lambda store: self._starter.config_of(store, manifest))
-            if self._configs.setdefault(key, config) != config:
-                self._configs[key] = config
+            if self._supervisor.config_of(key) != config:
                 await self._supervisor.configure(key, config)
         except PaddockError as error:
             self._logs.write(key.plugin, f"[paddock] the new configuration is not used: {error.message}")
+        finally:
+            self._telling.pop(key).set()
 
     async def look_again(self) -> None:
         """Reconcile, again and again."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            try:
+            with contextlib.suppress(PaddockError):  # the store is in trouble; calls say so
                 await self.reconcile()
-            except PaddockError:
-                continue  # the store is in trouble; calls say so
 
     def give_up(self, key: InstanceKey, reason: str) -> None:
         """A plugin failed too often: disable it, so that the next daemon does not begin all over."""
-        why = f"failed too often: {reason}"
-        self._tasks.start_soon(self._disable_row, key, why)
+        self._given_up[key] = f"failed too often: {reason}"
+        self._begin(self.reconcile)
 
-    async def _disable_row(self, key: InstanceKey, why: str) -> None:
-        if self.keys.get(key.plugin) == key:
-            await self._store.run(lambda store: disable(store, key.plugin, why))
+    async def _disable_given_up(self) -> None:
+        """Write down who was given up; what cannot be written now is written at a later look."""
+        for key, why in self._given_up.items():
+            if self.keys.get(key.plugin) == key and why:
+                await self._store.run(partial(disable, name=key.plugin, reason=why))
+                self._given_up[key] = ""  # written
+
+    def _begin(self, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        self._tasks.start_soon(self._contained, work, arguments)
+
+    async def _contained(self, work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]) -> None:
+        """Work that nobody waits for. Its failure is told and takes nothing else with it."""
+        try:
+            await work(*arguments)
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"{work.__name__} failed", "exception": error}
+            )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.host.followers import Followers
+from paddock.host.followers import Followers, Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.plugins.supervision.deployment import InstanceKey, Status
 
@@ -33,10 +33,10 @@ class PluginNews:
     def given_up(self, key: InstanceKey, reason: str) -> None:
         self.on_given_up(key, reason)
 
-    def notifications(self, plugin: str) -> AsyncGenerator[dict[str, Any], None]:
+    def notifications(self, plugin: str) -> Following[dict[str, Any]]:
         """The notifications of one plugin from now on."""
         return self._notifications.follow(plugin)
 
-    def states(self) -> AsyncGenerator[Status, None]:
+    def states(self) -> Following[Status]:
         """Every change of any plugin's state from now on."""
         return self._states.follow("")

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import PaddockError
+from paddock.core.errors import HostError, PaddockError
 from paddock.core.event import Event, to_record
 from paddock.core.ids import Tenant, new_id
 
@@ -104,8 +104,9 @@ class EventWriter:
         named = [(new_id("evt", self._clock, self._random), one) for one in batch]
         try:
             await self._database.write(lambda tx: _write(tx, named))
-        except PaddockError as error:
-            self.failing = error
+        except Exception as error:
+            # Whatever it is: a host that cannot record must be seen to be unable to.
+            self.failing = error if isinstance(error, PaddockError) else HostError(f"events cannot be kept: {error}")
             self._written.set()
             await asyncio.sleep(RETRY_AFTER)
             return
