@@ -39,6 +39,17 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
         ),
         ("/bin/sh: line 1: jq: command not found", "it runs the program jq", "exec:jq:/"),
         ("env: ‘node’: No such file or directory", "it runs the program node", "exec:node:/"),
+        ("env: jq: command not found", "it runs the program jq", "exec:jq:/"),
+        ("env: 'jq': Permission denied", "it runs the program jq", "exec:jq:/"),
+        ("./main: line 12: jq: command not found", "it runs the program jq", "exec:jq:/"),
+        ("./main: 12: jq: not found", "it runs the program jq", "exec:jq:/"),
+        ("bash: line 1: /usr/bin/jq: Permission denied", "it runs the program jq", "exec:jq:/"),
+        ("./main: line 2: /usr/bin/jq: No such file or directory", "it runs the program jq", "exec:jq:/"),
+        ("Error: spawn jq ENOENT", "it runs the program jq", "exec:jq:/"),
+        ("PermissionError: [Errno 13] Permission denied: '/usr/bin/jq'", "it runs the program jq", "exec:jq:/"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'jq'", "it looked for jq", "exec:jq:/"),
+        ("./main: line 2: /srv/a.txt: No such file or directory", "it looked for /srv/a.txt", "read:fs:/srv/a.txt"),
+        ("sh: 1: cannot create /srv/a.txt: Permission denied", "it looked for /srv/a.txt", "write:fs:/srv/a.txt"),
         ("PermissionError: [Errno 13] Permission denied: '/etc/x'", "it may not use /etc/x", "read:fs:/etc/x"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/srv/a'", "it looked for /srv/a", "read:fs:/srv/a"),
         ("SyntaxError: invalid syntax", "its code cannot be read: invalid syntax", "older than it needs"),
@@ -50,13 +61,28 @@ def test_what_a_plugin_said_last_is_read_and_turned_into_advice(said: str, reaso
     diagnosis = why("Traceback (most recent call last):", said)
     assert reason in diagnosis.reason
     assert hint in diagnosis.hint
-    assert why(said, answered=False).reason == f"{diagnosis.reason} before it answered the handshake"
+    assert why(said, answered=False).reason == f"it ended before it answered the handshake: {diagnosis.reason}"
+
+
+@pytest.mark.parametrize("error", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])
+def test_code_that_cannot_be_read_is_named_with_its_file_and_line(error: str) -> None:
+    words = error.partition(": ")[2]
+    diagnosis = why(
+        '  File "/opt/x/helper.py", line 9, in <module>', '  File "/opt/x/main.py", line 3', "    def :", error
+    )
+
+    assert diagnosis.reason == f"its code cannot be read: {words} (/opt/x/main.py, line 3)"
+    assert "older" not in diagnosis.hint
 
 
 @pytest.mark.parametrize(
     ("diagnosis", "reason"),
     [
         (why(code=None, signal=9, cause="memory"), "it used more memory than it may"),
+        (
+            why(code=None, signal=9, cause="memory", answered=False),
+            "it used more memory than it may, before it answered the handshake",
+        ),
         (why(code=None, signal=9, cause="warden_lost"), "it was ended by the host (warden_lost)"),
         (why(code=None, signal=11), "it was ended by SIGSEGV"),
         (why(code=None, signal=31), "it was ended by SIGSYS"),
@@ -89,17 +115,17 @@ def test_whatever_a_plugin_says_the_reason_is_one_printable_line(
     [
         pytest.param(
             "import a_library_of_mine",
-            "its Python module a_library_of_mine cannot be imported in the cage before it answered the handshake",
+            "before it answered the handshake: its Python module a_library_of_mine cannot be imported in the cage",
             "put a_library_of_mine into the package",
             id="a missing module",
         ),
         pytest.param(
             'open("/srv/not-granted/data.csv")',
-            "it looked for /srv/not-granted/data.csv, which the cage does not show before it answered the handshake",
+            "before it answered the handshake: it looked for /srv/not-granted/data.csv, which the cage does not show",
             "read:fs:/srv/not-granted/data.csv",
             id="a missing file",
         ),
-        pytest.param("def :", "its code cannot be read", "older", id="broken code"),
+        pytest.param("def :", "main.py, line ", "author has to mend it", id="broken code"),
     ],
 )
 async def test_a_real_plugin_that_cannot_start_is_told_what_it_lacks(

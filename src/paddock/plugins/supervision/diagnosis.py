@@ -30,6 +30,11 @@ class Diagnosis:
     hint: str = ""
 
 
+_PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_STEPS_OF_A_SYNTAX_ERROR = 5  # lines between the place and the error: the code, and a mark below it
+
 # The last line that says something, and what is behind it. The first that fits is taken.
 _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
@@ -54,8 +59,11 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
     ),
     (
         re.compile(
-            r"(?:env|bash|sh): (?:line \d+: )?[‘'\"]?([^:’'\"]+)[’'\"]?: "
-            r"(?:No such file|command not found|not found|Permission denied)"
+            rf"(?:env|sh|: line \d+|: \d+): [‘'\"]?(?:/[^:’'\"]*bin/)?{_PROGRAM}[’'\"]?: "
+            r"(?:command not found|not found|Permission denied)"
+            rf"|(?:env: [‘'\"]?(?:/[^:’'\"]*bin/)?|: line \d+: /[^:]*bin/){_PROGRAM}[’'\"]?: No such file"
+            rf"|spawn (?:/\S*bin/)?{_PROGRAM} (?:ENOENT|EACCES)"
+            rf"|PermissionError: \[Errno 13\] Permission denied: '(?:/[^']*bin/)?{_PROGRAM}'"
         ),
         "it runs the program {0}, which it may not or which is not there",
         "declare it in the manifest: exec:{0}:/",
@@ -70,7 +78,19 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "it looked for {0}, which the cage does not show",
         "if it is there on this machine, declare it in the manifest: read:fs:{0}",
     ),
-    (re.compile(r"SyntaxError: (.+)"), "its code cannot be read: {0}", "the interpreter may be older than it needs"),
+    (
+        re.compile(
+            r"(?:sh|: line \d+|: \d+): (?:cannot (?:open|create) )?(/[^:]+): (?:No such file|Permission denied)"
+        ),
+        "it looked for {0}, which the cage does not show or which it may not use",
+        "if it is there on this machine, declare it in the manifest: read:fs:{0} or write:fs:{0}",
+    ),
+    (
+        re.compile(rf"FileNotFoundError: \[Errno 2\] No such file or directory: '{_PROGRAM}'"),
+        "it looked for {0}, which is not there",
+        "if that is a program, declare it in the manifest: exec:{0}:/",
+    ),
+    (_SYNTAX, "its code cannot be read: {0}", "the interpreter may be older than it needs"),
     (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", "raise limits.memory_mb"),
     (
         re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
@@ -91,21 +111,19 @@ def why_it_ended(ended: Exit, stderr: Sequence[str], *, answered: bool, noise: S
     """
     when = "" if answered else " before it answered the handshake"
     if ended.cause == "memory":
-        return Diagnosis(f"it used more memory than it may{when}", "raise limits.memory_mb if it needs it")
+        pause = "" if answered else ","
+        return Diagnosis(f"it used more memory than it may{pause}{when}", "raise limits.memory_mb if it needs it")
     if ended.cause:
         return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
-    for line in reversed([*noise, *stderr]):
-        for pattern, reason, hint in _TOLD:
-            found = pattern.search(line)
-            if found:
-                parts = [printable(part or "", 120) for part in found.groups()]
-                return Diagnosis(reason.format(*parts) + when, hint.format(*parts))
+    said = what_it_said([*noise, *stderr])
+    if said is not None:
+        return said if answered else Diagnosis(f"it ended{when}: {said.reason}", said.hint)
     if ended.signal is not None:
         name = _SIGNALS.get(ended.signal, f"signal {ended.signal}")
         hint = "it used a system call that plugins may not use" if ended.signal == _BAD_SYSTEM_CALL else ""
         return Diagnosis(f"it was ended by {name}{when}", hint)
-    said = next((line for line in reversed(stderr) if line.strip()), "")
-    shown = f"; its last words: {printable(said, 160)}" if said else "; it wrote nothing to its log"
+    last = next((line for line in reversed(stderr) if line.strip()), "")
+    shown = f"; its last words: {printable(last, 160)}" if last else "; it wrote nothing to its log"
     if ended.code == 0:
         if answered:
             return Diagnosis(f"it ended by itself{shown}", "a plugin serves until it is told to shut down")
@@ -116,3 +134,27 @@ def why_it_ended(ended: Exit, stderr: Sequence[str], *, answered: bool, noise: S
             )
         return Diagnosis(f"it ended by itself{when}{shown}", "it has to read requests from its standard input")
     return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", "see 'paddock plugin logs'")
+
+
+def what_it_said(lines: Sequence[str]) -> Diagnosis | None:
+    """What the last lines of a plugin tell about its trouble, whether it ended or not; None where they tell nothing."""
+    for index in range(len(lines) - 1, -1, -1):
+        for pattern, reason, hint in _TOLD:
+            found = pattern.search(lines[index])
+            if found is None:
+                continue
+            parts = [printable(part, 120) for part in found.groups() if part]
+            place = _place_above(lines, index) if pattern is _SYNTAX else ""
+            if place:
+                return Diagnosis(f"{reason.format(*parts)} ({place})", "the plugin's author has to mend it")
+            return Diagnosis(reason.format(*parts), hint.format(*parts))
+    return None
+
+
+def _place_above(lines: Sequence[str], index: int) -> str:
+    """The file and line of a syntax error, which Python writes above it."""
+    for line in reversed(lines[max(0, index - _STEPS_OF_A_SYNTAX_ERROR) : index]):
+        found = _PLACE.search(line)
+        if found is not None:
+            return f"{printable(found[1][-120:], 120)}, line {found[2][:9]}"
+    return ""
