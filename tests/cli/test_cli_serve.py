@@ -177,6 +177,18 @@ def test_a_second_signal_ends_the_daemon_at_once(owner: Paddock) -> None:
         assert not started.socket.exists()
 
 
+def test_a_call_that_takes_longer_than_a_stopping_daemon_waits_is_told_that_it_was_cancelled(owner: Paddock) -> None:
+    with daemon(owner) as started, owner.start("call", "parrot.wait", "--json") as calling:
+        assert calling.stderr is not None
+        calling.stderr.readline()  # the plugin works on it
+
+        assert started.stop() == 0
+        out, _ = calling.communicate(timeout=PATIENCE)
+
+    assert json.loads(out)["error"]["code"] == "call.cancelled"
+    assert calling.returncode == 1
+
+
 def test_whoever_follows_something_is_let_go_when_the_daemon_stops(owner: Paddock) -> None:
     with daemon(owner) as started, started.following("/plugins/parrot/notifications") as events:
         assert started.stop() == 0

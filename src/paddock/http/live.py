@@ -17,6 +17,7 @@ from paddock.core.errors import CallerError
 from paddock.gate.calls import LiveCall
 
 HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
+LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -33,12 +34,20 @@ class Told:
         return b"%sevent: %s\ndata: %s\n\n" % (number, self.event.encode(), orjson.dumps(self.data, default=str))
 
 
-def event_stream(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> StreamingResponse:
-    """The response that tells these events until they end, the client goes, or the daemon closes."""
-    return StreamingResponse(_lines(events, closing), headers=_HEADERS, media_type="text/event-stream")
+def event_stream(
+    events: AsyncGenerator[Told, None], closing: asyncio.Event, *, last_words: float = 0
+) -> StreamingResponse:
+    """The response that tells these events until they end, the client goes, or the daemon closes.
+
+    Args:
+        events: What to tell.
+        closing: Set when the daemon closes.
+        last_words: Seconds that each further event may take then, where the last one matters.
+    """
+    return StreamingResponse(_lines(events, closing, last_words), headers=_HEADERS, media_type="text/event-stream")
 
 
-async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> AsyncIterator[bytes]:
+async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event, last_words: float) -> AsyncIterator[bytes]:
     yield b": open\n\n"  # the client sees at once that it is connected
     closed = asyncio.ensure_future(closing.wait())
     following: asyncio.Future[Told | None] | None = None
@@ -46,6 +55,10 @@ async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> 
         while True:
             following = following or asyncio.ensure_future(anext(events, None))
             await asyncio.wait({following, closed}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            if closed.done():
+                if not last_words:
+                    return
+                await asyncio.wait({following}, timeout=last_words)
             if following.done():
                 told, following = following.result(), None
                 if told is None:
@@ -57,7 +70,7 @@ async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event) -> 
                 yield b": alive\n\n"
     finally:
         closed.cancel()
-        if following is not None:
+        if following is not None and not following.done():
             following.cancel()  # whatever the events wait for ends, and they with it
         else:
             with anyio.CancelScope(shield=True):

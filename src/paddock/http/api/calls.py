@@ -14,7 +14,7 @@ from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, PREFIX, Endpoint, answer, flag
-from paddock.http.live import Told, cancelled_when_gone, event_stream, last_event_id
+from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 
 _DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
 _ANSWER = (
@@ -103,7 +103,7 @@ class CallRoutes:
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
         if EVENTS in request.headers.get("accept", ""):
-            return event_stream(_told_to_its_caller(live), self._closing)
+            return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS)
         request.state.instance = where  # should it fail, the problem names the call
         async with cancelled_when_gone(request, live):
             await live.wait()
@@ -119,7 +119,7 @@ class CallRoutes:
 
     async def follow_call(self, request: Request) -> Response:
         live = self._host.calls.find(request.path_params["id"])
-        return event_stream(_told(live, last_event_id(request)), self._closing)
+        return event_stream(_told(live, last_event_id(request)), self._closing, last_words=LAST_WORDS)
 
 
 async def _told(live: LiveCall, after: int) -> AsyncGenerator[Told, None]:
