@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged
 
-from paddock.cage.compile import SDK_PLACE
+from paddock.cage.compile import SDK_PLACE, Surroundings, compile_cage
 from paddock.cage.grants import Places, config_directories
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.spec import Bind, CageSpec, Link, PythonMain, Reach
+from paddock.core.ids import PluginName
 from paddock.manifest.capability import parse
+from paddock.manifest.model import Dialect, Manifest
 
 
 def shown(spec: CageSpec) -> dict[str, bool]:
@@ -24,6 +26,20 @@ def refusals(*capabilities: str, **given: Any) -> dict[str, str]:
     with pytest.raises(CageUnavailable) as caught:
         caged(*capabilities, **given)
     return {problem["path"]: problem["code"] for problem in caught.value.details["problems"]}
+
+
+def compile_for_host(command: tuple[str, ...]) -> CageSpec:
+    """The cage of a plugin that names no command, with one of the host's."""
+    return compile_cage(
+        cage_id="cage-1",
+        manifest=Manifest(name=PluginName("notes"), version="1.0.0", dialect=Dialect.NATIVE),
+        root=ROOT,
+        capabilities=[],
+        environment={},
+        surroundings=Surroundings(python="/opt/interpreter/bin/python3.12"),
+        machine=PretendMachine(),
+        command=command,
+    )
 
 
 # --- files
@@ -235,11 +251,82 @@ def test_a_command_that_cannot_run_is_refused_before_anything_starts(command: tu
     assert refusals(command=command) == {"runtime.command": code}
 
 
-def test_a_virtual_environment_is_shown_with_the_interpreter_it_was_made_from() -> None:
-    spec = caged(command=("/opt/venv/bin/python", "./main.py"))
-    assert {"/opt/venv", "/opt/interpreter/lib", "/opt/interpreter/bin/python3.12"} <= set(shown(spec))
+VENV = ("/opt/venv/bin/python", "./main.py")
+
+
+def test_a_granted_virtual_environment_runs_with_the_interpreter_it_was_made_from() -> None:
+    spec = caged("read:fs:/opt/venv", "read:fs:/opt/interpreter", command=VENV)
     assert spec.command[0] == "/opt/venv/bin/python", "by this name the interpreter finds its environment"
     assert spec.executables == ("/opt/interpreter/bin/python3.12",)
+    # One made from the machine's own needs no more than itself granted.
+    machine = PretendMachine({**DEBIAN, "/opt/venv/bin/python3": "-> /usr/bin/python3"})
+    spec = caged("read:fs:/opt/venv", command=VENV, machine=machine)
+    assert {"/opt/venv", "/usr/bin/python3.11", "/usr/lib/python3.11"} <= set(shown(spec))
+    assert spec.trampoline == "/usr/bin/python3.11"
+
+
+@pytest.mark.req("G-47")
+@pytest.mark.parametrize(
+    ("files", "command", "code"),
+    [
+        ({}, VENV, "program_elsewhere"),
+        ({"/opt/venv/bin/python3": "-> /usr/bin/python3"}, VENV, "program_elsewhere"),
+        ({}, ("/opt/../opt/venv/bin/python",), "program_elsewhere"),
+        ({}, ("/usr/bin/../../opt/venv/bin/python",), "program_elsewhere"),
+        ({f"{ROOT}/tool": "* #!/opt/venv/bin/python"}, ("./tool",), "program_elsewhere"),
+        ({f"{ROOT}/tool": "* #!/usr/bin/env /opt/venv/bin/python"}, ("./tool",), "program_elsewhere"),
+        ({f"{ROOT}/tool": "* #!../../../opt/venv/bin/python"}, ("./tool",), "program_missing"),
+        ({f"{ROOT}/bin": "-> /opt/venv/bin"}, ("./bin/python",), "program_missing"),
+        ({"/srv/paddock/data/other": "*"}, ("/srv/paddock/data/other",), "hidden_path"),
+        ({"/srv/paddock/data/other": "*", "/usr/bin/other": "-> /srv/paddock/data/other"}, ("other",), "hidden_path"),
+        ({"/proc/self/exe": "*"}, ("/proc/self/exe",), "hidden_path"),
+        ({"/srv/paddock/plugins/other/tool": "*"}, ("/srv/paddock/plugins/other/tool",), "program_elsewhere"),
+    ],
+)
+def test_no_file_of_the_host_is_shown_because_a_package_calls_it_its_program(
+    files: dict[str, str], command: tuple[str, ...], code: str
+) -> None:
+    assert refusals(command=command, machine=PretendMachine({**DEBIAN, **files})) == {"runtime.command": f"cage.{code}"}
+
+
+@pytest.mark.req("G-47")
+def test_paddocks_own_directories_hold_no_program_even_for_who_may_read_everything() -> None:
+    machine = PretendMachine({**DEBIAN, "/srv/paddock/data/other": "*", "/tmp/other": "*"})
+    for place, code in (("/srv/paddock/data", "hidden_path"), ("/tmp", "program_elsewhere")):
+        found = refusals("read:fs:/", command=(f"{place}/other",), machine=machine)
+        assert found == {"runtime.command": f"cage.{code}"}
+
+
+def test_an_interpreter_may_lie_anywhere_if_the_machine_has_it_among_its_programs() -> None:
+    machine = PretendMachine({**DEBIAN, "/usr/local/bin/python3": "-> /opt/venv/bin/python"})
+    for command in (("python3", "./main.py"), ("/usr/local/bin/python3", "./main.py")):
+        spec = caged(command=command, machine=machine)
+        assert {"/opt/venv", "/opt/interpreter/lib", "/opt/interpreter/bin/python3.12"} <= set(shown(spec))
+        assert spec.command[0] == "/usr/local/bin/python3"
+
+
+def test_a_program_in_a_granted_place_runs_and_brings_nothing_that_lies_beside_that_place() -> None:
+    files = {"/home/ada/bin/python3": "*", "/home/ada/lib/secret": "-", "/home/ada/pyvenv.cfg": "-"}
+    command = ("/home/ada/bin/python3", "./main.py")
+    for grant in ("read:fs:/home/ada/bin", "write:fs:/home/ada/bin", "exec:git:/home/ada/bin"):
+        spec = caged(grant, command=command, machine=PretendMachine({**DEBIAN, **files}))
+        assert "/home/ada/bin/python3" in spec.executables
+        assert {path for path in shown(spec) if path.startswith("/home")} <= {
+            "/home/ada/bin",
+            "/home/ada/bin/python3",
+        }
+        assert spec.trampoline == "/opt/interpreter/bin/python3.12", "it may be the plugin's own work"
+
+
+def test_a_script_may_be_run_by_a_program_of_its_own_package() -> None:
+    files = {f"{ROOT}/run": f"* #!{ROOT}/own", f"{ROOT}/own": "* #!/usr/bin/env ./run"}
+    spec = caged(command=("./run",), machine=PretendMachine({**DEBIAN, **files}))
+    assert set(spec.executables) == {f"{ROOT}/run", f"{ROOT}/own", "/usr/bin/env"}
+
+
+def test_what_the_host_itself_runs_may_lie_anywhere() -> None:
+    spec = compile_for_host(("/opt/venv/bin/python", "-m", "worker"))
+    assert {"/opt/venv", "/opt/interpreter/lib"} <= set(shown(spec))
 
 
 @pytest.mark.parametrize(

@@ -164,11 +164,18 @@ def environment(world: Path) -> Path:
     return environment
 
 
-async def test_a_virtual_environment_elsewhere_keeps_its_modules(plugin: Plugin, environment: Path) -> None:
+async def test_a_granted_virtual_environment_keeps_its_modules(plugin: Plugin, environment: Path) -> None:
     (plugin.root / "main.py").write_text("import only_here, sys; print(only_here.NAME, sys.prefix)")
-    for capabilities in ((), ("read:fs:project:/",)):  # warm or in one process, and cold
-        ended = await plugin.run(*capabilities, command=(f"{environment}/bin/python", "./main.py"))
-        assert (ended.code, ended.out) == (0, [f"found {environment}"]), ended.err
+    ended = await plugin.run(f"read:fs:{environment}", command=(f"{environment}/bin/python", "./main.py"))
+    assert (ended.code, ended.out) == (0, [f"found {environment}"]), ended.err
+
+
+@pytest.mark.req("G-47")
+async def test_a_virtual_environment_is_not_shown_because_a_script_names_it(plugin: Plugin, environment: Path) -> None:
+    program(plugin.root, "tool.py", f"#!{environment}/bin/python3\nprint('ran')\n")
+    with pytest.raises(CageUnavailable) as refused:
+        plugin.spec(command=("./tool.py",))
+    assert refused.value.error_code == "cage.program_elsewhere"
 
 
 # --- files

@@ -11,8 +11,8 @@ What each capability becomes:
     storage, host   nothing: the plugin asks the host for these over its own pipe
 
 Besides these a cage shows the plugin's own folder, the program of its command and what that needs to run; nothing more
-can be executed. A grant to read around Paddock's own directories shows them empty; one to write around them or one that
-lies inside is refused.
+can be executed (`runnable.py` says which programs a command may name). A grant to read around Paddock's own directories
+shows them empty; one to write around them or one that lies inside is refused.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paddock.cage.environment import CAGE_PATH
 from paddock.cage.grants import Places, RefusedPath, granted_path
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.layout import MOST_BINDS, Layout, below
 from paddock.cage.machine import Machine
-from paddock.cage.programs import Program, Traced, find_program, interpreters, is_python, trace
-from paddock.cage.runtime_trees import COMMON, library_trees, program_trees, python_trees
-from paddock.cage.spec import Bind, CageSpec, Limits, Link, PythonMain, Reach
+from paddock.cage.programs import Program, Traced, is_python, trace
+from paddock.cage.runnable import Runnable
+from paddock.cage.runtime_trees import COMMON, library_trees, python_trees
+from paddock.cage.spec import Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
 from paddock.manifest.capability import Capability, Execute, FileAccess, Network
 from paddock.manifest.model import CommandRuntime, Manifest
@@ -87,10 +87,9 @@ def compile_cage(
     granted = tuple(capabilities)
     runtime = manifest.runtime
     named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
-    job.show_own_folder()
     job.show_libraries()
     job.show_granted(granted, places)
-    words = job.command(named)
+    words = job.command(named, by_host=command is not None)
     directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
     variables = job.with_sdk(environment)
     job.check_texts(words, variables)
@@ -107,7 +106,7 @@ def compile_cage(
         binds=binds,
         links=links,
         covers=covers,
-        executables=tuple(sorted(job.executables)),
+        executables=tuple(sorted(job.programs.executables)),
         trampoline=trampoline,
         network=tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network))),
         limits=limits,
@@ -123,40 +122,41 @@ class _Compilation:
     surroundings: Surroundings
     machine: Machine
     layout: Layout = field(init=False)
+    programs: Runnable = field(init=False)
     real_root: str = field(init=False)
-    executables: set[str] = field(default_factory=set[str])
     problems: list[Problem] = field(default_factory=list[Problem])
-    host_program: Program | None = None  # the command's program, where it is the machine's and not the package's
+    host_program: Program | None = None  # the command's program, where it is one that the machine has for everybody
     python: bool = False  # whether the command is run by a Python interpreter
 
     def __post_init__(self) -> None:
-        self.real_root = self.root
+        root = trace(self.root, self.machine)
+        self.real_root = root.real if root else self.root
         found = ((path, trace(path, self.machine)) for path in self.surroundings.hidden)
         # One that is not there yet is hidden all the same: nobody but Paddock shall make it.
         self.layout = Layout(self.machine, [place.real if place else path for path, place in found])
-
-    def show_own_folder(self) -> None:
-        """The plugin's package, read-only, at the path by which the plugin is told of it."""
-        found = trace(self.root, self.machine)
-        if found is None:
+        path = self.surroundings.program_path
+        self.programs = Runnable(self.root, self.real_root, path, self.layout, self.machine, self.problems)
+        if root is None:
             self._object("root", "path_missing", f"the plugin's folder {self.root} is gone", "install it again")
         else:
-            self.real_root = found.real
-            self.layout.show_traced(found)
+            # The plugin's package, read-only, at the path by which the plugin is told of it.
+            self.layout.show_traced(root)
 
     def show_libraries(self) -> None:
-        self._show_trees([*library_trees(self.machine), *COMMON])
+        self.programs.show_trees([*library_trees(self.machine), *COMMON])
         for path in _USUAL_LINKS:
             self.layout.link_like(path)
 
     def show_granted(self, granted: Iterable[Capability], places: Places) -> None:
+        """Granted places, and then programs, some of which may lie there."""
+        programs: list[Execute] = []
         for capability in granted:
             if not isinstance(capability, FileAccess | Execute):
                 continue
             runs = isinstance(capability, Execute)
             writes = not runs and capability.mode == "write"
             if runs:
-                self._allow_program(capability.binary, str(capability))
+                programs.append(capability)
                 if not capability.root and capability.path == "/":
                     continue
             try:
@@ -169,6 +169,8 @@ class _Compilation:
                 if writes:
                     self._check_writable(real, str(capability))
                 self.layout.show(real, writable=writes, own=capability.root == "config")
+        for program in programs:
+            self.programs.allow(program.binary, str(program))
         if self.layout.overfull:
             what = f"more than {MOST_BINDS} places would have to be shown one by one"
             self._object("capabilities", "too_many_places", what, "grant fewer, larger places")
@@ -186,7 +188,7 @@ class _Compilation:
             what = "a plugin cannot change its own package, which is there"
             self._object(wanted_by, "own_package", what, "grant another place")
 
-    def command(self, named: Sequence[str]) -> tuple[str, ...]:
+    def command(self, named: Sequence[str], *, by_host: bool) -> tuple[str, ...]:
         """The words to run, the first one absolute."""
         # `env` only looks a program up in PATH, which is done here.
         words = tuple(named[1:] if named and posixpath.basename(named[0]) == "env" else named)
@@ -194,17 +196,20 @@ class _Compilation:
             self._object(_COMMAND, "no_command", "the manifest names nothing to run", "add a runtime.command")
             return ()
         name = words[0]
-        path = posixpath.normpath(posixpath.join(self.root, name))
-        if "/" in name and below(path, self.root):
-            self._allow_packaged(path)
+        path = self.programs.packaged(name)
+        if path is not None:
+            self.programs.allow_packaged(path, _COMMAND)
+            self.python = self.programs.python
             return (path, *words[1:])
         if name.startswith(("-", ".")) or "=" in name or ("/" in name and not name.startswith("/")):
             self._object(_COMMAND, "command_unclear", f"{name!r} is no program of the package or of the machine", "")
             return ()
-        program = self.host_program = self._allow_program(name, _COMMAND)
+        program = self.programs.allow(name, _COMMAND, by_host=by_host)
         if program is None:
             return ()
         self.python = is_python(program)
+        # What lies in a granted place only may be the plugin's own work: the walls are nothing for it to raise.
+        self.host_program = program if by_host or self.programs.public_part(program) else None
         return (program.path, *words[1:])
 
     def directory(self, wanted: str | None) -> str:
@@ -242,7 +247,7 @@ class _Compilation:
         # Bare: neither the links that lead to it nor a virtual environment that it belongs to.
         bare = Program(found.real, Traced(found.real, ()))
         self.layout.show(bare.real)
-        self._show_trees(python_trees(bare, self.machine))
+        self.programs.show_trees(python_trees(bare, self.machine))
         return bare.real
 
     def python_main(
@@ -259,44 +264,6 @@ class _Compilation:
         if not below(script, self.root) or self.machine.kind(script) != "file":
             return None
         return PythonMain(words[0], script, tuple(words[2:]))
-
-    def _allow_program(self, name: str, wanted_by: str) -> Program | None:
-        """A program of the machine: shown with what it needs, and allowed to run."""
-        program = find_program(name, self.surroundings.program_path, self.machine)
-        if program is None:
-            where = self.surroundings.program_path.replace(":", ", ")
-            hint = "install it" if name.startswith("/") else f"install it into one of {where}"
-            self._object(wanted_by, "program_missing", f"this machine has no program {name}", hint)
-            return None
-        if program.real in self.executables:
-            return program
-        self.executables.add(program.real)
-        self.layout.show_traced(program.traced)
-        if "/" not in name and posixpath.dirname(program.path) not in CAGE_PATH.split(":"):
-            # Found where plugins do not look: by its name they must find it all the same.
-            self.layout.link([Link(f"/usr/bin/{name}", program.path)])
-        self._show_trees(program_trees(program, self.machine))
-        for interpreter in interpreters(program.real, self.machine):
-            self._allow_program(interpreter, wanted_by)
-        return program
-
-    def _allow_packaged(self, path: str) -> None:
-        """A program of the package, and the machine's interpreter where it is a script."""
-        if self.machine.kind(path) != "file":
-            self._object(_COMMAND, "program_missing", f"the package has no file {path}", "name one of its files")
-            return
-        if not self.machine.runnable(path):
-            self._object(_COMMAND, "not_executable", f"{path} is not executable", f"chmod +x {path}")
-        self.executables.add(path)
-        for name in interpreters(path, self.machine):
-            program = self._allow_program(name, _COMMAND)
-            self.python = self.python or (program is not None and is_python(program))
-
-    def _show_trees(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            found = trace(path, self.machine)
-            if found is not None:
-                self.layout.show_traced(found)
 
     def _object(self, path: str, code: str, message: str, hint: str) -> None:
         self.problems.append(Problem(path, message, hint, f"cage.{code}"))

@@ -32,6 +32,9 @@ class Program:
 
     path: str
     traced: Traced
+    # As it is named, then every link that is met from there, then the file. The directory that it is named in is taken
+    # for what it really is, so that `/bin/sh` begins at `/usr/bin/sh`.
+    steps: tuple[str, ...] = ()
 
     @property
     def real(self) -> str:
@@ -69,12 +72,36 @@ def trace(path: str, machine: Machine) -> Traced | None:
 
 def find_program(name: str, program_path: str, machine: Machine) -> Program | None:
     """A program by its bare name in the directories of `program_path`, or by its absolute path."""
-    candidates = [name] if name.startswith("/") else [f"{place}/{name}" for place in program_path.split(":")]
+    candidates = [name] if "/" in name else [f"{place}/{name}" for place in program_path.split(":")]
+    if not candidates[0].startswith("/"):
+        return None
     for candidate in candidates:
-        found = trace(candidate, machine)
-        if found is not None and machine.kind(found.real) == "file" and machine.runnable(found.real):
-            return Program(candidate, found)
+        program = _traced_program(candidate, machine)
+        if program is not None and machine.kind(program.real) == "file" and machine.runnable(program.real):
+            return program
     return None
+
+
+def _traced_program(path: str, machine: Machine) -> Program | None:
+    # Every link is looked at once: somebody may change it meanwhile, and what is judged must be what is shown.
+    directory = trace(posixpath.dirname(path), machine)
+    way = directory and trace(posixpath.join(directory.real, posixpath.basename(path)), machine)
+    if not directory or not way:
+        return None
+    links = tuple(dict.fromkeys((*directory.links, *way.links)))
+    return Program(path, Traced(way.real, links), (*(link.path for link in way.links), way.real))
+
+
+def public_part(program: Program, program_path: str, machine: Machine) -> Program | None:
+    """The program as it is named in a directory of `program_path`; None where the way to it passes through none."""
+    found = (trace(place, machine) for place in program_path.split(":"))
+    directories = {place.real for place in found if place}
+    first = next((at for at, step in enumerate(program.steps) if posixpath.dirname(step) in directories), None)
+    if first is None:
+        return None
+    steps = program.steps[first:]
+    links = tuple(link for link in program.traced.links if link.path in steps)
+    return Program(steps[0], Traced(program.real, links), steps)
 
 
 def interpreter_line(path: str, machine: Machine) -> list[str]:
