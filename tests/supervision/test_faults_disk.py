@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from tests.supervision.witness import WELL
 from paddock.core.errors import PaddockError
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
+from paddock.plugins.supervision.lifecycle import State
 
 
 @pytest.fixture
@@ -103,3 +106,24 @@ async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_ro
         (small_disk / "filler").unlink()
         with hurrying():
             assert await patiently(until_answered(host)) == {"well": True}
+
+
+async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_is_room_and_the_host_lives_on(
+    home: Path, small_disk: Path
+) -> None:
+    async with open_host(Config(home=home)) as host:
+        await host.settled()
+        states = host.follow_states()
+        fill(small_disk / "filler")
+        with hurrying():
+            while (status := (await host.settled())[0]).state is not State.FAILED:
+                if status.pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(status.pid, signal.SIGKILL)
+                await patiently(anext(states))
+        (listed,) = await host.plugins()
+        assert (listed["state"], listed["runtime"]["state"]) == ("enabled", "failed")  # not written down yet
+        (small_disk / "filler").unlink()
+        await host.reconcile()
+        assert (await host.plugins())[0]["state"] == "disabled"
+        assert (await host.plugin("actor"))["runtime"]["failures"] == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -21,6 +22,8 @@ from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.supervisor import Supervisor
+
+_log = logging.getLogger("paddock.host")
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the rows, for changes that nobody told us about
 
@@ -187,6 +190,8 @@ class Reconciler:
         """Work that nobody waits for. Its failure is told and takes nothing else with it."""
         try:
             await work(*arguments)
+        except PaddockError as error:
+            _log.warning("%s: %s", work.__name__, error.message)  # looked at again soon
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"{work.__name__} failed", "exception": error}
