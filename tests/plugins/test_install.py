@@ -225,6 +225,18 @@ def test_a_program_that_this_machine_lacks_keeps_a_plugin_from_being_enabled(she
     ]
 
 
+def test_a_program_is_looked_for_where_the_cage_looks_and_not_where_the_host_happens_to_run(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(shelf.folder / "elsewhere" / "bin" / "run", "#!/bin/sh")
+    (shelf.folder / "elsewhere" / "bin" / "run").chmod(0o755)
+    monkeypatch.chdir(shelf.folder / "elsewhere")
+    shelf.install(version="1.0.0", runtime={"command": ["bin/run"]})
+    with pytest.raises(Invalid) as refused:
+        enable(shelf.plugins, "notes")
+    assert [problem.code for problem in refused.value.problems] == ["program_missing"]
+
+
 def test_local_secrets_and_environments_are_not_taken_into_the_store(shelf: Shelf) -> None:
     package = native(shelf.folder / "package")
     write_file(package / ".env", "KEY=secret")

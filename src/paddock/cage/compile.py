@@ -25,7 +25,7 @@ from paddock.cage.grants import Places, RefusedPath, granted_path
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.layout import MOST_BINDS, Layout, below
 from paddock.cage.machine import Machine
-from paddock.cage.programs import Program, Traced, is_python, trace
+from paddock.cage.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.runnable import Runnable
 from paddock.cage.runtime_trees import COMMON, library_trees, python_trees
 from paddock.cage.spec import Bind, CageSpec, Limits, PythonMain, Reach
@@ -34,7 +34,6 @@ from paddock.manifest.capability import Capability, Execute, FileAccess, Network
 from paddock.manifest.model import CommandRuntime, Manifest
 
 SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
-PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _COMMAND = "runtime.command"
 # How /bin became usr/bin, and what some machines have made one more of.
 _USUAL_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from paddock.cage.machine import Machine
 from paddock.cage.spec import Link
 
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"  # the programs that a machine has for everybody
 _TOO_MANY_LINKS = 40  # where the kernel gives up, too
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from functools import partial
 
+from paddock.cage.machine import DiskMachine
+from paddock.cage.programs import PROGRAM_PATH, find_program
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, Problem
 from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginModifiedDetected
@@ -31,9 +32,6 @@ from paddock.plugins.rows import (
 from paddock.plugins.tree import verify_tree
 from paddock.store.database import Transaction
 
-# What a plugin's own PATH will be inside its cage.
-PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
-
 
 def enable(store: PluginStore, name: str) -> VersionRow:
     """Let a plugin run for this tenant. Its files are read and compared first, every time.
@@ -47,7 +45,7 @@ def enable(store: PluginStore, name: str) -> VersionRow:
     require_intact(store, row)
     manifest = manifest_of(row)
     files = DirectoryFiles(local_root(store, row))
-    problems = [*obstacles(manifest, files), *_missing_programs(manifest), *_unmet(store, manifest)]
+    problems = [*obstacles(manifest, files), *_missing_programs(manifest, files), *_unmet(store, manifest)]
     missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
     problems += [
         Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
@@ -127,10 +125,13 @@ def _current(tx: Transaction, store: PluginStore, name: str) -> tuple[VersionRow
     return row, find_grant(tx, store.tenant, plugin.name)
 
 
-def _missing_programs(manifest: Manifest) -> list[Problem]:
-    """Programs of this machine that the plugin's command names and the cage would not find."""
+def _missing_programs(manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
+    """Programs that the plugin's command names and the cage would not find.
+
+    Whether one may be shown depends on more than its name; the cage says so when it is compiled.
+    """
     runtime = manifest.runtime
-    if not isinstance(runtime, CommandRuntime) or runtime.command[0].startswith("./"):
+    if not isinstance(runtime, CommandRuntime):
         return []
     named = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
     return [
@@ -141,8 +142,16 @@ def _missing_programs(manifest: Manifest) -> list[Problem]:
             "program_missing",
         )
         for index, program in enumerate(named)
-        if shutil.which(program, path=PROGRAM_PATH) is None
+        if not _is_there(program, files)
     ]
+
+
+def _is_there(program: str, files: DirectoryFiles) -> bool:
+    if program.startswith("./"):
+        return True  # looked for with the rest of the package
+    if "/" in program and not program.startswith("/"):
+        return files.exists(program)
+    return find_program(program, PROGRAM_PATH, DiskMachine()) is not None
 
 
 def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
