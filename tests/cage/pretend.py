@@ -6,9 +6,12 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from paddock.cage.compile import Surroundings, compile_cage
 from paddock.cage.environment import spawn_environment
 from paddock.cage.grants import Places
+from paddock.cage.launcher import CageUnavailable
 from paddock.cage.machine import Kind
 from paddock.cage.spec import CageSpec
 from paddock.core.ids import PluginName
@@ -136,3 +139,15 @@ def caged(
         places=given.pop("places", Places(config="/srv/paddock/config/notes", project="/home/ada")),
         **given,
     )
+
+
+def shown(spec: CageSpec) -> dict[str, bool]:
+    """Every bound path and whether it is writable."""
+    return {bind.target: bind.writable for bind in spec.binds}
+
+
+def refusals(*capabilities: str, **given: Any) -> dict[str, str]:
+    """What stands against a cage: where it comes from, and its code."""
+    with pytest.raises(CageUnavailable) as caught:
+        caged(*capabilities, **given)
+    return {problem["path"]: problem["code"] for problem in caught.value.details["problems"]}
