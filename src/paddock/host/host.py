@@ -170,9 +170,9 @@ class Host:
     # --- the daemon's own ---------------------------------------------------------------------------------------------
 
     async def reconcile(self) -> None:
-        """Look at the rows again: a command changed them. New settings have been told when this returns."""
+        """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
         await self._reconciler.reconcile()
-        await self._reconciler.told()
+        await self._reconciler.carried_out()
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""

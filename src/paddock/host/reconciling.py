@@ -63,6 +63,7 @@ class Reconciler:
         self._wanted: dict[InstanceKey, Deployment] = {}
         self._given_up: dict[InstanceKey, str] = {}  # and why, until that is written down
         self._telling: dict[InstanceKey, asyncio.Event] = {}
+        self._returning: dict[InstanceKey, asyncio.Event] = {}
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
         self._looking = asyncio.Lock()
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
@@ -99,10 +100,10 @@ class Reconciler:
                 if status.key not in self._wanted and not self._explains(status):
                     self._retire(status.key)
 
-    async def told(self) -> None:
-        """Wait until whoever is being told of new settings has heard of them, or has had the time to."""
-        for telling in tuple(self._telling.values()):
-            await telling.wait()
+    async def carried_out(self) -> None:
+        """Wait for what the last look began: settings told, and plugins back that were still being ended."""
+        for under_way in (*self._telling.values(), *self._returning.values()):
+            await under_way.wait()
 
     def _explains(self, status: Status) -> bool:
         """Whether it stays in view, so that people see why it was given up."""
@@ -111,9 +112,8 @@ class Reconciler:
     async def enable(self, key: InstanceKey) -> Status:
         """Start a plugin that the rows want, its failures forgotten, and wait until it runs or is known not to."""
         self._given_up.pop(key, None)
-        if (retired := self._retiring.get(key)) is not None:
-            await retired.wait()
-            self._deploy(self._wanted[key], start=True)
+        if (returning := self._returning.get(key)) is not None:
+            await returning.wait()
         self._supervisor.enable(key)
         return await self._supervisor.settled(key)
 
@@ -126,17 +126,24 @@ class Reconciler:
                 await self._retiring[status.key].wait()
 
     def _deploy(self, deployment: Deployment, *, start: bool) -> None:
+        if deployment.key in self._returning:
+            return
         if deployment.key in self._retiring:
+            self._returning[deployment.key] = asyncio.Event()
             self._begin(self._deploy_again, deployment, start)
         else:
             self._supervisor.deploy(deployment, start=start)
 
     async def _deploy_again(self, deployment: Deployment, start: bool) -> None:
         """One that is wanted again while it is still being ended has to be gone first."""
-        if (retired := self._retiring.get(deployment.key)) is not None:
-            await retired.wait()
-        if deployment.key in self._wanted:
-            self._supervisor.deploy(deployment, start=start)
+        key = deployment.key
+        try:
+            if (retired := self._retiring.get(key)) is not None:
+                await retired.wait()
+            if key in self._wanted:
+                self._supervisor.deploy(self._wanted[key], start=start)
+        finally:
+            self._returning.pop(key).set()
 
     def _retire(self, key: InstanceKey) -> None:
         """End a plugin once its calls are done, without waiting for that."""
