@@ -48,6 +48,9 @@ def desk(tmp_path: Path) -> tuple[Path, dict[str, str]]:
         shutil.copytree(ROOT / "examples", folder / "examples")
     command = "import sys; sys.argv[0] = 'paddock'; from paddock.cli.main import main; sys.exit(main())"
     write_program(programs / "paddock", f'exec \'{sys.executable}\' -P -c "{command}" "$@"')
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    write_program(python, f"exec '{sys.executable}' \"$@\"")
     write_program(folder / "run", f"exec '{ROOT}/run' \"$@\"")
     environment = {
         "HOME": str(tmp_path),

@@ -126,7 +126,7 @@ def capability_reference() -> str:
         "| `write:fs:PATH` | read and change it |\n"
         "| `exec:BINARY:PATH` | run one program in one directory |\n"
         "| `net:HOST:PORT`, `net:HOST:*` | connect to one host, on one port or all |\n"
-        "| `net:*` | connect anywhere; dangerous |\n"
+        "| `net:*` | connect to every public host, and to no private address; dangerous |\n"
         "| `net:[]` | nothing: says that it needs no network |\n"
         "| `storage:read`, `storage:write` | its own tables (`kaged:storage:…` is the same); write includes read |\n\n"
         "`PATH` is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves."

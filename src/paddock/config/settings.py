@@ -257,7 +257,7 @@ class HttpSettings:
 
     address: str = row(
         "127.0.0.1:7433",
-        "Host and port to listen on.",
+        "Host and port for the API over TCP. Not served yet: `paddock serve` listens on its local socket alone.",
         kind=Kind.TEXT,
         check=check_address,
     )

@@ -305,7 +305,7 @@ def describe(capability: Capability) -> str:
         case Execute(binary, path, root):
             return f"run the program {binary} in {located(root, path)}"
         case Network(host="*"):
-            return "connect to any computer on the network (dangerous)"
+            return "connect to every public host, on any port (dangerous)"
         case Network(host, port):
             return f"connect to {host}" + (" on any port" if port is None else f" on port {port}")
         case NoNetwork():
