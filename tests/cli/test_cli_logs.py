@@ -50,7 +50,7 @@ def test_whatever_a_plugin_writes_nothing_of_it_can_move_the_cursor(written: str
     assert all(line.isprintable() for line in in_words(written))
 
 
-@pytest.mark.parametrize("depth", [*range(900, 1000), 900_000])
+@pytest.mark.parametrize("depth", [10, 960, 980, 990, 900_000])
 def test_a_value_may_nest_as_deep_as_it_likes(depth: int) -> None:
     nested = "[" * depth + "]" * depth
     assert len(in_words(json.dumps(RECORD)[:-1] + f', "deep": {nested}}}')) == 1
