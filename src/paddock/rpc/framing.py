@@ -15,8 +15,8 @@ from paddock.rpc.structure import StructureCounter
 COUNTED_FROM: Final = 64 * 1024
 """Lines up to this size are not counted: they cannot hold much more than the longest may."""
 
-MAX_STRUCTURE: Final = 50_000
-"""How many of `{}[],:` a longer line may have outside its strings. Reading the worst of them takes some 20 ms."""
+MAX_STRUCTURE: Final = 150_000
+"""How many of `{}[],:` a longer line may have outside its strings. Reading the worst of them takes some 30 ms."""
 
 
 class Violation(Exception):
