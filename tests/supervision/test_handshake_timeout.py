@@ -26,3 +26,13 @@ async def test_a_plugin_that_is_silent_is_ended_after_ten_seconds_and_not_restar
     assert "10 s" in status.reason
     assert stage.audience.of(PluginInitializeTimeout) == [PluginInitializeTimeout(name="actor", timeout_sec=10.0)]
     assert len(stage.audience.of(PluginSpawned)) == 1
+
+
+async def test_what_a_silent_plugin_wrote_to_its_log_tells_why_it_is_silent(stage: Stage) -> None:
+    actor = stage.actor(
+        "sys.stderr.write('bash: line 3: jq: command not found\\n'); sys.stderr.flush()\nread()\nread()"
+    )
+    status = await actor.until(State.FAILED)
+    assert "10 s" in status.reason
+    assert "jq" in status.reason
+    assert "exec:jq:/" in status.hint

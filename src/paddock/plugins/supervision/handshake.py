@@ -41,6 +41,7 @@ class Refused:
     code: str
     reason: str
     event: Event
+    hint: str = "the plugin's author has to mend it"
 
 
 def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:

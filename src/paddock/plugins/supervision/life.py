@@ -26,7 +26,7 @@ from paddock.core.events_host import (
 from paddock.plugins.supervision import handshake, wire_names
 from paddock.plugins.supervision.conversation import Conversation, Fatal, fault_words
 from paddock.plugins.supervision.deployment import Deployment, Door, Prepared
-from paddock.plugins.supervision.diagnosis import Diagnosis, why_it_ended
+from paddock.plugins.supervision.diagnosis import Diagnosis, what_it_said, why_it_ended
 from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped
 from paddock.plugins.supervision.handshake import Introduced, Refused
 from paddock.plugins.supervision.health import Health, Unwell
@@ -146,7 +146,7 @@ class Life:
             return await self._shut_down(process, exited)
         except _Refusal as refusal:
             self._publish.publish(refusal.refused.event)
-            return GaveUp(refusal.refused.code, Diagnosis(refusal.refused.reason, "the plugin's author has to mend it"))
+            return GaveUp(refusal.refused.code, Diagnosis(refusal.refused.reason, refusal.refused.hint))
         except _FatalEnd as end:
             return await self._ended_badly(end.fatal, process, exited)
         except Unwell:
@@ -188,8 +188,7 @@ class Life:
             answer = await self._conversation.ask(wire_names.INITIALIZE, params, handshake.TIMEOUT)
         except TimeoutError:
             event = PluginInitializeTimeout(name=deployment.name, timeout_sec=handshake.TIMEOUT)
-            reason = f"it did not answer the handshake within {handshake.TIMEOUT:g} s"
-            raise _Refusal(Refused("initialize.timeout", reason, event)) from None
+            raise _Refusal(self._silent(event)) from None
         except RpcFault as fault:
             told = f"it refused the handshake: {fault_words(fault)}"
             raise _Refusal(handshake.malformed(deployment.manifest, told)) from None
@@ -209,6 +208,14 @@ class Life:
             )
         )
         return verdict
+
+    def _silent(self, event: PluginInitializeTimeout) -> Refused:
+        """A plugin that never answered; what it wrote elsewhere may tell why."""
+        reason = f"it did not answer the handshake within {handshake.TIMEOUT:g} s"
+        said = what_it_said([*self._conversation.noise_lines, *self._stderr.lines])
+        if said is not None:
+            return Refused("initialize.timeout", f"{reason}: {said.reason}", event, said.hint)
+        return Refused("initialize.timeout", reason, event, "see what it wrote: paddock plugin logs")
 
     async def _configure(self, prepared: Prepared) -> None:
         """The configuration first, then the projects: only then does the plugin run."""

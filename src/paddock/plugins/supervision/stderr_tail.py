@@ -83,6 +83,11 @@ class StderrReader(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last lines so far, of a process that may still live."""
+        return self._tail.lines
+
     async def last_words(self) -> tuple[str, ...]:
         """The last lines of a process that is gone, once everything it wrote has arrived."""
         try:
