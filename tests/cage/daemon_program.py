@@ -31,6 +31,7 @@ class Daemon:
         self._warden = warden
         self._processes: dict[int, CagedProcess] = {}
         self._numbers = itertools.count(1)
+        self._compiled: dict[int, CageSpec] = {}
 
     async def launch(
         self, script: str, limits: dict[str, Any], capabilities: list[str], remove: str | None = None
@@ -41,6 +42,15 @@ class Daemon:
         if remove is not None:
             os.rmdir(remove)  # noqa: PTH106 - at once, between the two
         return await self._launch(number, spec)
+
+    async def compile(self, script: str, capabilities: list[str]) -> int:
+        """What a launch begins with; `launch_compiled` does the rest."""
+        number = next(self._numbers)
+        self._compiled[number] = self._spec(number, script, {}, capabilities)
+        return number
+
+    async def launch_compiled(self, number: int) -> dict[str, Any]:
+        return await self._launch(number, self._compiled.pop(number))
 
     async def launch_something_that_never_gets_ready(self) -> dict[str, Any]:
         """Launch a cage whose first program hangs before it raises its walls."""

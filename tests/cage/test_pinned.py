@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cage.pinned import pinned
+from paddock.cage.pinning import Pinning
 
 
 def open_descriptors() -> int:
@@ -58,3 +59,22 @@ def test_a_pinned_place_is_not_handed_to_other_programs(tmp_path: Path) -> None:
         assert not os.get_inheritable(held)
     finally:
         os.close(held)
+
+
+@pytest.mark.req("G-17", "links")
+def test_another_process_pins_the_same_way_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    real = tmp_path.resolve() / "real"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    before = open_descriptors()
+    with Pinning().open() as pin:
+        place = pin(str(real))
+        assert (place.directory, place.owner) == (True, (os.geteuid(), os.getegid()))
+        assert os.path.samestat(os.fstat(place.descriptor), real.stat())
+        assert not os.get_inheritable(place.descriptor)
+        os.close(place.descriptor)
+        for path, number in ((f"{tmp_path.resolve()}/link", errno.ELOOP), (f"{real}/gone", errno.ENOENT)):
+            with pytest.raises(OSError) as refused:
+                pin(path)
+            assert (refused.value.errno, refused.value.filename) == (number, path)
+    assert open_descriptors() == before

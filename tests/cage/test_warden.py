@@ -332,6 +332,43 @@ def test_a_machine_without_groups_is_survived() -> None:
         assert without.tell("mechanisms")["memory"] == "rlimits and a watchdog"
 
 
+# A file system in user space whose program never says a word.
+HANGING = """
+import ctypes, os, sys, time
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+assert ctypes.CDLL(None).mount(b"hangs", os.fsencode(sys.argv[1]), b"fuse", 0, options) == 0
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.req("G-19")
+def test_a_granted_place_that_hangs_refuses_that_plugin_alone() -> None:
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("only root can mount what hangs")
+    with open_daemon(ordinary=True, prepare='mkdir -m 755 "$1/tree"') as daemon:
+        other = running(daemon)
+        late = daemon.tell("compile", script=FOREVER, capabilities=[f"read:fs:{daemon.folder / 'tree'}"])
+        entering = ["nsenter", "--mount", "--target", str(daemon.process.pid)]
+        hanging = subprocess.Popen(
+            [*entering, "/usr/bin/python3", "-c", HANGING, str(daemon.folder / "tree")], stdout=subprocess.PIPE
+        )
+        with hanging:
+            assert hanging.stdout is not None
+            assert hanging.stdout.readline() == b"ready\n"
+            begun = time.monotonic()
+            told = daemon.tell("launch_compiled", number=late)
+            assert told["refused"] == "cage.place_hangs"
+            assert str(daemon.folder / "tree") in told["message"]
+            assert "take the grant back" in told["hint"]
+            assert time.monotonic() - begun < 10
+            running(daemon)
+            daemon.tell("signal", number=other, which=signal.SIGTERM)
+            assert daemon.tell("end", number=other)["signal"] == signal.SIGTERM, "it lived until now"
+            hanging.kill()
+
+
 @pytest.mark.req("G-19")
 def test_what_is_gone_by_the_time_of_the_launch_refuses_that_plugin_alone(daemon: Daemon) -> None:
     lost = daemon.folder / "lost"

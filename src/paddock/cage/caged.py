@@ -11,6 +11,7 @@ import socket
 from paddock.cage import watchdog
 from paddock.cage.limits import Group
 from paddock.cage.orders import resource_limits
+from paddock.cage.pinning import PlaceHangs
 from paddock.cage.spec import CageSpec
 from paddock.cage.staging import IdmapUnsupported
 from paddock.cage.ways import Body, Order, Streams, Way
@@ -44,6 +45,7 @@ class Caged:
         self.group = group
         self.deadline: float | None = None  # by when it must be ready; None once it is
         self.refusal: Refusal | None = None
+        self.refusal_told = False
         self.started = False  # whether the plugin's own code has begun to run
         self._handle: int | None = None
         self._grouped = False
@@ -163,10 +165,11 @@ def _refusal(error: OSError, code: str) -> Refusal:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         hint = "raise the limit on open files (ulimit -n)"
         return Refusal("no descriptor is free", code="cage.no_descriptors", hint=hint)
+    if isinstance(error, PlaceHangs):
+        hint = "look whether its file system still answers (ls), or take the grant back"
+        return Refusal(f"{error.filename} does not answer", code="cage.place_hangs", hint=hint)
     if isinstance(error, IdmapUnsupported):
-        hint = (
-            "move it to ext4, xfs, btrfs or tmpfs, grant a tree without mounts, or give it to user 65534 (nobody)"
-        )
+        hint = "move it to ext4, xfs, btrfs or tmpfs, grant a tree without mounts, or give it to user 65534 (nobody)"
         message = f"the file system of {error.filename}, or one mounted in it, cannot show it under another owner"
         return Refusal(message, code="cage.idmap_unsupported", hint=hint)
     if error.errno == errno.ENOENT and error.filename:

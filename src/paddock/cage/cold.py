@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from paddock.cage.bubblewrap import Fittings, OpenFile, SourceOf, arguments, command, zygote_arguments
-from paddock.cage.pinned import pinned
+from paddock.cage.pinning import Pinning
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Bind, CageSpec
 from paddock.cage.staging import NOBODY, Stage, Stages
@@ -44,6 +44,7 @@ class ColdWay:
         self._bubblewrap = bubblewrap
         self._fittings = fittings
         self._stages = stages
+        self._pinning = Pinning()
 
     def start(self, order: Order) -> ColdBody:
         """Begin to build a cage.
@@ -99,17 +100,18 @@ class ColdWay:
                 undo.callback(stage.close)
 
             files = _Files(theirs)
+            with self._pinning.open() as pin:
 
-            def source_of(bind: Bind) -> str:
-                if stage is not None:
-                    return stage.source(bind)
-                # Held by descriptor until bubblewrap has mounted it: a link may take the place's name meanwhile.
-                held = pinned(bind.source)
-                files.keep(held)
-                return f"/proc/self/fd/{held}"
+                def source_of(bind: Bind) -> str:
+                    if stage is not None:
+                        return stage.source(bind, pin)
+                    # Held by descriptor until bubblewrap has mounted it: a link may take the place's name meanwhile.
+                    held = pin(bind.source).descriptor
+                    files.keep(held)
+                    return f"/proc/self/fd/{held}"
 
-            # The command line is long: it goes through a file.
-            listed = files.make(_listed(options(source_of, files.make)))
+                # The command line is long: it goes through a file.
+                listed = files.make(_listed(options(source_of, files.make)))
             status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             undo.callback(os.close, status)
             files.keep(told)

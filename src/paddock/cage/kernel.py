@@ -21,7 +21,6 @@ _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_IDMAP = 0x0010_0000
 _MOUNT_ATTR_READ_ONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
 _MOVE_MOUNT_F_EMPTY_PATH = 4
-_MS_BIND = 0x1000
 _MS_NODEV = 4
 _MS_NOSUID = 2
 _MS_PRIVATE = 0x4_0000
@@ -54,26 +53,27 @@ def mount_tmpfs(target: str, options: str) -> None:
     _mount("paddock", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
 
 
-def mount_bind(source: str, target: str) -> None:
-    """Show the tree at `source` at `target` too, with what is mounted in it."""
-    _mount(source, target, None, _MS_BIND | _MS_REC, None)
+def mount_bind(source: int, target: str, user_namespace: int | None = None) -> None:
+    """Show a tree at `target` too, with what is mounted in it; its owners changed as that user namespace maps them.
 
+    With what is mounted in it, because what is written to a bare mount point is lost below the mount.
 
-def mount_idmapped(source: str, target: str, user_namespace: int) -> None:
-    """Show the tree at `source` at `target`, its owners changed as that user namespace maps them.
-
-    With everything that is mounted in it: what is written to a bare mount point is lost below the mount.
+    Args:
+        source: A descriptor of it. No path is walked and no file system asked, so that none can keep us waiting.
+        target: A mount point of our own.
+        user_namespace: A descriptor; None leaves the owners as they are.
 
     Raises:
         OSError: EINVAL where one of the file systems cannot do it; EPERM where one has been changed like this already.
     """
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
-    tree = _check(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags), source)
+    tree = _check(_libc.syscall(_SYS_OPEN_TREE, source, b"", flags | _AT_EMPTY_PATH), target)
     try:
-        attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
-        size = ctypes.c_size_t(len(attributes))
-        changed = _libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
-        _check(changed, source)
+        if user_namespace is not None:
+            attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
+            size = ctypes.c_size_t(len(attributes))
+            changed = _libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
+            _check(changed, target)
         moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
         _check(moved, target)
     finally:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.cage import kernel
-from paddock.cage.pinned import pinned
+from paddock.cage.pinning import Pin, Place
 from paddock.cage.spec import Bind
 
 NOBODY = 65534
@@ -84,9 +84,14 @@ class Stage:
         self._directory = directory
         self._owners = owners  # user namespaces that map an owner to nobody; as many as owners of trees, which is few
         self._shown: dict[tuple[str, bool], Path] = {}
+        self._directories: dict[Path, bool] = {}  # which points are; to ask the file system there could take for ever
 
-    def source(self, bind: Bind) -> str:
+    def source(self, bind: Bind, pin: Pin) -> str:
         """Show a tree, and say where bubblewrap finds it.
+
+        Args:
+            bind: What is to be shown.
+            pin: Holds on to it (`pinning.py`): between the daemon's look and ours, a link may have taken its name.
 
         Raises:
             IdmapUnsupported: it is to be written to, and its file system cannot show it under another owner.
@@ -95,31 +100,31 @@ class Stage:
         as_nobodys = bind.writable or bind.own
         key = (bind.source, as_nobodys)
         if key not in self._shown:
-            # Held by descriptor: between the daemon's look and ours, a link may have taken the place's name.
-            held = pinned(bind.source)
+            place = pin(bind.source)
             try:
-                self._shown[key] = self._show(f"/proc/self/fd/{held}", os.fstat(held), as_nobodys=as_nobodys)
+                self._shown[key] = self._show(place, as_nobodys=as_nobodys)
             except IdmapUnsupported as error:
                 error.filename = bind.source
                 raise
             finally:
-                os.close(held)
+                os.close(place.descriptor)
         return str(self._shown[key])
 
-    def _show(self, source: str, found: os.stat_result, *, as_nobodys: bool) -> Path:
+    def _show(self, place: Place, *, as_nobodys: bool) -> Path:
         point = self._directory / str(len(self._shown))
-        if stat.S_ISDIR(found.st_mode):
+        if place.directory:
             point.mkdir()
         else:
             point.touch()
         try:
-            if as_nobodys and (found.st_uid, found.st_gid) != (NOBODY, NOBODY):
-                self._show_as_nobodys(source, point, (found.st_uid, found.st_gid))
+            if as_nobodys and place.owner != (NOBODY, NOBODY):
+                self._show_as_nobodys(place, point)
             else:
-                kernel.mount_bind(source, str(point))
+                kernel.mount_bind(place.descriptor, str(point))
         except BaseException:
-            point.rmdir() if point.is_dir() else point.unlink()
+            point.rmdir() if place.directory else point.unlink()
             raise
+        self._directories[point] = place.directory
         return point
 
     def close(self) -> None:
@@ -129,18 +134,18 @@ class Stage:
             with contextlib.suppress(OSError):
                 kernel.unmount(str(point))
             with contextlib.suppress(OSError):
-                point.rmdir() if point.is_dir() else point.unlink()
+                point.rmdir() if self._directories[point] else point.unlink()
         self._shown.clear()
         with contextlib.suppress(OSError):
             self._directory.rmdir()
 
-    def _show_as_nobodys(self, source: str, point: Path, owner: tuple[int, int]) -> None:
-        if owner not in self._owners:
-            uid, gid = owner
-            self._owners[owner] = kernel.mapped_user_namespace(f"{uid} {NOBODY} 1\n", f"{gid} {NOBODY} 1\n")
+    def _show_as_nobodys(self, place: Place, point: Path) -> None:
+        if place.owner not in self._owners:
+            uid, gid = place.owner
+            self._owners[place.owner] = kernel.mapped_user_namespace(f"{uid} {NOBODY} 1\n", f"{gid} {NOBODY} 1\n")
         try:
-            kernel.mount_idmapped(source, str(point), self._owners[owner])
+            kernel.mount_bind(place.descriptor, str(point), self._owners[place.owner])
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise IdmapUnsupported(error.errno, os.strerror(error.errno), source) from error
+                raise IdmapUnsupported(error.errno, os.strerror(error.errno)) from error
             raise

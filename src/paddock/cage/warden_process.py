@@ -52,6 +52,7 @@ CONTROL = 3  # where the socket to the daemon lies; a cage's child puts its gate
 LAUNCH_SECONDS = 20.0
 CLEARING_SECONDS = 2.0
 _ZYGOTES = -1  # among the numbers of cages
+_LATE_HINT = "look whether the machine is very busy or a granted place hangs (ls), and try again"
 _UNFIT_HINT = "run Paddock as an ordinary user, or give its container CAP_SYS_ADMIN and a writable /run"
 
 
@@ -182,7 +183,7 @@ class Warden:
             code, by = (ended, None) if ended >= 0 else (None, -ended)
             self._tell(Ended(cage.number, code, by, cage.cause_of(by)))
         elif cage.refusal is not None:
-            self._tell(Refused(cage.number, cage.refusal.code, str(cage.refusal), cage.refusal.hint))
+            self._tell_refusal(cage, cage.refusal)
         else:
             self._tell(Refused(cage.number, "cage.bwrap_failed", f"it ended with {ended}", setup=True))
 
@@ -208,8 +209,7 @@ class Warden:
         now = time.monotonic()
         for cage in self._cages.values():
             if cage.deadline is not None and cage.deadline <= now:
-                late = f"it was not ready within {LAUNCH_SECONDS:g} s"
-                cage.refuse(Refusal(late, code="cage.launch_timeout", hint="the machine may be too busy; try again"))
+                self._late(cage, now)
         if self._way.deadline is not None and self._way.deadline <= now:
             self._look_at_zygotes()
         if self._next_watch <= now:
@@ -217,6 +217,21 @@ class Warden:
             for cage in self._cages.values():
                 if cage.needs_watching:
                     cage.watch_memory()
+
+    def _late(self, cage: Caged, now: float) -> None:
+        """End a cage that does not get ready; and say so even if it does not end, as on a file system that hangs."""
+        if cage.refusal is None:
+            late = f"it was not ready within {LAUNCH_SECONDS:g} s"
+            cage.refuse(Refusal(late, code="cage.launch_timeout", hint=_LATE_HINT))
+            cage.deadline = now + CLEARING_SECONDS
+        else:
+            self._tell_refusal(cage, cage.refusal)
+            cage.deadline = None
+
+    def _tell_refusal(self, cage: Caged, refusal: Refusal) -> None:
+        if not cage.refusal_told:
+            cage.refusal_told = True
+            self._tell(Refused(cage.number, refusal.code, str(refusal), refusal.hint))
 
     def _clear(self) -> None:
         """End everything, wait a moment for it to be gone, and leave no group behind."""
