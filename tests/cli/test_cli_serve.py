@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,9 +74,23 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(owner: Paddock) ->
     with daemon(owner) as first:
         said = owner("serve", "--json", code=1)
 
+        assert said.error["code"] == "daemon.running"
         assert said.error["details"]["pid"] == first.process.pid
         assert f"kill {first.process.pid}" in said.error["hint"]
         assert first.ask("GET", "/healthz").status == 200
+
+
+def test_a_daemon_may_open_as_many_files_as_the_system_lets_it(owner: Paddock) -> None:
+    few = ["bash", "-c", 'ulimit -Sn 256; exec "$@"', "-", sys.executable, "-m", "paddock.cli", "serve", "--json"]
+    with subprocess.Popen(few, env=owner.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while json.loads(process.stdout.readline())["event"] != "ready":
+            pass
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+    assert soft == hard
 
 
 def test_a_killed_daemon_leaves_no_plugin_behind_and_its_socket_is_replaced(owner: Paddock) -> None:
@@ -223,7 +240,8 @@ def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock
 
 
 @pytest.mark.parametrize(
-    "arguments", [("enable", "nobody"), ("disable", "nobody"), ("info", "nobody"), ("logs", "nobody")]
+    "arguments",
+    [(command, name) for command in ("enable", "disable", "info", "logs") for name in ("nobody", "a/enable", "")],
 )
 def test_a_name_that_nobody_has_is_the_same_error_with_and_without_a_daemon(
     paddock: Paddock, arguments: tuple[str, str]

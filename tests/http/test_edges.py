@@ -131,6 +131,13 @@ def test_of_endless_mistakes_only_the_first_are_told(served: Daemon) -> None:
         ("DELETE", "/plugins", 405, "http.method_not_allowed"),
         ("GET", "/plugins/parrot/call/say", 405, "http.method_not_allowed"),
         ("GET", "/plugins/", 404, "http.no_route"),
+        ("GET", "/plugins/a%00b", 404, "http.no_route"),
+        ("GET", "/plugins/parrot%2Flogs", 404, "http.no_route"),
+        ("POST", "/plugins/parrot%2fdisable", 404, "http.no_route"),
+        ("POST", "/plugins/parrot%2Fcall%2Fsay", 404, "http.no_route"),
+        ("GET", "/calls/" + "x" * 30_000, 404, "call.not_found"),
+        ("GET", "/plugins/" + "x" * 30_000, 404, "plugin.not_found"),
+        ("GET", "/" + "x" * 30_000, 404, "http.no_route"),
     ],
 )
 def test_an_address_or_verb_that_is_none_of_ours_gets_a_problem_body(
@@ -142,6 +149,8 @@ def test_an_address_or_verb_that_is_none_of_ours_gets_a_problem_body(
     assert answer.headers["content-type"] == "application/problem+json"
     assert {"type", "title", "status", "code", "detail", "error_id", "errors"} <= answer.body.keys()
     assert answer.body["error_id"].startswith("err_")
+    assert len(json.dumps(answer.body)) < 2_000
+    assert ("allow" in answer.headers) == (status == 405)
 
 
 def test_the_published_description_names_every_route_and_every_one_of_them_is_there(served: Daemon) -> None:
@@ -154,6 +163,25 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
         filled = path.replace("{name}", "nobody").replace("{id}", "nobody").replace("{method}", "nothing")
         answer = served.ask(method.upper(), filled.removeprefix("/api/v1"))
         assert answer.body.get("code") not in ("http.no_route", "http.method_not_allowed"), (method, path)
+
+
+def test_the_published_description_lists_what_a_detached_and_a_followed_call_are_answered(served: Daemon) -> None:
+    answers = served.ask("GET", "/openapi.json").body["paths"]["/api/v1/calls"]["post"]["responses"]
+
+    assert set(answers) == {"200", "202", "default"}
+    assert set(answers["200"]["content"]) == {"application/json", "text/event-stream"}
+
+
+@pytest.mark.parametrize("path", ["/plugins/parrot/notifications", "/plugins/parrot/logs?follow=1", "/plugins"])
+def test_asking_only_for_the_head_of_something_that_goes_on_holds_nothing(served: Daemon, path: str) -> None:
+    connection = LocalConnection(served.socket)
+    try:
+        for _ in range(2):  # the second answer comes only when the first is done
+            connection.request("HEAD", f"/api/v1{path}")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (200, b"")
+    finally:
+        connection.close()
 
 
 def test_words_that_are_not_http_end_only_their_own_connection(served: Daemon) -> None:

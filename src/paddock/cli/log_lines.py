@@ -33,7 +33,11 @@ class TextLines(logging.Formatter):
         message = printable(record.getMessage(), _LONGEST)
         facts = "".join(f"  {name}={printable(str(value))}" for name, value in _facts(record).items())
         line = f"{_at(record)} {record.levelname.lower()} {record.name}: {message}{facts}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        # What went wrong may hold words of a plugin; a line of it must not look like one of ours.
+        trace = self.formatException(record.exc_info).split("\n")
+        return "\n".join([line, *(f"  {printable(one, _LONGEST)}" for one in trace)])
 
 
 class JsonLines(logging.Formatter):

@@ -21,6 +21,21 @@ def reading() -> Generator[CommandHost, None, None]:
         yield host
 
 
+def in_path(name: str) -> str:
+    """A plugin's name as one part of an address that a daemon is asked at.
+
+    Raises:
+        NotFound: no plugin can have it; the same that asking for it without a daemon gives.
+    """
+    from paddock.cli.daemon import part
+    from paddock.plugins.registry import require_plugin
+
+    if not name or "/" in name:  # addresses cannot hold it; should it be an alias, the plugin's own name can
+        with reading() as host:
+            name = host.plugins.database.read(lambda tx: require_plugin(tx, name)).name
+    return part(name)
+
+
 @contextmanager
 def changing() -> Generator[CommandHost, None, None]:
     """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""

@@ -63,9 +63,9 @@ def _kept(name: str, lines: int) -> list[dict[str, Any]]:
 
 
 def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> None:
-    from paddock.cli.daemon import part
+    from paddock.cli.opening import in_path
 
-    with daemon.events(f"/plugins/{part(name)}/logs?follow=1&lines={lines}") as events:
+    with daemon.events(f"/plugins/{in_path(name)}/logs?follow=1&lines={lines}") as events:
         for _, entry in events:
             if as_json:
                 result(json.dumps(entry))

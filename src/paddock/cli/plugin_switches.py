@@ -41,12 +41,12 @@ def _does_not_run(started: dict[str, Any]) -> Unavailable:
 @reporting
 def enable(name: Name, *, as_json: AsJson = False) -> None:
     """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
-    from paddock.cli.daemon import part, running_daemon
-    from paddock.cli.opening import changing
+    from paddock.cli.daemon import running_daemon
+    from paddock.cli.opening import changing, in_path
     from paddock.plugins.enabling import enable as enable_plugin
 
     if (daemon := running_daemon()) is not None:
-        started = daemon.post(f"/plugins/{part(name)}/enable")
+        started = daemon.post(f"/plugins/{in_path(name)}/enable")
         if started["state"] != "running":
             raise _does_not_run(started)
         _done(as_json, f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})", **started)
@@ -59,12 +59,12 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
 @reporting
 def disable(name: Name, *, as_json: AsJson = False) -> None:
     """Keep a plugin installed, and let it run no more. A running daemon stops it."""
-    from paddock.cli.daemon import part, running_daemon
-    from paddock.cli.opening import changing
+    from paddock.cli.daemon import running_daemon
+    from paddock.cli.opening import changing, in_path
     from paddock.plugins.enabling import disable as disable_plugin
 
     if (daemon := running_daemon()) is not None:
-        stopped = daemon.post(f"/plugins/{part(name)}/disable")
+        stopped = daemon.post(f"/plugins/{in_path(name)}/disable")
         _done(as_json, f"disabled {stopped['name']}", **stopped)
         return
     with changing() as host:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 
+from paddock.config.directories import create_directories, find_directories
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
 from paddock.host.host import Host, runtime_value
 from paddock.host.opening import Config, open_host
 from paddock.http.app import Api
-from paddock.http.listening import listening
+from paddock.http.listening import claimed, listening
 from paddock.http.local_address import socket_path
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
@@ -35,12 +38,24 @@ async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) 
     Raises:
         PaddockError: it could not start, because another daemon runs for instance.
     """
+    allow_many_files()
     with anyio.CancelScope() as everything, stopping_at_signals(everything) as stop:
-        async with open_host(Config(role="daemon", cwd=working_directory())) as host:
-            configure_log(host.settings.log.level)
-            await _serve(host, tell, stop)
+        directories = find_directories(os.environ, Path.home())
+        create_directories(directories)
+        # Claimed before anything is opened, so that a second daemon starts nothing.
+        with claimed(socket_path(directories)):
+            async with open_host(Config(role="daemon", cwd=working_directory())) as host:
+                configure_log(host.settings.log.level)
+                await _serve(host, tell, stop)
         tell({"event": "stopped"})
     return EXIT_INTERRUPTED if everything.cancelled_caught else EXIT_OK
+
+
+def allow_many_files() -> None:
+    """As many open files as the system lets us have: every plugin and every client takes a few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from functools import partial
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
@@ -60,5 +61,16 @@ class _Proving:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope["state"]
         state["caller"] = local_operator(state.get("peer"), self._own_uid)
+        if _misleading(scope):
+            raise HTTPException(404)
         scope["app"] = self  # then the router raises what it cannot serve, and the problem body is ours
         await self._inside(scope, receive, send)
+
+
+def _misleading(scope: Scope) -> bool:
+    """Whether an address means something else once it is decoded: names have no slash and nothing that does not print.
+
+    What can be called may have a slash, so behind `/call/` it is taken as it comes.
+    """
+    before, _, _ = bytes(scope["raw_path"]).partition(b"/call/")
+    return b"%2f" in before.lower() or not scope["path"].isprintable()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from paddock.core.errors import CallerError
@@ -18,6 +18,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 JSON = "application/json"
 EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
+LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +34,29 @@ class Endpoint:
     body: str = ""  # what the request's body is, where it has one
     status: int = 200
     media: str = JSON
+    also: tuple[tuple[int, str, str], ...] = ()  # other good answers: status, media type, what it is
     prefix: str = PREFIX
 
     def route(self) -> Route:
         """The same row for the router."""
-        return Route(self.prefix + self.path, self.handler, methods=[self.method], include_in_schema=False)
+        return Route(self.prefix + self.path, self._answer, methods=[self.method], include_in_schema=False)
+
+    async def _answer(self, request: Request) -> Response:
+        response = await self.handler(request)
+        if request.method == "HEAD" and isinstance(response, StreamingResponse):
+            # Nobody would see what goes on here, and the connection would be held for it.
+            return Response(status_code=response.status_code, media_type=response.media_type)
+        return response
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON response."""
     return Response(orjson.dumps(value, default=str), status, headers, JSON)
+
+
+def named(request: Request, what: str = "name") -> str:
+    """A name or an id out of the address."""
+    return request.path_params[what][:LONGEST_NAME]
 
 
 def flag(request: Request, name: str) -> bool:

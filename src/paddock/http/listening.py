@@ -6,9 +6,8 @@ import asyncio
 import fcntl
 import os
 import socket
-import struct
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,9 @@ class PeerAware(HttpToolsProtocol):
 
 @asynccontextmanager
 async def listening(app: ASGIApp, path: Path) -> AsyncGenerator[None, None]:
-    """Serve the application on a local socket for as long as the block runs.
+    """Serve the application on a local socket for as long as the block runs. The place must be `claimed`.
 
     Raises:
-        Conflict: another daemon listens there; names its pid.
         Unreachable: the socket cannot be made.
     """
     config = uvicorn.Config(
@@ -83,39 +81,58 @@ async def _finish(state: ServerState) -> None:
 
 
 @contextmanager
-def bound(path: Path) -> Generator[socket.socket, None, None]:
-    """A socket bound to this path, for its owner alone. What a killed daemon left there is replaced.
+def claimed(path: Path) -> Generator[None, None, None]:
+    """The right to be the daemon of this socket, for as long as the block runs.
 
     Raises:
         Conflict: another daemon has it; names its pid.
-        Unreachable: it cannot be made.
+        Unreachable: the place cannot be written to.
     """
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+    try:
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+    except OSError as error:
+        raise _cannot_listen(path, error) from error
     try:
         try:
             # The kernel frees it however we end, so a socket without a lock belongs to nobody.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _taken(path) from None
-        path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
-            try:
-                os.fchmod(made.fileno(), _OWNER_ONLY)  # before it has a name: never open to others, not for a moment
-                with address_of(path) as address:
-                    made.bind(address)
-            except OSError as error:
-                raise Unreachable(f"cannot listen on {path}: {error.strerror}", code="http.cannot_listen") from error
-            made.setblocking(False)
-            try:
-                yield made
-            finally:
-                path.unlink(missing_ok=True)
+            raise _taken(path, os.pread(lock, 20, 0)) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield
     finally:
         os.close(lock)
 
 
-def _taken(path: Path) -> Conflict:
-    pid = listener_of(path)
+@contextmanager
+def bound(path: Path) -> Generator[socket.socket, None, None]:
+    """A socket bound to this path, for its owner alone. What a killed daemon left there is replaced.
+
+    Raises:
+        Unreachable: it cannot be made.
+    """
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        try:
+            os.fchmod(made.fileno(), _OWNER_ONLY)  # before it has a name: never open to others, not for a moment
+            with address_of(path) as address:
+                made.bind(address)
+        except OSError as error:
+            raise _cannot_listen(path, error) from error
+        made.setblocking(False)
+        try:
+            yield made
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _cannot_listen(path: Path, error: OSError) -> Unreachable:
+    return Unreachable(f"cannot listen on {path}: {error.strerror}", code="http.cannot_listen")
+
+
+def _taken(path: Path, written: bytes) -> Conflict:
+    pid = int(written) if written.isdigit() else None  # none yet where it took the lock this very moment
     who = f" (pid {pid})" if pid else ""
     return Conflict(
         f"a daemon is running already{who}",
@@ -123,13 +140,3 @@ def _taken(path: Path) -> Conflict:
         hint=f"use it, or stop it first: kill {pid}" if pid else "use it, or stop it first",
         details={"pid": pid, "socket": str(path)},
     )
-
-
-def listener_of(path: Path) -> int | None:
-    """The pid of the process that listens on this socket, as the kernel knows it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, suppress(OSError):
-        asking.settimeout(1)
-        with address_of(path) as address:
-            asking.connect(address)
-        return struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-    return None

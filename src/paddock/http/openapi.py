@@ -54,7 +54,11 @@ def document(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
 
 
 def _operation(one: Endpoint) -> dict[str, Any]:
-    schema = _TEXT if one.media == EVENTS else {"type": "object"}
+    answers: dict[str, Any] = {}
+    for status, media, words in ((one.status, one.media, one.answer), *one.also):
+        told = answers.setdefault(str(status), {"description": words, "content": {}})
+        schema = {**_TEXT, "description": words} if media == EVENTS else {"type": "object"}
+        told["content"][media] = {"schema": schema}
     operation: dict[str, Any] = {
         "summary": one.summary,
         "operationId": one.handler.__name__,
@@ -63,7 +67,7 @@ def _operation(one: Endpoint) -> dict[str, Any]:
             *({"name": name, "in": "query", "description": what, "schema": _TEXT} for name, what in one.query.items()),
         ],
         "responses": {
-            str(one.status): {"description": one.answer, "content": {one.media: {"schema": schema}}},
+            **answers,
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }

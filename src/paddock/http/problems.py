@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
 from paddock.core.outward import problem_body
+from paddock.core.printable import printable
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER = "1"
@@ -74,7 +75,9 @@ class Problems:
                 exc_info=cause,
                 extra={"facts": facts},
             )
-        headers = {"retry-after": _RETRY_AFTER} if body["status"] in (429, 503) else None
+        headers = {"retry-after": _RETRY_AFTER} if body["status"] in (429, 503) else {}
+        if isinstance(error, MethodNotAllowed):
+            headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)
 
 
@@ -90,10 +93,13 @@ def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
 
 
 def _of_the_router(error: HTTPException, scope: Scope) -> PaddockError:
+    path = printable(scope["path"], 200)
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        return MethodNotAllowed(f"{scope['method']} is not for {scope['path']}", hint=f"use {allowed}")
-    return NotFound(f"there is nothing at {scope['path']}", code="http.no_route", hint="see /api/v1/openapi.json")
+        return MethodNotAllowed(
+            f"{scope['method']} is not for {path}", hint=f"use {allowed}", details={"allow": allowed}
+        )
+    return NotFound(f"there is nothing at {path}", code="http.no_route", hint="see /api/v1/openapi.json")
 
 
 def _unforeseen(error: Exception) -> HostError:

@@ -13,13 +13,17 @@ from paddock.gate.calls import LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, PREFIX, Endpoint, answer, flag
+from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 
 _DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
 _ANSWER = (
     "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
+)
+_ALSO = (
+    (200, EVENTS, "What the plugin tells, each an event `event`; then `end` with the call, whatever became of it."),
+    (202, JSON, "The id of a call that goes on without its caller; `Location` is where to look at it."),
 )
 
 
@@ -39,6 +43,7 @@ class CallRoutes:
                 "Call one callable of a plugin",
                 _ANSWER,
                 query=_DETACH,
+                also=_ALSO,
                 body="The parameters.",
             ),
             Endpoint(
@@ -48,6 +53,7 @@ class CallRoutes:
                 "Call a plugin that is one callable",
                 _ANSWER,
                 query=_DETACH,
+                also=_ALSO,
                 body="`params`: the parameters.",
             ),
             Endpoint(
@@ -57,6 +63,7 @@ class CallRoutes:
                 "Call by full name",
                 _ANSWER,
                 query=_DETACH,
+                also=_ALSO,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
             ),
             Endpoint("GET", "/calls/{id}", self.show_call, "Look at a call", "Its status, and its result or error."),
@@ -80,19 +87,19 @@ class CallRoutes:
 
     async def call_method(self, request: Request) -> Response:
         params = await json_object(request)
-        name, method = request.path_params["name"], request.path_params["method"]
+        name, method = named(request), named(request, "method")
         return await self._answered(request, self._host.calls.begin(name, method, params, self._context(request)))
 
     async def execute_plugin(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, params=dict)
-        name, params = request.path_params["name"], body.get("params", {})
+        name, params = named(request), body.get("params", {})
         return await self._answered(request, self._host.calls.begin(name, "", params, self._context(request)))
 
     async def make_call(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, name=str, params=dict)
-        name, params = body.get("name", ""), body.get("params", {})
+        name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
         return await self._answered(request, self._host.calls.begin_named(name, params, self._context(request)))
 
     def _context(self, request: Request) -> CallContext:
@@ -110,15 +117,15 @@ class CallRoutes:
         return answer(live.to_json(), headers={"content-location": where})
 
     async def show_call(self, request: Request) -> Response:
-        return answer(self._host.calls.find(request.path_params["id"]).to_json())
+        return answer(self._host.calls.find(named(request, "id")).to_json())
 
     async def cancel_call(self, request: Request) -> Response:
-        live = self._host.calls.find(request.path_params["id"])
+        live = self._host.calls.find(named(request, "id"))
         live.cancel()
         return answer(live.to_json(), 202)
 
     async def follow_call(self, request: Request) -> Response:
-        live = self._host.calls.find(request.path_params["id"])
+        live = self._host.calls.find(named(request, "id"))
         return event_stream(_told(live, last_event_id(request)), self._closing, last_words=LAST_WORDS)
 
 

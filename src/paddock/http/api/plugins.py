@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.host.host import Host
-from paddock.http.endpoint import EVENTS, Endpoint, answer, flag, number
+from paddock.http.endpoint import EVENTS, Endpoint, answer, flag, named, number
 from paddock.http.live import Told, event_stream
 
 MOST_LINES = 10_000
@@ -55,6 +55,7 @@ class PluginRoutes:
                 "Read what a plugin wrote to its log",
                 "The last lines, newest last; with `follow`, server-sent events that go on.",
                 query={"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
+                also=((200, EVENTS, "With `follow`: the last lines and every new one, each an event `line`."),),
             ),
             Endpoint(
                 "GET",
@@ -71,16 +72,16 @@ class PluginRoutes:
         return answer({"plugins": await self._host.plugins()})
 
     async def show_plugin(self, request: Request) -> Response:
-        return answer(await self._host.plugin(request.path_params["name"]))
+        return answer(await self._host.plugin(named(request)))
 
     async def enable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.enable(request.path_params["name"]))
+        return answer(await self._host.enable(named(request)))
 
     async def disable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.disable(request.path_params["name"]))
+        return answer(await self._host.disable(named(request)))
 
     async def read_logs(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = named(request)
         count = number(request, "lines", _LINES, MOST_LINES)
         lines = await self._host.logs(name, lines=count)  # not found is told before a stream begins
         if flag(request, "follow"):
@@ -98,7 +99,7 @@ class PluginRoutes:
                     yield Told(line, "line")
 
     async def follow_notifications(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = named(request)
         await self._host.plugin(name)  # not found is told before the stream begins
         return event_stream(self._notifications(name), self._closing)
 
