@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.cgroup_places import CgroupView, Place, kernel_view, mechanisms, places
+from paddock.cage.cgroup_places import CgroupView, Place, crowded_group, kernel_view, mechanisms, places
 from paddock.cage.limits import Groups, weight_of
 from paddock.cage.spec import MIB, Limits
 from paddock.cage.watchdog import over
@@ -53,10 +53,25 @@ def test_the_limits_of_a_v2_group_are_written_where_the_kernel_reads_them(tmp_pa
 
 def test_the_daemon_makes_room_for_its_cages_by_moving_to_a_leaf(tmp_path: Path) -> None:
     base = v2_directory(tmp_path, enabled="", members="4711\n")
-    groups = Groups({"memory": Place("cgroup v2", base)})
+    groups = Groups({"memory": Place("cgroup v2", base)}, ours=[4711])
     assert (base / "paddock-host" / "cgroup.procs").read_text() == "4711"
     assert (base / "cgroup.subtree_control").read_text() == "+memory"
     assert set(groups.places) == {"memory"}
+
+
+@pytest.mark.req("G-49")
+def test_nobody_elses_process_is_moved_and_a_group_that_is_shared_with_one_is_not_used(tmp_path: Path) -> None:
+    base = v2_directory(tmp_path / "me.scope", enabled="", members="4711\n4712\n")
+    (base / "cgroup.controllers").write_text("memory")
+    seen = kernel_view(lambda: [4711])
+    ours = CgroupView(
+        f"cgroup2 {tmp_path} cgroup2 rw 0 0", "0::/me.scope", seen.controllers, seen.writable, seen.crowded
+    )
+    assert (places(ours), crowded_group(ours)) == ({}, base)
+    assert Groups({"memory": Place("cgroup v2", base)}, ours=[4711]).places == {}
+    assert not (base / "paddock-host").exists()
+    (base / "cgroup.procs").write_text("4711\n")
+    assert (set(places(ours)), crowded_group(ours)) == ({"memory"}, None)
 
 
 def test_a_group_that_we_may_not_use_after_all_is_not_counted_on(tmp_path: Path) -> None:
@@ -72,7 +87,7 @@ def test_shares_and_weights_are_in_proportion(shares: int, weight: int) -> None:
 
 @pytest.mark.req("O-12")
 def test_the_kernel_really_holds_what_is_written() -> None:
-    held = places(kernel_view())
+    held = places(kernel_view(lambda: [os.getpid()]))
     if not held:
         pytest.skip("no group can be made here")
     groups = Groups(held)
@@ -159,6 +174,7 @@ time.sleep(600)
 
 def v2_directory(base: Path, *, enabled: str = "cpu memory pids", members: str = "") -> Path:
     """A directory that looks like a group of the unified hierarchy."""
+    base.mkdir(exist_ok=True)
     (base / "cgroup.subtree_control").write_text(enabled)
     (base / "cgroup.procs").write_text(members)
     (base / "cgroup.type").write_text("domain")

@@ -192,6 +192,16 @@ def test_cgroups_are_named_resource_by_resource() -> None:
     assert check_cgroups(cgroup_view("", "", set(), writable=False)).fix.startswith("systemd-run ")
 
 
+def test_a_group_that_is_shared_with_others_is_not_said_to_hold_anything() -> None:
+    shared = CgroupView(
+        "cgroup2 /c cgroup2 rw 0 0", "0::/me", lambda _: {"memory", "pids", "cpu"}, lambda _: True, lambda _: True
+    )
+    found = check_cgroups(shared)
+    assert found.status is Status.WARN
+    assert "memory by rlimits and a watchdog" in found.found
+    assert "others share the group /c/me" in found.found
+
+
 def test_a_local_file_that_others_can_read_fails_and_the_printed_line_mends_it(tmp_path: Path) -> None:
     home = tmp_path / "my home"
     (home / "data").mkdir(parents=True, mode=0o700)
@@ -234,7 +244,7 @@ def test_the_line_to_type_names_the_file_or_the_variable_with_the_mistake(tmp_pa
 def test_no_line_to_type_names_a_command_that_is_not_there() -> None:
     """Every `paddock …` in a fix is a command."""
     typed = [
-        line.split("paddock ", 1)[1].split()[0]
+        line.split("paddock ", 1)[1].split()[0].strip('"')
         for path in (SOURCES / "paddock" / "doctor").glob("*.py")
         for line in path.read_text().splitlines()
         if '"' in line and "paddock " in line and not line.lstrip().startswith(("#", '"""', "from ", "import "))

@@ -6,7 +6,7 @@ A group is put below the group that the daemon itself is in: what an operator al
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ class CgroupView:
     membership: str
     controllers: Callable[[Path], set[str]]
     writable: Callable[[Path], bool]
+    # Whether others than ourselves are in a group that would have to be emptied before it can hold cages.
+    crowded: Callable[[Path], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,18 @@ class Place:
     directory: Path
 
 
-def kernel_view() -> CgroupView:
-    """The view of this machine."""
+def kernel_view(ours: Callable[[], Collection[int]]) -> CgroupView:
+    """The view of this machine.
+
+    Args:
+        ours: The processes that may be moved; whatever else is in our group belongs to somebody else.
+    """
+
+    def crowded(directory: Path) -> bool:
+        # The root of the hierarchy may hold processes and hand out controllers; every other group one or the other.
+        if not (directory / "cgroup.type").exists() or _text(f"{directory}/cgroup.subtree_control").strip():
+            return False
+        return not {int(pid) for pid in _text(f"{directory}/cgroup.procs").split()} <= set(ours())
 
     def controllers(directory: Path) -> set[str]:
         return set((directory / "cgroup.controllers").read_text().split())
@@ -46,6 +58,7 @@ def kernel_view() -> CgroupView:
         membership=_text("/proc/self/cgroup"),
         controllers=controllers,
         writable=lambda directory: os.access(directory, os.W_OK | os.X_OK),
+        crowded=crowded,
     )
 
 
@@ -63,13 +76,12 @@ def places(view: CgroupView) -> dict[str, Place]:
     held: dict[str, Place] = {}
     for kind, mount, options in _cgroup_mounts(view.mounts):
         if kind == "cgroup2":
-            # A warden that replaces another finds itself in the leaf already.
-            directory = mount / own.get("", "/").removesuffix(f"/{HOST_LEAF}").lstrip("/")
+            directory = _unified(mount, own)
             try:
                 available = view.controllers(directory)
             except OSError:
                 continue
-            if view.writable(directory):
+            if view.writable(directory) and not view.crowded(directory):
                 held |= {resource: Place(V2, directory) for resource in RESOURCES if resource in available}
         else:
             for resource in RESOURCES:
@@ -79,9 +91,21 @@ def places(view: CgroupView) -> dict[str, Place]:
     return held
 
 
+def crowded_group(view: CgroupView) -> Path | None:
+    """The group that could hold cages if nobody but us were in it; None when that is not what is in the way."""
+    own = _membership(view.membership)
+    unified = [_unified(mount, own) for kind, mount, _ in _cgroup_mounts(view.mounts) if kind == "cgroup2"]
+    return next((group for group in unified if view.writable(group) and view.crowded(group)), None)
+
+
 def mechanisms(held: dict[str, Place]) -> dict[str, str]:
     """What holds each resource, in words."""
     return {name: held[name].mechanism if name in held else WITHOUT_GROUPS[name] for name in RESOURCES}
+
+
+def _unified(mount: Path, own: dict[str, str]) -> Path:
+    """Our group of the unified hierarchy. A warden that replaces another finds itself in the leaf already."""
+    return mount / own.get("", "/").removesuffix(f"/{HOST_LEAF}").lstrip("/")
 
 
 def _membership(text: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from paddock.cage.cgroup_places import HOST_LEAF, V2, Place
@@ -31,10 +31,11 @@ class Groups:
 
     Args:
         places: Where each resource can be held; `cgroup_places.places`.
+        ours: The processes that may be moved to make room: the daemon and its warden, and nobody's shell.
     """
 
-    def __init__(self, places: dict[str, Place]) -> None:
-        self._places = {resource: place for resource, place in places.items() if _usable(place, resource)}
+    def __init__(self, places: dict[str, Place], ours: Collection[int] = ()) -> None:
+        self._places = {resource: place for resource, place in places.items() if _usable(place, resource, ours)}
         self._made = 0
         self._left: list[Group] = []
         # A pid means something only within its pid namespace, and only until it is used again.
@@ -189,7 +190,7 @@ def weight_of(shares: int) -> int:
     return min(10_000, max(1, round(shares * 100 / 1024)))
 
 
-def _usable(place: Place, resource: str) -> bool:
+def _usable(place: Place, resource: str, ours: Collection[int]) -> bool:
     """Whether a group made here would really have this controller."""
     if place.mechanism != V2:
         return True
@@ -199,10 +200,13 @@ def _usable(place: Place, resource: str) -> bool:
             return True
         if (place.directory / "cgroup.type").exists():
             # Every group but the root may hold processes or hand out controllers, not both: ours move to a leaf.
+            members = {int(pid) for pid in (place.directory / "cgroup.procs").read_text().split()}
+            if not members <= set(ours):
+                return False
             leaf = place.directory / HOST_LEAF
             leaf.mkdir(exist_ok=True)
-            for pid in (place.directory / "cgroup.procs").read_text().split():
-                (leaf / "cgroup.procs").write_text(pid)
+            for pid in members:
+                (leaf / "cgroup.procs").write_text(str(pid))
         enabled.write_text(f"+{resource}")
     except OSError:
         # Somebody else's processes are in it, or it is not ours after all.

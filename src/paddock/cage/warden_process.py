@@ -295,7 +295,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
     adopt_orphans()
     _all_descriptors()
-    groups = Groups(places(kernel_view()))
+    daemon_and_we = (os.getppid(), os.getpid())
+    groups = Groups(places(kernel_view(lambda: daemon_and_we)), daemon_and_we)
     try:
         stages = Stages() if real_root() else None
     except OSError as error:

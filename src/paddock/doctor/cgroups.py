@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from paddock.cage.cgroup_places import RESOURCES, CgroupView, mechanisms, places
+from paddock.cage.cgroup_places import RESOURCES, CgroupView, crowded_group, mechanisms, places
 from paddock.doctor.check import Check, Status
+
+_WHY = "Without delegated cgroups a plugin's limits are kept by rlimits and by watching, which is slower to notice."
+_WHY_CROWDED = (
+    "The kernel lets a group hold processes or other groups, not both. Paddock moves itself out of the way, but not"
+    " others; so limits are kept by rlimits and by watching, which is slower to notice."
+)
+_FIX = "systemd-run --user --scope -p Delegate=yes paddock serve"
 
 
 def check_cgroups(view: CgroupView) -> Check:
@@ -12,10 +19,7 @@ def check_cgroups(view: CgroupView) -> Check:
     found = ", ".join(f"{resource} by {how}" for resource, how in mechanisms(held).items())
     if all(resource in held for resource in RESOURCES):
         return Check("cgroups", Status.OK, found)
-    return Check(
-        "cgroups",
-        Status.WARN,
-        found,
-        "Without delegated cgroups a plugin's limits are kept by rlimits and by watching, which is slower to notice.",
-        "systemd-run --user --scope -p Delegate=yes $SHELL   # and start Paddock in that shell",
-    )
+    crowded = crowded_group(view)
+    if crowded is not None:
+        return Check("cgroups", Status.WARN, f"{found}; others share the group {crowded}", _WHY_CROWDED, _FIX)
+    return Check("cgroups", Status.WARN, found, _WHY, _FIX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import shlex
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from paddock.cage.cgroup_places import kernel_view
+from paddock.cage.process_tree import family
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.settings import Settings
@@ -50,7 +52,7 @@ def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = Non
         ("user namespaces", check_user_namespaces),
         ("seccomp", check_seccomp),
         ("Landlock", check_landlock),
-        ("cgroups", lambda: check_cgroups(kernel_view())),
+        ("cgroups", lambda: check_cgroups(kernel_view(lambda: family(os.getpid())))),
         ("cage", lambda: check_first_cage(environ)),
         ("plugins", lambda: check_plugins(directories, settings)),
         ("git", lambda: check_git(environ)),
