@@ -129,7 +129,11 @@ def open_daemon(
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(packages), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                "PATH": "/usr/bin:/bin:/usr/local/sbin",
+                "PYTHONPATH": ":".join(packages),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
         )
         try:
             yield Daemon(process, folder)

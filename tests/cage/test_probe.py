@@ -56,6 +56,7 @@ async def test_without_bubblewrap_every_launch_is_refused_and_the_next_one_looks
         ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "cage.container_mount"),
         ("bwrap: Creating new namespace failed, max_*_namespaces exceeded", "cage.userns_disabled"),
         ("bwrap: No permissions to create a new namespace", "cage.userns_forbidden"),
+        ("bwrap: Can't chdir to /srv/plugin: Permission denied", "cage.path_forbidden"),
         ("bwrap: something new", "cage.bwrap_failed"),
     ],
 )

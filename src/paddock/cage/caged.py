@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import signal
 import socket
 
@@ -174,6 +175,9 @@ def _refusal(error: OSError, code: str) -> Refusal:
         return Refusal(message, code="cage.idmap_unsupported", hint=hint)
     if error.errno == errno.ENOENT and error.filename:
         return Refusal(f"{error.filename} is not there", code="cage.path_missing")
+    if error.errno == errno.EACCES and error.filename:
+        hint = f"namei -l {shlex.quote(str(error.filename))}   # then chmod what the daemon's user may not pass"
+        return Refusal(f"{error.filename} may not be reached", code="cage.path_forbidden", hint=hint)
     return Refusal(f"it could not be started ({error})", code=code)
 
 

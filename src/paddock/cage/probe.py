@@ -26,6 +26,8 @@ _APPARMOR_FIX = (
 )
 _CONTAINER_FIX = "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …"
 
+FORBIDDEN_FIX = "namei -l PATH   # then chmod what its user may not pass; for a root daemon that is nobody, o+rx"
+
 # What bubblewrap says on standard error, and what is behind it.
 _COMPLAINTS = (
     ("setting up uid map: Permission denied", "cage.userns_apparmor"),
@@ -37,6 +39,7 @@ _COMPLAINTS = (
     ("No permissions to creat", "cage.userns_forbidden"),
     ("Creating new namespace failed", "cage.userns_forbidden"),
     ("Can't find source path", "cage.path_missing"),
+    ("Permission denied", "cage.path_forbidden"),
 )
 FIXES = {
     "cage.bwrap_missing": _INSTALL,
@@ -44,6 +47,7 @@ FIXES = {
     "cage.userns_forbidden": _CONTAINER_FIX,
     "cage.userns_apparmor": _APPARMOR_FIX,
     "cage.container_mount": _CONTAINER_FIX,
+    "cage.path_forbidden": FORBIDDEN_FIX,
 }
 
 

@@ -27,6 +27,7 @@ LAUNCHES_AT_ONCE = 2
 LAUNCH_SECONDS = 25.0  # the warden gives up after 20 and says so; this is for a warden that says nothing
 MOST_WARDENS = 5
 WARDENS_SECONDS = 60.0
+_LATE = "look whether the machine is very busy or a file system hangs (ps -eo pid,stat,wchan,cmd), and try again"
 _NO_DESCRIPTORS = "raise the limit on open files (ulimit -n)"
 
 
@@ -109,11 +110,15 @@ class Warden:
         async with self._opening:
             if self._closed:
                 raise CageUnavailable("the daemon is shutting down", code="cage.closed")
-            if self._link is not None and self._link.alive:
-                return self._link
             if self._found is None:
                 # Only success is remembered: what was missing may be installed while we run.
                 self._found = await asyncio.to_thread(self._find)
+            if self._link is not None and self._link.alive:
+                if self._link.bubblewrap == self._found.program or self._link.busy:
+                    return self._link
+                # Bubblewrap is somewhere else by now.
+                await self._link.close()
+                self._started.clear()
             now = time.monotonic()
             if len(self._started) == MOST_WARDENS and now - self._started[0] < WARDENS_SECONDS:
                 raise CageUnavailable(
@@ -138,9 +143,12 @@ class Warden:
         except TimeoutError:
             # A warden that does not even refuse in time is of no use to anybody.
             link.kill_warden()
-            raise CageUnavailable("the warden does not answer", code="cage.launch_timeout") from None
+            raise CageUnavailable("the warden does not answer", code="cage.launch_timeout", hint=_LATE) from None
         if isinstance(answer, Started):
             return answer.pid
+        if answer.setup:
+            # It built a cage once, and now does not: the next launch looks again, and says what is wrong with it.
+            self._found = None
         raise _refused(answer, streams)
 
     async def _attach(self, spec: CageSpec, birth: Birth) -> None:

@@ -77,7 +77,8 @@ class Birth:
 class WardenLink:
     """One warden process. Opened by `start`; when it is lost, everything that it kept is gone with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, bubblewrap: str) -> None:
+        self.bubblewrap = bubblewrap  # the program that it builds cages with
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._handle = os.pidfd_open(process.pid)
@@ -144,7 +145,7 @@ class WardenLink:
             )
             undo.callback(process.wait)
             undo.callback(process.kill)
-            link = cls(process, ours)
+            link = cls(process, ours, bubblewrap)
             undo.pop_all()
             return link
 
@@ -152,6 +153,11 @@ class WardenLink:
     def alive(self) -> bool:
         """Whether it can still be asked for something."""
         return not self._gone.is_set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has a cage."""
+        return bool(self._births)
 
     def launch(self, spec: CageSpec, streams: Sequence[int]) -> Birth:
         """Ask for a cage, and give the plugin's ends of its streams away: they are closed here once they are sent.
