@@ -53,6 +53,13 @@ def test_a_signal_reaches_the_plugins_own_process_and_its_death_is_told_as_a_sig
     assert (ended["code"], ended["signal"], ended["cause"]) == (None, signal.SIGTERM, "")
 
 
+@pytest.mark.req("G-19")
+def test_an_exit_code_above_128_is_not_told_as_a_signal_where_the_kernel_knows_better(daemon: Daemon) -> None:
+    ended = daemon.tell("end", number=daemon.launch("import sys\nsys.exit(137)"))
+    knows = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
+    assert (ended["code"], ended["signal"]) == ((137, None) if knows else (None, 9))
+
+
 def test_a_plugin_may_handle_a_signal_and_end_in_order(daemon: Daemon) -> None:
     script = "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(3))\n" + FOREVER
     number = running(daemon, script)

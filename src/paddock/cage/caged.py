@@ -10,6 +10,7 @@ import signal
 import socket
 
 from paddock.cage import watchdog
+from paddock.cage.kernel import how_it_ended
 from paddock.cage.limits import Group
 from paddock.cage.orders import resource_limits
 from paddock.cage.pinning import PlaceHangs
@@ -72,6 +73,10 @@ class Caged:
             with contextlib.suppress(OSError):
                 if not self.group.holds(self.body.first):
                     self.group.add(self.body.first)
+        if ended is not None and ended < 0 and self.started and self._handle is not None:
+            # Bubblewrap tells of a signal as a shell does, and so an exit code above 128 looks like one.
+            told = how_it_ended(self._handle)
+            return ended if told is None else told
         return ended
 
     def prepare(self) -> list[socket.socket]:

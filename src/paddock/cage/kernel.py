@@ -6,6 +6,7 @@ Each raises OSError as Python's own do. Only the warden calls them: it has one t
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import struct
 from pathlib import Path
@@ -27,6 +28,8 @@ _MS_PRIVATE = 0x4_0000
 _MS_REC = 0x4000
 _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = 0x8_0000
+_PIDFD_INFO_EXIT, _PIDFD_INFO_EXIT_CODE, _PIDFD_INFO_SIZE = 8, 60, 64
+_PIDFD_GET_INFO = 0xC000_0000 | _PIDFD_INFO_SIZE << 16 | 0xFF0B
 _PR_SET_CHILD_SUBREAPER = 36
 # The same numbers on x86_64 and aarch64.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
@@ -123,6 +126,24 @@ def mapped_user_namespace(uid_map: str, gid_map: str) -> int:
         for descriptor in (ready[0], *go):
             os.close(descriptor)
         os.waitpid(child, 0)
+
+
+def how_it_ended(process: int) -> int | None:
+    """How a process ended that somebody else has waited for: an exit code, or a signal as a negative number.
+
+    Args:
+        process: A handle of it (pidfd) from when it was alive.
+
+    Returns None when the kernel does not say: it does since 6.15.
+    """
+    info = bytearray(struct.pack("=Q", _PIDFD_INFO_EXIT)) + bytes(_PIDFD_INFO_SIZE - 8)
+    try:
+        fcntl.ioctl(process, _PIDFD_GET_INFO, info)
+    except OSError:
+        return None
+    if not struct.unpack_from("=Q", info)[0] & _PIDFD_INFO_EXIT:
+        return None
+    return os.waitstatus_to_exitcode(struct.unpack_from("=i", info, _PIDFD_INFO_EXIT_CODE)[0])
 
 
 def adopt_orphans() -> None:
