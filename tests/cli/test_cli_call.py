@@ -120,14 +120,15 @@ def test_a_timeout_that_is_no_time_is_wrong_usage(homes: dict[str, Paddock], sec
 
 @both_ways
 def test_interrupting_the_command_cancels_the_call(caller: Paddock, way: str) -> None:
-    process = caller.start("call", "parrot.wait")
+    process = caller.start("call", "parrot.wait", "--json")
     assert process.stderr is not None
-    process.stderr.readline()  # the plugin works on it
+    first = process.stderr.readline()  # the plugin works on it
 
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=PATIENCE)
 
-    assert (process.returncode, "interrupted" in err) == (130, True)
+    assert (process.returncode, "interrupted" in err) == (130, True), (first, err)
+    assert json.loads(out)["error"]["code"] == "interrupted", (first, out)
     if way == "served":
         listed = caller("plugin", "list", "--json").json["plugins"][0]
         eventually(
@@ -138,9 +139,10 @@ def test_interrupting_the_command_cancels_the_call(caller: Paddock, way: str) ->
 
 def test_a_detached_call_goes_on_without_the_command(homes: dict[str, Paddock]) -> None:
     paddock = homes["served"]
-    made = paddock("call", "parrot.count", "--detach").json
+    made = paddock("call", "parrot.count", "--detach")
 
-    assert made["call_id"].startswith("call_")
+    assert made.json["call_id"].startswith("call_")
+    assert made.json["call_id"] in made.err  # how to look at it
 
 
 def test_detaching_without_a_daemon_is_wrong_usage(homes: dict[str, Paddock]) -> None:
@@ -165,4 +167,6 @@ def test_a_disabled_plugin_is_not_called(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
 
-    assert paddock("call", "parrot.say", "-p", '{"text": "hi"}', "--json", code=3).error["code"] == "callable.not_found"
+    refused = paddock("call", "parrot.say", "-p", '{"text": "hi"}', "--json", code=3).error
+    assert refused["code"] == "plugin.not_enabled"
+    assert refused["hint"] == "enable it: paddock plugin enable parrot"

@@ -190,6 +190,7 @@ def test_a_second_signal_ends_the_daemon_at_once(owner: Paddock) -> None:
         started.process.terminate()
 
         assert started.process.wait(8) == 130  # the call alone would have had ten seconds
+        assert started.told(event="stopped")
         eventually(lambda: not alive(pid), "the plugin outlived its daemon")
         assert not started.socket.exists()
 
@@ -270,6 +271,32 @@ def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source
         owner("plugin", "uninstall", "parrot", "--yes")
         assert started.ask("POST", "/plugins/parrot/call/say", {"text": "x"}).status == 404
         eventually(lambda: not alive(pid), "a removed plugin still runs")
+
+
+def test_an_upgrade_that_does_not_run_says_so_and_going_back_makes_it_run_again(owner: Paddock, source: Path) -> None:
+    broken = parrot(source / "newer", version="1.1.0", main=BROKEN)
+    with daemon(owner):
+        failed = owner("plugin", "upgrade", "parrot", broken, "--yes", "--json", code=7).error
+        assert "no feathers" in failed["message"]
+        assert "paddock plugin rollback parrot" in failed["hint"]
+        shown = owner("plugin", "info", "parrot")
+        assert "no feathers" in shown.err and " — " in shown.err
+
+        back = owner("plugin", "rollback", "parrot", "--yes", "--json").json
+        assert (back["version"], back["runtime"]["state"]) == ("1.0.0", "running")
+        assert owner("plugin", "pin", "parrot", "--json").json["runtime"]["state"] == "running"
+        assert "runs (pid" in owner("plugin", "repair", "parrot").err
+        assert owner("call", "parrot.say", "-p", '{"text": "back"}').json["said"] == "back"
+
+
+def test_a_plugin_that_was_disabled_is_not_started_by_a_change(owner: Paddock, source: Path) -> None:
+    newer = parrot(source / "newer", version="1.1.0")
+    with daemon(owner):
+        owner("plugin", "disable", "parrot")
+
+        assert "runtime" not in owner("plugin", "upgrade", "parrot", newer, "--yes", "--json").json
+        refused = owner("call", "parrot.say", "-p", '{"text": "x"}', "--json", code=3).error
+        assert (refused["code"], refused["hint"]) == ("plugin.not_enabled", "enable it: paddock plugin enable parrot")
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting
+from paddock.cli.output import AsJson, document, reporting, say
 from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
 
 if TYPE_CHECKING:
@@ -39,15 +40,20 @@ def call(
 
     given, seconds = parameters(params, name), _seconds(timeout)
     daemon = running_daemon()
-    if daemon is None:
-        if not wait:
-            raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--detach")
-        made = _by_ourselves(name, given, seconds)
-    elif wait:
-        made = _by_the_daemon(daemon, name, given, seconds)
-    else:
-        document(daemon.post("/calls?detach=1", {"name": name, "params": given}))
-        return
+    try:
+        if daemon is None:
+            if not wait:
+                raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--detach")
+            made = _by_ourselves(name, given, seconds)
+        elif wait:
+            made = _by_the_daemon(daemon, name, given, seconds)
+        else:
+            _detached(daemon, name, given)
+            return
+    except NotFound as error:
+        if error.error_code == "callable.not_found":
+            _require_enabled(name, daemon)
+        raise
     document(made if as_json else made["result"])
 
 
@@ -86,6 +92,48 @@ def parameters(written: str, name: str = "") -> dict[str, Any]:
 def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     hint = """write for instance --params '{"query": "tea"}'"""
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
+
+
+def _detached(daemon: DaemonClient, name: str, params: dict[str, Any]) -> None:
+    made = daemon.post("/calls?detach=1", {"name": name, "params": params})
+    document(made)
+    where = f"http://localhost/api/v1/calls/{made['call_id']}"
+    say(f"look at it: curl --unix-socket {shlex.quote(str(daemon.path))} {where}")
+
+
+def _require_enabled(name: str, daemon: DaemonClient | None) -> None:
+    """Of something that cannot be called, say so where that is because its plugin must not run.
+
+    Raises:
+        NotFound: it is installed and not enabled.
+    """
+    from paddock.cli.daemon import part
+    from paddock.cli.opening import reading
+    from paddock.plugins.registry import find_by_any_name
+    from paddock.plugins.rows import find_grant
+
+    parts = name.split(".")
+    with reading() as host:
+        store = host.plugins
+        for length in range(len(parts), 0, -1):  # names have dots in them: the longest that is one
+            asked = ".".join(parts[:length])
+            plugin = store.database.read(lambda tx, asked=asked: find_by_any_name(tx, asked))
+            if plugin is not None:
+                break
+        else:
+            return
+        found = plugin.name
+        grant = store.database.read(lambda tx: find_grant(tx, store.tenant, found))
+    if grant and grant.enabled:
+        return
+    runtime = daemon.get(f"/plugins/{part(found)}")["runtime"] if daemon else None
+    why = f": {runtime['reason']}" if runtime and runtime["reason"] else ""
+    raise NotFound(
+        f"{found} is installed and not enabled{why}",
+        code="plugin.not_enabled",
+        hint=f"enable it: paddock plugin enable {found}",
+        details={"plugin": found},
+    )
 
 
 def _seconds(written: str | None) -> float | None:

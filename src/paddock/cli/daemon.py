@@ -60,7 +60,7 @@ class DaemonClient:
     """Asks the daemon. Leaving early, by Ctrl-C for instance, hangs up, and that cancels a call that is waited for."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def get(self, path: str) -> Any:
         """What a GET answers.
@@ -102,7 +102,7 @@ class DaemonClient:
 
         sent = encoded(body) if body is not None else None
         with _troubles_told(wait, accept):
-            exchange = Exchange(self._path, wait)
+            exchange = Exchange(self.path, wait)
         with exchange:
             answer = _Answer(exchange, wait, accept)
             with _troubles_told(wait, accept):

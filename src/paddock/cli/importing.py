@@ -51,7 +51,7 @@ def import_(
 ) -> None:
     """Import MCP servers. Each is shown and asked about; keys are copied into local.toml, which only you can read."""
     from paddock.cli.opening import changing
-    from paddock.cli.plugin_changes import settle, take
+    from paddock.cli.plugin_changes import settle, take, tell_taken
     from paddock.core.outward import exit_code, to_json
     from paddock.manifest.names import slug
     from paddock.plugins.preparing import prepare_manifest
@@ -66,7 +66,8 @@ def import_(
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
         _refuse_to_widen_a_bundle(path, added)
         with changing() as host:
-            take(host.plugins, parse_source(file), grant or [], retype, yes=yes, as_json=as_json)
+            value = take(host.plugins, parse_source(file), grant or [], retype, yes=yes)
+        tell_taken(value, as_json=as_json)
         return
     servers = _chosen(path, only or [])
     if added and len(servers) > 1:

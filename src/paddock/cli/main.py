@@ -120,8 +120,10 @@ def main() -> None:
         status = ended.code if isinstance(ended.code, int) else 1
     except KeyboardInterrupt:
         # Before a command took over; `reporting` says so for those.
-        sys.stderr.write("\ninterrupted\n")
+        silent = "paddock.cli.output" not in sys.modules  # then no document can have been printed yet
+        from paddock.cli.output import interrupted
         from paddock.core.outward import EXIT_INTERRUPTED
 
+        interrupted(as_json=silent and "--json" in sys.argv)
         status = EXIT_INTERRUPTED
     sys.exit(finish_streams(status))

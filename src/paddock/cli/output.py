@@ -15,7 +15,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from paddock.core.errors import HostError, Invalid, NeedsConsent, PaddockError, Problem, StoreUnavailable
+from paddock.core.errors import Conflict, HostError, Invalid, NeedsConsent, PaddockError, Problem, StoreUnavailable
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_NO_READER, exit_code, to_json
 from paddock.core.printable import printable
 from paddock.store.space import OUT_OF_SPACE
@@ -94,7 +94,7 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
         except BrokenPipeError:
             raise typer.Exit(EXIT_NO_READER) from None
         except KeyboardInterrupt:
-            say("\ninterrupted")
+            interrupted(as_json=as_json)
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except Exception as error:
             # The boundary: whatever a command did not foresee, a person gets a sentence and not our source code.
@@ -105,6 +105,13 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(told(unexpected(error), as_json=as_json)) from None
 
     return run
+
+
+def interrupted(*, as_json: bool) -> None:
+    """Tell that somebody pressed Ctrl-C."""
+    if as_json:
+        document({"error": to_json(Conflict("interrupted", code="interrupted"))})
+    say("\ninterrupted")
 
 
 def told(error: PaddockError, *, as_json: bool) -> int:

@@ -55,16 +55,16 @@ def install(
     wanted = parse_source(source, ref)
     retype = f"paddock plugin install {shlex.quote(source)}" + (f" --ref {shlex.quote(ref)}" if ref else "")
     with changing() as host:
-        take(
+        value = take(
             host.plugins,
             wanted,
             grant or [],
             retype,
             yes=yes,
-            as_json=as_json,
             downgrade=downgrade,
             less_trust=less_trust,
         )
+    tell_taken(value, as_json=as_json)
 
 
 @reporting
@@ -101,17 +101,17 @@ def upgrade(
         else:
             recorded = recorded_source(host.plugins, plugin)
             wanted = replace(recorded, ref=check_ref(ref)) if ref else recorded
-        take(
+        value = take(
             host.plugins,
             wanted,
             grant or [],
             retype,
             yes=yes,
-            as_json=as_json,
             downgrade=downgrade,
             less_trust=less_trust,
             expected=plugin.name,
         )
+    tell_taken(value, as_json=as_json)
 
 
 def take(
@@ -121,12 +121,11 @@ def take(
     retype: str,
     *,
     yes: bool,
-    as_json: bool,
     downgrade: bool = False,
     less_trust: bool = False,
     expected: str | None = None,
-) -> None:
-    """Fetch, show, ask, install: the one way in for packages."""
+) -> dict[str, Any]:
+    """Fetch, show, ask, install: the one way in for packages. What was done, as data."""
     from paddock.cli.progress import ProgressLine
     from paddock.core.errors import Conflict
     from paddock.plugins.preparing import prepare
@@ -139,9 +138,22 @@ def take(
                 code="plugin.other_name",
                 hint=f"install it as itself: paddock plugin install {shlex.quote(source.location)}",
             )
-        value = settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade, less_trust=less_trust)
+        return settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade, less_trust=less_trust)
+
+
+def tell_taken(value: dict[str, Any], *, as_json: bool) -> None:
+    """What `take` did, and for a new version of a plugin that runs, whether it still does.
+
+    Raises:
+        Unavailable: it does not.
+    """
+    from paddock.cli.running import runs_again
+
+    name = value["name"]
+    upgraded = value["action"] == "upgraded"
+    runtime = runs_again(name, way_back=f"paddock plugin rollback {name}") if upgraded else None
     if as_json:
-        document(value)
+        document(value | ({"runtime": runtime} if runtime else {}))
 
 
 def settle(
@@ -217,6 +229,7 @@ def rollback(
     """Go back to an earlier version. Old versions are kept for 30 days unless configured otherwise."""
     from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
     from paddock.cli.opening import changing
+    from paddock.cli.running import runs_again
     from paddock.plugins.consent import Screen, difference_sections
     from paddock.plugins.versions import rollback as roll_back
     from paddock.plugins.versions import rollback_target
@@ -235,9 +248,11 @@ def rollback(
         confirm(question, yes=yes, retype=retype)
         acknowledge(new, named, retype)
         roll_back(host.plugins, now, target)
-    if as_json:
-        document({"name": now.plugin, "action": "rolled_back", "old_version": now.version, "version": target.version})
     say(f"{styled('✓', 'green')} {now.plugin} is back at {target.version}")
+    runtime = runs_again(now.plugin)
+    if as_json:
+        value = {"name": now.plugin, "action": "rolled_back", "old_version": now.version, "version": target.version}
+        document(value | ({"runtime": runtime} if runtime else {}))
 
 
 @reporting

@@ -10,6 +10,7 @@ import typer
 
 from paddock.cli.log_lines import LEVELS
 from paddock.cli.output import AsJson, document, reporting, result, say, styled
+from paddock.core.outward import EXIT_INTERRUPTED
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def logs(
     if follow:
         if daemon is None:
             raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--follow")
-        _follow(daemon, name, lines, as_json=as_json)
+        try:
+            _follow(daemon, name, lines, as_json=as_json)
+        except KeyboardInterrupt:  # how it is meant to end, and no line of its own
+            raise typer.Exit(EXIT_INTERRUPTED) from None
         return
     kept = _kept(name, lines)
     if as_json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, say, styled
-from paddock.core.errors import Unavailable
+from paddock.core.errors import PluginError
+from paddock.core.printable import printable
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
 
@@ -27,15 +28,15 @@ def _done(as_json: bool, words: str, **facts: object) -> None:
         say(f"{styled('✓', 'green')} {words}")
 
 
-def _does_not_run(started: dict[str, Any]) -> Unavailable:
-    """A plugin that was enabled, and that the daemon could not start."""
-    name = started["name"]
-    return Unavailable(
-        f"{name} is enabled and does not run ({started['state']}): {started['reason'] or 'nobody knows why'}",
-        code=started["error_code"] or None,
-        hint=started["hint"] or f"see what it wrote: paddock plugin logs {name}",
-        details=started,
-    )
+def _changed(as_json: bool, words: str, *, name: str, **facts: object) -> None:
+    """The same for what may run differently from now on: a running daemon is asked whether it does."""
+    from paddock.cli.running import runs_again
+
+    if not as_json:
+        _done(False, words)
+    runtime = runs_again(name)
+    if as_json:
+        document({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
 
 
 @reporting
@@ -43,17 +44,27 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
     """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
     from paddock.cli.daemon import running_daemon
     from paddock.cli.opening import changing, in_path
+    from paddock.cli.running import does_not_run
+    from paddock.host.starting import require_runnable
     from paddock.plugins.enabling import enable as enable_plugin
+    from paddock.plugins.registry import manifest_of
 
     if (daemon := running_daemon()) is not None:
         started = daemon.post(f"/plugins/{in_path(name)}/enable")
         if started["state"] != "running":
-            raise _does_not_run(started)
+            raise does_not_run(started)
         _done(as_json, f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})", **started)
         return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
-    _done(as_json, f"enabled {row.plugin} {row.version}", name=row.plugin, version=row.version, state="enabled")
+    facts = {"name": row.plugin, "version": row.version, "state": "enabled"}
+    try:
+        require_runnable(manifest_of(row))
+    except PluginError as error:
+        _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warning=error.message)
+        say(f"{styled('!', 'yellow')} it will not run: {printable(error.message, 400)} — {printable(error.hint, 400)}")
+    else:
+        _done(as_json, f"enabled {row.plugin} {row.version}", **facts)
 
 
 @reporting
@@ -91,20 +102,22 @@ def pin(
         if off
         else f"pinned {plugin.name} to {plugin.current_version}"
     )
-    _done(as_json, words, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
+    _changed(as_json, words, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
 
 
 @reporting
 def repair(name: Name, *, as_json: AsJson = False) -> None:
     """Put back the files of a modified plugin from the package you consented to."""
     from paddock.cli.opening import changing
+    from paddock.plugins.registry import require_plugin
     from paddock.plugins.repair import repair as repair_plugin
 
     with changing() as host:
+        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
         mended = repair_plugin(host.plugins, name)
     versions = [row.version for row in mended]
     words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
-    _done(as_json, words, name=name, restored=versions)
+    _changed(as_json, words, name=plugin.name, restored=versions)
 
 
 @reporting

@@ -39,7 +39,11 @@ async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) 
         PaddockError: it could not start, because another daemon runs for instance.
     """
     allow_many_files()
-    with anyio.CancelScope() as everything, stopping_at_signals(everything) as stop:
+
+    def stopped() -> None:
+        tell({"event": "stopped"})
+
+    with anyio.CancelScope() as everything, stopping_at_signals(everything, stopped) as stop:
         directories = find_directories(os.environ, Path.home())
         create_directories(directories)
         # Claimed before anything is opened, so that a second daemon starts nothing.
@@ -47,7 +51,7 @@ async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) 
             async with open_host(Config(role="daemon", cwd=working_directory())) as host:
                 configure_log(host.settings.log.level)
                 await _serve(host, tell, stop)
-        tell({"event": "stopped"})
+    stopped()
     return EXIT_INTERRUPTED if everything.cancelled_caught else EXIT_OK
 
 
@@ -97,17 +101,23 @@ def _log(told: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def stopping_at_signals(everything: anyio.CancelScope) -> Generator[asyncio.Event, None, None]:
+def stopping_at_signals(
+    everything: anyio.CancelScope, stopped: Callable[[], None]
+) -> Generator[asyncio.Event, None, None]:
     """An event that the first signal sets; the second ends everything, with a little time to do so in order."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def out_of_time() -> None:
+        stopped()
+        os._exit(EXIT_INTERRUPTED)
 
     def asked() -> None:
         if stop.is_set():
             everything.cancel()
             # Plugins are asked to end, and may take their time. Whoever signals twice has none: when this process is
             # gone the warden ends them all.
-            loop.call_later(HURRY, os._exit, EXIT_INTERRUPTED)
+            loop.call_later(HURRY, out_of_time)
         stop.set()
 
     for one in SIGNALS:

@@ -1,0 +1,49 @@
+"""Whether a plugin runs after a command changed it: asked of the daemon, where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.cli.output import say, styled
+from paddock.core.errors import Unavailable
+
+
+def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
+    """How a changed plugin is doing once it runs or is known not to; None where no daemon runs or nobody enabled it.
+
+    Args:
+        name: The plugin.
+        way_back: What to type when it does not run.
+
+    Raises:
+        Unavailable: it should run, and does not.
+    """
+    from paddock.cli.daemon import part, running_daemon
+
+    daemon = running_daemon()
+    if daemon is None:
+        return None
+    shown = daemon.get(f"/plugins/{part(name)}")
+    runtime: dict[str, Any] | None = shown["runtime"]
+    given_up = runtime is not None and runtime["state"] == "failed"  # which no person asked for
+    if not shown["enabled"] and not given_up:
+        return None
+    # Also the way to start one again that failed too often.
+    started = daemon.post(f"/plugins/{part(name)}/enable")
+    if started["state"] != "running":
+        raise does_not_run(started, way_back)
+    say(f"{styled('✓', 'green')} {started['name']} {started['version']} runs (pid {started['pid']})")
+    return started
+
+
+def does_not_run(started: dict[str, Any], way_back: str = "") -> Unavailable:
+    """A plugin that was enabled, and that the daemon could not start."""
+    name = started["name"]
+    hint = started["hint"] or f"see what it wrote: paddock plugin logs {name}"
+    return Unavailable(
+        f"{name} {started['version']} is enabled and does not run ({started['state']}): "
+        f"{started['reason'] or 'nobody knows why'}",
+        code=started["error_code"] or None,
+        hint=f"{hint}; or go back: {way_back}" if way_back else hint,
+        details=started,
+    )
