@@ -18,6 +18,7 @@ from fixtures.parrot import parrot
 from paddock.cli.daemon import DaemonClient, running_daemon
 from paddock.config.directories import find_directories
 from paddock.core.errors import Busy, CallerError, Denied
+from paddock.rpc.framing import MAX_STRUCTURE
 
 
 @pytest.fixture(scope="module")

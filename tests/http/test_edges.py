@@ -14,6 +14,7 @@ import pytest
 from fixtures.daemons import Daemon, LocalConnection
 from paddock.core.errors import Denied
 from paddock.http.auth import Peer, local_operator
+from paddock.rpc.framing import MAX_STRUCTURE
 
 
 def test_the_daemon_says_that_it_lives_and_takes_calls(served: Daemon) -> None:
@@ -72,7 +73,7 @@ sys.stdout.write(s.makefile().read())
         (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400, "invalid_request"),
         (b'{"a": 18446744073709551616}', 400, "invalid_request"),
         (b'{"a": "\\ud800"}', 400, "invalid_request"),
-        (b'{"a": [' + b"[]," * 100_000 + b"[]]}", 400, "invalid_request"),
+        (b'{"a": [' + b"[]," * MAX_STRUCTURE + b"[]]}", 400, "invalid_request"),
         (b'{"text": "' + b"x" * 1024 * 1024 + b'"}', 413, "http.body_too_large"),
     ],
     ids=[
