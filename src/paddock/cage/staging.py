@@ -23,7 +23,8 @@ from paddock.cage.spec import Bind
 NOBODY = 65534
 UNFIT = "cage.staging_failed"
 # One of ours is made where that is possible; else something that is empty is covered, in our own namespace alone.
-PLACES = tuple(map(Path, ("/run/paddock-cages", "/tmp/paddock-cages", "/var/tmp/paddock-cages")))  # noqa: S108
+PLACES = tuple(map(Path, ("/run", "/tmp", "/var/tmp")))  # noqa: S108
+_NAME = "paddock-cages-"
 COVERED = tuple(map(Path, ("/mnt", "/media")))
 
 
@@ -40,12 +41,31 @@ class Stages:
 
     def __init__(self, places: Sequence[Path] = PLACES, covered: Sequence[Path] = COVERED) -> None:
         kernel.own_mount_namespace()
-        self._place = _first_usable(places, covered)
+        # A name for each warden: whoever removed a directory that another one uses would take its mounts away.
+        names = [place / f"{_NAME}{os.getpid()}" for place in places]
+        for place in places:
+            _sweep(place)
+        self._place = _first_usable(names, covered)
         self._owners: dict[tuple[int, int], int] = {}
+
+    def close(self) -> None:
+        """Leave nothing behind; what this cannot remove, the next warden does."""
+        with contextlib.suppress(OSError):
+            kernel.unmount(str(self._place))
+            if self._place.name.startswith(_NAME):
+                self._place.rmdir()
 
     def open(self, name: str) -> Stage:
         """A stage with nothing on it yet."""
         return Stage(self._place / name, self._owners)
+
+
+def _sweep(place: Path) -> None:
+    """Remove the directories of wardens that are gone."""
+    for left in place.glob(f"{_NAME}*"):
+        if not Path(f"/proc/{left.name.removeprefix(_NAME)}").exists():
+            with contextlib.suppress(OSError):  # not ours, or not empty: then it is none of ours
+                left.rmdir()
 
 
 def _first_usable(places: Sequence[Path], covered: Sequence[Path]) -> Path:

@@ -309,7 +309,11 @@ def main() -> None:
     messages.send(control, Hello(mechanisms(groups.places)))
     groups.sweep()
     end_abandoned()
-    Warden(control, way).run(parent)
+    try:
+        Warden(control, way).run(parent)
+    finally:
+        if stages is not None:
+            stages.close()
 
 
 if __name__ == "__main__":
