@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,7 @@ def _python_for_everyone() -> str:
     pytest.skip("no interpreter here can be run by an ordinary user")
 
 
-def gone(pids: list[int], within: float) -> bool:
+def gone(pids: Iterable[int], within: float) -> bool:
     """Whether all of these processes are gone, or are within so many seconds."""
     deadline = time.monotonic() + within
     for pid in pids:

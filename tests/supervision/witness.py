@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
-import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.cage.daemons import gone as gone
 from tests.fixtures.paced_loop import hurrying
 from tests.supervision.stage import Actor, Stage
 
@@ -103,19 +100,3 @@ def cage_mates(pid: int) -> set[int]:
             if (process / "ns/pid").readlink() == cage:
                 found.add(int(process.name))
     return found
-
-
-def gone(pids: Iterable[int], within: float) -> bool:
-    """Whether all of these processes are gone, or are within so many real seconds."""
-    deadline = time.monotonic() + within
-    for pid in pids:
-        try:
-            handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                return False
-        finally:
-            os.close(handle)
-    return True

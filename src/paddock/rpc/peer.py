@@ -99,11 +99,6 @@ class Peer:
         transport.start()
 
     @property
-    def last_id(self) -> int:
-        """The id of the latest request we sent; 0 before the first."""
-        return self._last_id
-
-    @property
     def in_flight(self) -> int:
         """How many of our requests wait for an answer."""
         return len(self._pending)

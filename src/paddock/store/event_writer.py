@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,17 +50,12 @@ class EventWriter:
         self._waiting: list[_Waiting] = []
         self._news = asyncio.Event()
         self._written = asyncio.Event()
-        self._observers: list[Callable[[Event, str], None]] = []
         self.failing: PaddockError | None = None
         self.lost = 0
 
     def publisher(self, tenant: Tenant) -> TenantEvents:
         """The seam for everything that happens to one tenant's plugins."""
         return TenantEvents(self, tenant)
-
-    def observe(self, observer: Callable[[Event, str], None]) -> None:
-        """Have every event shown to this function too, with its tenant, at the moment it is published."""
-        self._observers.append(observer)
 
     def take(self, event: Event, tenant: str) -> None:
         """Accept one event."""
@@ -69,8 +64,6 @@ class EventWriter:
             return
         self._waiting.append(_Waiting(event, tenant, self._clock.now()))
         self._news.set()
-        for observer in self._observers:
-            observer(event, tenant)
 
     async def room(self) -> None:
         """Wait until the disk has caught up far enough for more; usually not at all."""
