@@ -167,7 +167,7 @@ class ColdBody:
             self._ended = os.waitstatus_to_exitcode(status)
             self._kill_inner()
         # A cage's first process is done only after every other in it.
-        if self._inner_handle is not None and not _readable(self._inner_handle):
+        if self._inner_handle is not None and not readable(self._inner_handle):
             return None
         self._reap_orphans()
         # Bubblewrap tells of a signal as a shell does.
@@ -327,7 +327,8 @@ def _become(words: list[str], moves: Mapping[int, int], files: Sequence[int], *,
         os._exit(125)
 
 
-def _readable(descriptor: int) -> bool:
+def readable(descriptor: int) -> bool:
+    """Whether something is to be read right now; of a process, whether it has ended."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))

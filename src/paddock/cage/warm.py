@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Any
 
 from paddock.cage import zygote_process
 from paddock.cage.addresses import plan_network
-from paddock.cage.cold import ColdWay
+from paddock.cage.cold import ColdWay, readable
 from paddock.cage.etc_files import etc_files
 from paddock.cage.kernel import detached_tree
 from paddock.cage.orders import orders
@@ -158,7 +157,7 @@ class WarmBody:
         if not self._ready and self._is_ready(copy):
             self._ready = True
             self._close_streams()
-        if not _readable(copy.first_handle):
+        if not readable(copy.first_handle):
             return
         # The first process is done only after every other in the cage.
         if self._going or self._killed:
@@ -254,9 +253,3 @@ def _copied(streams: Streams) -> Streams:
             undo.callback(os.close, copies[-1])
         undo.pop_all()
         return Streams(*copies)
-
-
-def _readable(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
