@@ -51,6 +51,7 @@ def main() -> None:
     rounds = 5 if given.quick else 100
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder, asyncio.Runner() as runner:
         trees = Path(folder).resolve()
+        _compiled_sdk(trees)
         specs = {
             script: _installed(trees, f"plugin-{number}", script) for number, script in enumerate(SCRIPTS.values())
         }
@@ -91,6 +92,12 @@ def main() -> None:
     report.finish()
 
 
+def _compiled_sdk(trees: Path) -> None:
+    """The SDK with its bytecode, as an installer leaves it."""
+    copy = shutil.copytree(SOURCE / "paddock_sdk", trees / "paddock_sdk")
+    subprocess.run([PYTHON, "-m", "compileall", "-q", str(copy)], check=True)
+
+
 def _installed(trees: Path, name: str, script: str) -> CageSpec:
     root = trees / name
     root.mkdir()
@@ -103,7 +110,7 @@ def _installed(trees: Path, name: str, script: str) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=Surroundings(python=PYTHON, sdk=str(SOURCE)),
+        surroundings=Surroundings(python=PYTHON, sdk=str(trees)),
         machine=DiskMachine(),
     )
 

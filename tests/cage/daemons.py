@@ -84,6 +84,17 @@ class Daemon:
         """Every process below the daemon."""
         return [pid for pid in family(self.process.pid) if pid != self.process.pid]
 
+    def in_cages(self) -> list[int]:
+        """Every process that belongs to a cage: neither the warden nor the copy of it that looks at places."""
+        warden = _command_line(self.warden)
+        return [pid for pid in self.everything() if _command_line(pid) != warden]
+
+
+def _command_line(pid: int) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return None
+
 
 @contextlib.contextmanager
 def open_daemon(

@@ -6,7 +6,7 @@ from paddock.cage.bubblewrap import Fittings, arguments, command, zygote_argumen
 from paddock.cage.orders import resource_limits
 from paddock.cage.spec import CageSpec
 
-_FITTINGS = Fittings(seccomp=b"(the system call filter)", trampoline=b"(the trampoline)")
+_FITTINGS = Fittings(seccomp=b"(the system call filter)", trampoline={"/.cage/trampoline.py": b"(the trampoline)"})
 
 
 def page(spec: CageSpec) -> str:

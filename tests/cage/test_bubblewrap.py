@@ -5,6 +5,8 @@ To write the pages anew: PADDOCK_WRITE_GOLDEN=1 ./run test tests/cage/test_bubbl
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,13 +101,38 @@ def test_a_variable_that_puts_code_before_the_walls_is_set_behind_them() -> None
 
 
 def test_a_script_runs_in_the_interpreter_that_raised_the_walls_and_a_program_replaces_it() -> None:
-    lean = ["-I", "-S", "-B", "/.cage/trampoline.py"]
-    assert command(caged()) == ["/usr/bin/python3", *lean, "python", f"{ROOT}/main.py"]
-    shell = command(caged(command=("bash", "./tool.sh")))
-    assert shell == ["/opt/interpreter/bin/python3.12", *lean, "exec", "/usr/bin/bash", "./tool.sh"]
+    interpreter, *lean, _, mode, script = command(caged())
+    assert (interpreter, lean, mode, script) == (
+        "/usr/bin/python3",
+        ["-I", "-S", "-B", "-c"],
+        "python",
+        f"{ROOT}/main.py",
+    )
+    interpreter, *_, mode, program, argument = command(caged(command=("bash", "./tool.sh")))
+    assert (interpreter, mode) == ("/opt/interpreter/bin/python3.12", "exec")
+    assert (program, argument) == ("/usr/bin/bash", "./tool.sh")
 
 
 def test_this_machine_has_a_filter_and_the_trampoline_compiles() -> None:
     ready = fittings()
     assert len(ready.seccomp) % 8 == 0
-    compile(ready.trampoline, "trampoline.py", "exec")
+    assert sorted(ready.trampoline) == [
+        f"/.cage/__pycache__/trampoline.{sys.implementation.cache_tag}.pyc",
+        "/.cage/trampoline.py",
+    ]
+
+
+def test_the_compiled_trampoline_is_used_where_it_fits_and_its_text_elsewhere(tmp_path: Path) -> None:
+    for path, content in fittings().trampoline.items():
+        file = tmp_path / path.removeprefix("/.cage/")
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content)
+    (tmp_path / "trampoline.py").write_text("REFUSED = 'of the text'")
+    ask = "import sys; sys.path.insert(0, '.'); import trampoline; print(trampoline.REFUSED)"
+
+    def imported() -> str:
+        return subprocess.check_output([sys.executable, "-I", "-S", "-c", ask], cwd=tmp_path, text=True).strip()
+
+    assert imported() == "125"
+    (tmp_path / "__pycache__").rename(tmp_path / "of another version")
+    assert imported() == "of the text"

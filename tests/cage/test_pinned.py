@@ -66,15 +66,33 @@ def test_another_process_pins_the_same_way_and_leaves_nothing_behind(tmp_path: P
     real = tmp_path.resolve() / "real"
     real.mkdir()
     (tmp_path / "link").symlink_to(real)
-    before = open_descriptors()
-    with Pinning().open() as pin:
+    pinning, before = Pinning(), open_descriptors()
+    linked, gone = f"{tmp_path.resolve()}/link", f"{real}/gone"
+    with pinning.open([gone, str(real), linked]) as pin:
         place = pin(str(real))
         assert (place.directory, place.owner) == (True, (os.geteuid(), os.getegid()))
         assert os.path.samestat(os.fstat(place.descriptor), real.stat())
         assert not os.get_inheritable(place.descriptor)
         os.close(place.descriptor)
-        for path, number in ((f"{tmp_path.resolve()}/link", errno.ELOOP), (f"{real}/gone", errno.ENOENT)):
+        for path, number in ((linked, errno.ELOOP), (gone, errno.ENOENT)):
             with pytest.raises(OSError) as refused:
                 pin(path)
             assert (refused.value.errno, refused.value.filename) == (number, path)
+    pinning.close()
+    assert open_descriptors() == before
+
+
+def test_places_that_were_asked_for_and_not_taken_are_let_go(tmp_path: Path) -> None:
+    places = [str(tmp_path.resolve() / str(number)) for number in range(100)]
+    for place in places:
+        Path(place).mkdir()
+    pinning, before = Pinning(), open_descriptors()
+    with pinning.open(places) as pin:
+        os.close(pin(places[50]).descriptor)
+    assert open_descriptors() == before
+    with pinning.open(places) as pin:
+        for place in places:
+            os.close(pin(place).descriptor)
+    assert open_descriptors() == before + 1, "who looks is kept for the next cage"
+    pinning.close()
     assert open_descriptors() == before

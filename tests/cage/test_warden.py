@@ -72,11 +72,11 @@ def test_a_plugin_that_ignores_the_polite_signal_does_not_survive_a_kill(daemon:
     script = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + FOREVER
     number = running(daemon, script)
     daemon.tell("signal", number=number, which=signal.SIGTERM)
-    inside = daemon.everything()
+    inside = daemon.in_cages()
     daemon.tell("kill", number=number)
     ended = daemon.tell("end", number=number)
     assert (ended["signal"], ended["cause"]) == (signal.SIGKILL, "killed")
-    assert gone([pid for pid in inside if pid != daemon.warden], within=0)
+    assert gone(inside, within=0)
 
 
 @pytest.mark.req("G-38")
@@ -93,7 +93,7 @@ print("ready", flush=True)
 input()
 """
     number = running(daemon, script)
-    inside = [pid for pid in daemon.everything() if pid != daemon.warden]
+    inside = daemon.in_cages()
     assert len(inside) == 4, "bubblewrap outside and inside, the plugin, and the one that was to be forgotten"
     daemon.tell("signal", number=number, which=signal.SIGKILL)
     daemon.tell("end", number=number)
@@ -138,7 +138,7 @@ time.sleep(600)
         return
     ended = daemon.tell("end", number=number)
     assert (ended["signal"], ended["cause"]) == (signal.SIGKILL, "memory")
-    assert daemon.everything() == [daemon.warden]
+    assert daemon.in_cages() == []
 
 
 @pytest.mark.req("G-49")
@@ -170,7 +170,7 @@ while True:
     word, made = daemon.tell("line", number=number).split()
     # Where processes count for themselves, the first one of the cage, which is not the plugin's, counts too.
     assert (word, int(made)) in [("held", 39), ("held", 38)]
-    inside = [pid for pid in daemon.everything() if pid != daemon.warden]
+    inside = daemon.in_cages()
     daemon.tell("kill", number=number)
     daemon.tell("end", number=number)
     assert gone(inside, within=0)
@@ -181,7 +181,7 @@ def test_when_the_daemon_is_killed_nothing_is_left_two_seconds_later(daemon: Dae
     for _ in range(3):
         running(daemon)
     left = daemon.everything()
-    assert len(left) == 1 + 3 * 3
+    assert len(daemon.in_cages()) == 3 * 3
     kill_hard(daemon.process.pid)
     assert gone(left, within=2)
 
@@ -226,7 +226,7 @@ def test_fifty_launches_leave_nothing_behind(daemon: Daemon) -> None:
     for number in [daemon.answer(question)["number"] for question in asked]:
         assert daemon.tell("end", number=number)["code"] == 0
     assert (daemon.tell("descriptors"), descriptors(warden), mounts(warden)) == before
-    assert daemon.everything() == [warden]
+    assert daemon.in_cages() == [] and daemon.warden == warden
     assert not groups_of(warden)
 
 
@@ -236,7 +236,7 @@ def test_a_launch_that_is_given_up_half_way_leaves_nothing_behind(daemon: Daemon
     before = (daemon.tell("descriptors"), descriptors(warden), mounts(warden))
     given_up = [daemon.tell("give_up", script=FOREVER, after=0.002 * step) for step in range(12)]
     assert "cancelled" in given_up
-    assert eventually(lambda: daemon.everything() == [warden])
+    assert eventually(lambda: daemon.in_cages() == [])
     assert eventually(lambda: (daemon.tell("descriptors"), descriptors(warden), mounts(warden)) == before)
     assert not groups_of(warden)
 
@@ -517,7 +517,8 @@ def test_a_warden_without_free_descriptors_refuses_and_keeps_the_cages_it_has(ro
         if "number" in told:
             break
         assert told["refused"] == "cage.no_descriptors", (free, told)
-        assert eventually(lambda: descriptors(warden) == before)
+        # One fewer when whoever looks at places for it was part of what failed.
+        assert eventually(lambda: descriptors(warden) in (before - 1, before))
     assert "number" in told
     root_daemon.tell("kill", number=kept)
     assert root_daemon.tell("end", number=kept)["cause"] == "killed"
@@ -529,7 +530,7 @@ def test_a_cage_that_never_gets_ready_is_given_up_after_twenty_seconds(daemon: D
     began = time.monotonic()
     told = daemon.tell("launch_something_that_never_gets_ready")
     assert (told["refused"], 19 < time.monotonic() - began < 25) == ("cage.launch_timeout", True)
-    assert daemon.everything() == [daemon.warden]
+    assert daemon.in_cages() == []
     running(daemon)
 
 

@@ -369,12 +369,17 @@ def test_zygotes_that_fail_twice_in_a_row_are_left_alone_and_plugins_start_cold(
     for _ in range(2):
         number, _ = launch(daemon, "pass")
         daemon.tell("end", number=number)
-        (outer,) = children(daemon.warden)
+        (outer,) = cages(daemon)
         kill_hard(outer)
-        assert eventually(lambda: not children(daemon.warden))
+        assert eventually(lambda: not cages(daemon))
     for _ in range(3):
         assert not launched_warm(daemon)
-    assert not children(daemon.warden)
+    assert not cages(daemon)
+
+
+def cages(daemon: Daemon) -> set[int]:
+    """The outermost process of each."""
+    return {*children(daemon.warden)} & {*daemon.in_cages()}
 
 
 def test_a_plugin_with_a_module_named_like_one_of_pythons_gets_its_own(daemon: Daemon) -> None:

@@ -6,9 +6,12 @@ an empty environment. Nothing of the host is in a cage but what the spec binds.
 
 from __future__ import annotations
 
+import marshal
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 from paddock.cage.addresses import plan_network
@@ -19,6 +22,11 @@ from paddock.cage.spec import Bind, CageSpec, Limits
 
 NOBODY = 65534
 TRAMPOLINE = "/.cage/trampoline.py"
+# Imported and not run, so that its compiled form is used where one fits. The plugin may have a module of that name too.
+_START = (
+    "import sys; sys.path.insert(0, '/.cage'); import trampoline; sys.path.pop(0); "
+    "del sys.modules['trampoline']; trampoline.main()"
+)
 ORDERS = "/.cage/orders"
 
 # A descriptor from which bubblewrap can read these bytes; the caller owns it.
@@ -32,17 +40,26 @@ class Fittings:
     """What is the same in every cage on this machine; prepared once."""
 
     seccomp: bytes
-    trampoline: bytes
+    trampoline: Mapping[str, bytes]  # its files, by path
 
 
 def fittings() -> Fittings:
-    """The filter for this machine and the trampoline's text.
+    """The filter for this machine, and the trampoline as text and compiled for our own version of Python.
 
     Raises:
         KeyError: there is no filter for this kind of machine.
     """
-    trampoline = Path(__file__).with_name("trampoline.py").read_bytes()
-    return Fittings(seccomp_program(os.uname().machine), trampoline)
+    text = Path(__file__).with_name("trampoline.py").read_bytes()
+    return Fittings(
+        seccomp_program(os.uname().machine),
+        {TRAMPOLINE: text, f"/.cage/__pycache__/trampoline.{sys.implementation.cache_tag}.pyc": _compiled(text)},
+    )
+
+
+def _compiled(text: bytes) -> bytes:
+    """A module as Python keeps it, marked to be believed without a look at its source (PEP 552)."""
+    code = marshal.dumps(compile(text, TRAMPOLINE, "exec", dont_inherit=True))
+    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(text) + code
 
 
 def arguments(
@@ -66,7 +83,7 @@ def arguments(
             {
                 **{path: text.encode() for path, text in _own_etc(spec).items()},
                 ORDERS: orders(spec, limits),
-                TRAMPOLINE: fittings.trampoline,
+                **fittings.trampoline,
             },
             file,
         ),
@@ -80,7 +97,7 @@ def arguments(
 def command(spec: CageSpec) -> list[str]:
     """What bubblewrap executes: the trampoline, which becomes the plugin's program."""
     # Isolated, without site and without writing bytecode: nothing the plugin can place is imported before the walls.
-    raising = ["-I", "-S", "-B", TRAMPOLINE]
+    raising = ["-I", "-S", "-B", "-c", _START]
     if spec.python is not None:
         return [spec.python.interpreter, *raising, "python", spec.python.script, *spec.python.arguments]
     return [spec.trampoline, *raising, "exec", *spec.command]

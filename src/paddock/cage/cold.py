@@ -67,7 +67,7 @@ class ColdWay:
                     limits=order.resource_limits,
                 )
 
-            body = self._build(order.name, options, command(order.spec), order.streams, inside, gate)
+            body = self._build(order.name, order.spec, options, command(order.spec), order.streams, inside, gate)
             undo.pop_all()
             return body
 
@@ -83,11 +83,12 @@ class ColdWay:
         def options(source_of: SourceOf, file: OpenFile) -> list[str]:
             return zygote_arguments(spec, source_of=source_of, file=file, files=files)
 
-        return self._build(name, options, spec.command, streams, link, None)
+        return self._build(name, spec, options, spec.command, streams, link, None)
 
     def _build(
         self,
         name: str,
+        spec: CageSpec,
         options: Callable[[SourceOf, OpenFile], list[str]],
         program: Sequence[str],
         streams: Streams,
@@ -100,7 +101,7 @@ class ColdWay:
                 undo.callback(stage.close)
 
             files = _Files(theirs)
-            with self._pinning.open() as pin:
+            with self._pinning.open(bind.source for bind in spec.binds) as pin:
 
                 def source_of(bind: Bind) -> str:
                     if stage is not None:
@@ -175,11 +176,11 @@ class ColdBody:
 
     def go(self) -> None:
         """See `ways.Body`."""
-        self._close_stage()
         gate, self._gate = self._gate, None
         if gate is not None:
             with gate, contextlib.suppress(OSError):
                 gate.send(b"G")
+        self._close_stage()
 
     def kill(self) -> None:
         """See `ways.Body`."""

@@ -2,7 +2,8 @@
 
 Whoever looks at a file system whose server is gone (a network disk, a program that plays one) waits for it, perhaps for
 ever and deaf to every signal. The warden has one thread and must not: it would take every plugin with it. So a forked
-copy of it looks, and hands over descriptors; one that does not answer in time is left behind, and that launch refused.
+copy of it looks, and hands over descriptors. It is kept for the next cage, unless it does not answer in time: then
+it is left behind, and that launch refused.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
 from paddock.cage.pinned import pinned
 
 PATIENCE_SECONDS = 3.0  # for all places of one cage; meanwhile no other is started
 _LONGEST_PATH = 64 * 1024
+_AHEAD = 16  # places asked for before the first is answered; so few always fit into the socket
 _ANSWER = struct.Struct("=iIII")  # errno, mode, uid, gid
 _REASONS = {errno.ELOOP: "a link is on the way"}
 
@@ -50,56 +53,107 @@ class Pinning:
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
+        self._looker: _Looker | None = None
         self._hung: list[int] = []
 
     @contextlib.contextmanager
-    def open(self) -> Generator[Pin]:
-        """Somebody who pins, for the places of one cage.
+    def open(self, paths: Iterable[str]) -> Generator[Pin]:
+        """Somebody who pins these places, for one cage.
 
-        What it gives is called with a path and raises OSError: nothing is there, a link is on the way (ELOOP), or
-        `PlaceHangs`.
+        What it gives is called once with each of them and raises OSError: nothing is there, a link is on the way
+        (ELOOP), or `PlaceHangs`.
         """
         self._hung = [pid for pid in self._hung if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours:
-            with theirs:
-                looker = os.fork()
-                if looker == 0:
-                    _look(theirs.fileno())
-            deadline = time.monotonic() + self._patience
-            hangs = False
+        looker = self._looker or _Looker()
+        # Only one that has told everything it was asked is of use to the next cage.
+        self._looker = None
+        asking = _Asking(looker.connection, paths, time.monotonic() + self._patience)
+        try:
+            yield asking.pin
+        finally:
+            asking.close()
+            if asking.answered:
+                self._looker = looker
+            else:
+                # Where it waits it may not even die, and nobody can wait for that.
+                looker.connection.close()
+                os.kill(looker.pid, signal.SIGKILL)
+                self._hung.append(looker.pid)
 
-            def pin(path: str) -> Place:
-                nonlocal hangs
-                ours.settimeout(max(0.001, deadline - time.monotonic()))
-                try:
-                    return _ask(ours, path)
-                except TimeoutError:
-                    hangs = True
-                    raise PlaceHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path) from None
-
-            try:
-                yield pin
-            finally:
-                ours.close()
-                if hangs:
-                    # Where it waits it may not even die, and nobody can wait for that.
-                    os.kill(looker, signal.SIGKILL)
-                    self._hung.append(looker)
-                else:
-                    os.waitpid(looker, 0)
+    def close(self) -> None:
+        """Let the one go that was kept."""
+        if self._looker is not None:
+            self._looker.connection.close()
+            os.waitpid(self._looker.pid, 0)
+            self._looker = None
 
 
-def _ask(connection: socket.socket, path: str) -> Place:
-    connection.send(os.fsencode(path))
-    answer, descriptors, _, _ = socket.recv_fds(connection, _ANSWER.size, 1)
-    if len(answer) != _ANSWER.size:
-        raise OSError(errno.EIO, "who looks at it has ended", path)
+class _Looker:
+    """The copy of us that looks. Ends when nobody holds the other end of its connection."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _look(theirs.fileno())
+
+
+class _Asking:
+    """The places of one cage, asked for some ahead of when they are wanted: to take turns for each would cost more
+    than the looking itself."""
+
+    def __init__(self, connection: socket.socket, paths: Iterable[str], deadline: float) -> None:
+        self._connection = connection
+        self._paths = deque(paths)
+        self._deadline = deadline
+        self._asked: deque[str] = deque()
+        self._answers: list[tuple[str, Place | OSError]] = []
+        self._ask_ahead()
+
+    @property
+    def answered(self) -> bool:
+        return not self._asked and not self._paths
+
+    def pin(self, path: str) -> Place:
+        # Mostly the first: whoever asks does so in the order in which the places were listed.
+        while (number := next((n for n, (of, _) in enumerate(self._answers) if of == path), None)) is None:
+            self._take()
+        _, answer = self._answers.pop(number)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        for _, answer in self._answers:
+            if isinstance(answer, Place):
+                os.close(answer.descriptor)
+
+    def _ask_ahead(self) -> None:
+        while self._paths and len(self._asked) < _AHEAD:
+            path = self._paths.popleft()
+            self._connection.send(os.fsencode(path))
+            self._asked.append(path)
+
+    def _take(self) -> None:
+        self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        try:
+            answer, descriptors, _, _ = socket.recv_fds(self._connection, _ANSWER.size, 1)
+        except TimeoutError:
+            raise PlaceHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._asked[0]) from None
+        if len(answer) != _ANSWER.size:
+            raise OSError(errno.EIO, "who looks at it has ended", self._asked[0])
+        path = self._asked.popleft()
+        self._answers.append((path, _understood(path, answer, descriptors)))
+        self._ask_ahead()
+
+
+def _understood(path: str, answer: bytes, descriptors: list[int]) -> Place | OSError:
     number, mode, uid, gid = _ANSWER.unpack(answer)
     if number:
-        raise OSError(number, _REASONS.get(number) or os.strerror(number), path)
+        return OSError(number, _REASONS.get(number) or os.strerror(number), path)
     if not descriptors:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
     os.set_inheritable(descriptors[0], False)
     return Place(descriptors[0], stat.S_ISDIR(mode), (uid, gid))
 
