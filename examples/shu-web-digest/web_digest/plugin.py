@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from web_digest.util import summarize, title_of
+from web_digest.sentences import summarize, title_of
 
 CACHE_SECONDS = 900
 
