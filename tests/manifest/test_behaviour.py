@@ -180,8 +180,17 @@ def test_what_a_plugin_is_trusted_with_is_shown_to_the_last_entry() -> None:
     assert "send uses the secrets key (system)" in shown
     assert "With the headers: X-Key" in shown
     assert "hidden-value" not in shown
-    assert "Waits for an approval before each call of pay" in shown
-    assert "pay is only for callers with the scopes money" in shown
+    assert "Wants a person to approve each call, which Paddock does not ask for yet: pay" in shown
+    assert "Wants pay kept to callers with scopes, which Paddock does not check yet: money" in shown
+
+
+def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_before_it_does() -> None:
+    manifest = sound(native(capabilities=["net:api.example.com:443"], tools=[{"name": "deploy"}]))
+
+    (section,) = [one for one in consent_sections(manifest) if one.title == "What its calls may do"]
+
+    assert section.lines == ("does not say what it changes, so take it as able to change anything: deploy",)
+    assert section.alarming == section.lines
 
 
 def test_a_secret_that_only_an_operation_names_is_one_of_the_plugins_secrets() -> None:

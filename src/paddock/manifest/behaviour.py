@@ -200,13 +200,14 @@ def _callers(manifest: Manifest, effect: Effect) -> Iterator[str]:
 
 
 def _approval_lines(manifest: Manifest) -> Iterator[str]:
-    """What stands between a call and its effect."""
+    """What the plugin wants to stand between a call and its effect. A screen may not promise what no part keeps."""
     asked = [spec.name for spec in manifest.callables if spec.requires_approval]
     if asked:
-        yield from _whole("Waits for an approval before each call of ", asked)
+        yield from _whole("Wants a person to approve each call, which Paddock does not ask for yet: ", asked)
     for spec in manifest.callables:
         if spec.required_scopes:
-            yield from _whole(f"{spec.name} is only for callers with the scopes ", spec.required_scopes)
+            wish = f"Wants {spec.name} kept to callers with scopes, which Paddock does not check yet: "
+            yield from _whole(wish, spec.required_scopes)
 
 
 def _capability_section(manifest: Manifest) -> Section:

@@ -40,7 +40,7 @@ IN_WORDS = {
     Effect.TEMP_WRITE: "writes temporary files",
     Effect.FINAL_WRITE: "writes final documents",
     Effect.MEMORY_WRITE: "changes what the assistant remembers about you",
-    Effect.UNKNOWN: "does not say what it changes, so you are asked once for each tool",
+    Effect.UNKNOWN: "does not say what it changes, so take it as able to change anything",
 }
 
 
