@@ -16,8 +16,9 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemClock
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId
 from paddock.manifest.read import read_package
-from paddock.plugins.supervision.conversation import Conversation, Fatal
+from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.handshake import Introduced, initialize_params, judge
 from paddock.rpc.pipes import open_pipes
 

@@ -1,4 +1,4 @@
-"""A plugin's error answer as an error of ours: the one translation from its wire."""
+"""A plugin's error answer as an error of ours, and in words: the one translation from its wire."""
 
 from __future__ import annotations
 
@@ -34,3 +34,12 @@ def error_of(plugin: str, fault: RpcFault) -> PaddockError:
             return CallerError(message, code="not_applicable", details=details)
         case _:
             return PluginError(message, details=details)
+
+
+def fault_words(error: Exception) -> str:
+    """A failed request of the host's own, in a few words."""
+    if isinstance(error, RpcFault):
+        return f"error {error.code}: {printable(error.message, 200)}"
+    if isinstance(error, PaddockError):
+        return error.message
+    return "no answer in time" if isinstance(error, TimeoutError) else printable(str(error), 200)

@@ -1,4 +1,4 @@
-"""How one life of a plugin process ended, as a value; what follows from it is decided in `keeper.py`."""
+"""Why and how one life of a plugin process ended, as values; what follows is decided in `keeper.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from typing import TypeAlias
 from paddock.cage.spec import Exit
 from paddock.core.errors import PaddockError
 from paddock.plugins.supervision.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """Something a process did that it must not survive."""
+
+    kind: str
+    reason: str
+    spends_budget: bool = True
 
 
 @dataclass(frozen=True, slots=True)

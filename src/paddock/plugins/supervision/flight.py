@@ -23,13 +23,21 @@ class Flight:
     Its deadline measures idleness: every event that the plugin sends for the call moves it.
     """
 
-    __slots__ = ("context", "deadline", "effect", "idle", "last", "on_event", "pending")
+    __slots__ = ("context", "deadline", "effect", "idle", "last", "on_event", "pending", "token")
 
     def __init__(
-        self, pending: Pending, context: CallContext, now: float, idle: float, effect: bool, on_event: OnEvent | None
+        self,
+        pending: Pending,
+        context: CallContext,
+        token: str,
+        now: float,
+        idle: float,
+        effect: bool,
+        on_event: OnEvent | None,
     ) -> None:
         self.pending = pending
         self.context = context
+        self.token = token  # names the call where the plugin speaks of it; empty for one that knows no tokens
         self.idle = idle
         self.effect = effect
         self.on_event = on_event
@@ -50,6 +58,7 @@ class Flights:
         self._loop = loop
         self._expire = expire
         self._by_id: dict[int, Flight] = {}
+        self._by_token: dict[str, Flight] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = _NEVER
         self._empty = asyncio.Event()
@@ -60,14 +69,20 @@ class Flights:
     def get(self, request_id: int) -> Flight | None:
         return self._by_id.get(request_id)
 
+    def under(self, token: str) -> Flight | None:
+        return self._by_token.get(token)
+
     def add(self, flight: Flight) -> None:
         self._by_id[flight.pending.id] = flight
+        if flight.token:
+            self._by_token[flight.token] = flight
         if flight.deadline < self._rings_at:
             self._ring_at(flight.deadline)
 
     def land(self, flight: Flight) -> None:
         """Nobody waits for it any more."""
         self._by_id.pop(flight.pending.id, None)
+        self._by_token.pop(flight.token, None)
         if not self._by_id:
             self._empty.set()
 

@@ -24,10 +24,11 @@ from paddock.core.events_host import (
     PluginSpawned,
 )
 from paddock.plugins.supervision import handshake, wire_names
-from paddock.plugins.supervision.conversation import Conversation, Fatal, fault_words
+from paddock.plugins.supervision.answers import fault_words
+from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, Door, Prepared
 from paddock.plugins.supervision.diagnosis import Diagnosis, what_it_said, why_it_ended
-from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped
+from paddock.plugins.supervision.ending import Crashed, Ending, Fatal, GaveUp, Stopped
 from paddock.plugins.supervision.handshake import Introduced, Refused
 from paddock.plugins.supervision.health import Health, Unwell
 from paddock.plugins.supervision.start_gate import Turn
@@ -264,8 +265,8 @@ class Life:
         # Whoever closed its output is usually on its way out, and how it goes says more than that it went.
         if fatal.kind == "output_closed" and await _within(exited, EXIT_GRACE):
             return await self._crashed(exited, None)
+        process.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
         self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
-        process.kill()
         if not self._answered and fatal.kind != "output_closed":
             refused = handshake.malformed(self._deployment.manifest, f"during the handshake: {fatal.reason}")
             self._publish.publish(refused.event)

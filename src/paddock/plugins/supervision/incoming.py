@@ -1,0 +1,142 @@
+"""What a plugin sends without having been asked: requests, notifications, noise, and everything it must not send.
+
+Nothing here waits for the plugin and nothing of it ends the host: what is too much is dropped and told once, what is
+wrong is recorded a few times a second at most, and what the process must not survive is said through `on_fatal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+from paddock.core.clock import Clock
+from paddock.core.errors import NotFound
+from paddock.core.event import Publish
+from paddock.core.events_contracts import OversizeMessage
+from paddock.core.events_host import (
+    PluginNotification,
+    PluginNotificationFlood,
+    PluginProtocolViolation,
+    PluginStdoutNoise,
+)
+from paddock.core.printable import printable
+from paddock.plugins.supervision.deployment import Asking, Deployment, Door
+from paddock.plugins.supervision.ending import Fatal
+from paddock.plugins.supervision.flight import Flights
+from paddock.plugins.supervision.flood import RateWindow
+from paddock.plugins.supervision.wire_names import EVENTS, RATE_LIMITED, event_method
+from paddock.rpc.faults import RpcFault
+from paddock.rpc.message import MAX_FRAME
+
+NOTIFICATIONS_A_SECOND = 100
+EVENTS_A_SECOND = 5_000
+TOLD_A_SECOND = 10  # noise and violations that are recorded; the rest is only counted
+
+_SEVERE = frozenset({"oversize_message", "too_dense"})
+
+
+class Incoming:
+    """The `PeerOwner` of one plugin's wire.
+
+    Args:
+        deployment: Whose wire it is.
+        flights: The calls under way, which its events and requests may belong to.
+        publish: Where what happened is recorded.
+        door: Who answers its requests.
+        clock: Says when a second is over.
+        tell: Sends it a notification.
+        on_fatal: Told what the process must not survive.
+        on_notification: Told of its notifications.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        flights: Flights,
+        *,
+        publish: Publish,
+        door: Door,
+        clock: Clock,
+        tell: Callable[[str, Mapping[str, Any]], None],
+        on_fatal: Callable[[Fatal], None],
+        on_notification: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self.phase: Literal["greeting", "open", "over"] = "greeting"
+        self.features: frozenset[str] = frozenset()
+        self.noise_lines: list[str] = []  # the first ones
+        self._deployment = deployment
+        self._name = deployment.name
+        self._flights = flights
+        self._publish = publish.publish
+        self._door = door
+        self._clock = clock
+        self._tell = tell
+        self._on_fatal = on_fatal
+        self._on_notification = on_notification
+        self._loop = asyncio.get_running_loop()
+        self._event_method = event_method(deployment.manifest)
+        self._notifications = RateWindow(NOTIFICATIONS_A_SECOND)
+        self._events = RateWindow(EVENTS_A_SECOND)
+        self._told = RateWindow(TOLD_A_SECOND)
+
+    async def serve(self, method: str, params: Mapping[str, Any], request_id: int | str) -> Any:
+        """A request from the plugin."""
+        del request_id
+        if self.phase == "greeting":
+            self._on_fatal(Fatal("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over"))
+            raise RpcFault(-32002, "the handshake is not over")
+        own = {key: value for key, value in params.items() if key != "_call"}
+        token = params.get("_call")
+        flight = self._flights.under(token) if isinstance(token, str) else None
+        if token is not None and flight is None:
+            raise NotFound("no call with this token is under way", code="call.unknown_token")
+        asking = Asking(self._deployment.key, self._deployment.manifest, flight.context if flight else None)
+        return await self._door.answer(asking, method, own)
+
+    def notified(self, method: str, params: Mapping[str, Any]) -> None:
+        if self.phase == "greeting":
+            self._on_fatal(Fatal("spoke_first", f"it sent {printable(method, 80)} before the handshake was over"))
+            return
+        if method == self._event_method and EVENTS in self.features:
+            self._progress(params)
+            return
+        if not self._notifications.take(self._clock.monotonic()):
+            if self._notifications.just_exceeded:
+                rate = float(self._notifications.count)
+                self._publish(PluginNotificationFlood(name=self._name, rate=rate))
+                self._tell(RATE_LIMITED, {"limit_per_second": NOTIFICATIONS_A_SECOND})
+            return
+        self._publish(PluginNotification(name=self._name, notification_type=printable(method, 128)))
+        self._on_notification(method, params)
+
+    def _progress(self, params: Mapping[str, Any]) -> None:
+        event = params.get("event")
+        number = params.get("id")
+        flight = self._flights.get(number) if isinstance(number, int) else None
+        if flight is None or not isinstance(event, dict) or not self._events.take(self._clock.monotonic()):
+            return  # late, or too many: the result is what counts
+        flight.progressed(self._loop.time(), cast("Mapping[str, Any]", event))
+
+    def noise(self, line: bytes) -> None:
+        shown = line[:400].decode("utf-8", "replace")
+        if len(self.noise_lines) < TOLD_A_SECOND:
+            self.noise_lines.append(shown)
+        if self._told.take(self._clock.monotonic()):
+            self._publish(PluginStdoutNoise(name=self._name, line=printable(shown, 200)))
+
+    def violated(self, kind: str, detail: str) -> None:
+        if kind == "oversize_message":
+            self._publish(OversizeMessage(name=self._name, limit_bytes=MAX_FRAME))
+        if self._told.take(self._clock.monotonic()):
+            self._publish(PluginProtocolViolation(name=self._name, violation_type=kind, detail=printable(detail, 500)))
+        if self.phase == "greeting" or kind in _SEVERE:
+            self._on_fatal(Fatal(kind, detail))
+
+    def stalled(self) -> None:
+        if self._flights:
+            return  # it does one thing at a time, perhaps; what it works on has a deadline of its own
+        self._on_fatal(Fatal("stdin_not_read", "it does not read what is sent to it"))
+
+    def lost(self, reason: str) -> None:
+        self._on_fatal(Fatal("output_closed", reason or "it closed its output"))
