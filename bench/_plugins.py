@@ -14,11 +14,11 @@ sys.path.insert(0, str(SOURCE))
 
 import json  # noqa: E402
 
-from paddock.cage.compile import Surroundings as CageSurroundings  # noqa: E402
-from paddock.cage.compile import compile_cage  # noqa: E402
-from paddock.cage.environment import spawn_environment  # noqa: E402
-from paddock.cage.machine import DiskMachine  # noqa: E402
-from paddock.cage.warden import open_warden  # noqa: E402
+from paddock.cage.plan.compile import Surroundings as CageSurroundings  # noqa: E402
+from paddock.cage.plan.compile import compile_cage  # noqa: E402
+from paddock.cage.plan.environment import spawn_environment  # noqa: E402
+from paddock.cage.plan.machine import DiskMachine  # noqa: E402
+from paddock.cage.warden.launching import open_warden  # noqa: E402
 from paddock.core.call import CallContext, Principal  # noqa: E402
 from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402
 from paddock.core.event import Event, Publish  # noqa: E402

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from _side_by_side import Report, alternate, milliseconds, options
 
-from paddock.cage.compile import PROGRAM_PATH, Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import PROGRAM_PATH, Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.process_tree import family
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import Warden, WardenProcess, open_warden
+from paddock.cage.warden.launching import Warden, WardenProcess, open_warden
 from paddock.manifest.read import read_package
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -186,7 +186,7 @@ def _idle_memory(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> floa
 
 
 def _warden_above(pid: int) -> int:
-    while "warden_process" not in Path(f"/proc/{pid}/cmdline").read_text():
+    while "warden/process.py" not in Path(f"/proc/{pid}/cmdline").read_text():
         pid = int(Path(f"/proc/{pid}/status").read_text().partition("PPid:")[2].split()[0])
     return pid
 

@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
 from paddock.cage.launcher import CagedProcess, CageUnavailable
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import Bind, CageSpec, Limits
-from paddock.cage.warden import Warden, open_warden
+from paddock.cage.warden.launching import Warden, open_warden
 from paddock.manifest.read import read_package
 
 

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import anyio
 
 from fixtures.packages import native, write_file
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.dialing import SystemOutside
-from paddock.cage.environment import spawn_environment
 from paddock.cage.launcher import CagedProcess
-from paddock.cage.machine import DiskMachine
-from paddock.cage.network import CageNetwork, open_network
-from paddock.cage.relay import NetworkLimits
+from paddock.cage.network.dialing import SystemOutside
+from paddock.cage.network.relay import NetworkLimits
+from paddock.cage.network.serving import CageNetwork, open_network
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import Exit
-from paddock.cage.warden import Warden, open_warden
+from paddock.cage.warden.launching import Warden, open_warden
 from paddock.core.events import Event, PluginNetConnected, PluginNetDenied
 from paddock.manifest.read import read_package
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
-from paddock.cage.grants import Places
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.machine import Kind
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.grants import Places
+from paddock.cage.plan.machine import Kind
 from paddock.cage.spec import CageSpec
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import parse

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paddock.cage.bubblewrap import Fittings, arguments, command, zygote_arguments
-from paddock.cage.orders import resource_limits
+from paddock.cage.plan.bubblewrap import Fittings, arguments, command, zygote_arguments
 from paddock.cage.spec import CageSpec
+from paddock.cage.walls.orders import resource_limits
 
 _FITTINGS = Fittings(seccomp=b"(the system call filter)", trampoline={"/.cage/trampoline.py": b"(the trampoline)"})
 
@@ -29,7 +29,7 @@ def zygote_page(spec: CageSpec) -> str:
         spec,
         source_of=lambda bind: f"(staged){bind.source}",
         file=lambda content: _kept(contents, content),
-        files={"/.cage/zygote_process.py": b"(the zygote)"},
+        files={"/.cage/zygote.py": b"(the zygote)"},
     )
     return _lines(words) + _files(words, contents)
 

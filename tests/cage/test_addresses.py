@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.addresses import LOOPBACK, Listen, NetworkPlan, plan_network
-from paddock.cage.etc_files import etc_files
+from paddock.cage.plan.addresses import LOOPBACK, Listen, NetworkPlan, plan_network
+from paddock.cage.plan.etc_files import etc_files
 from paddock.cage.spec import Reach
 
 pytestmark = pytest.mark.req("G-48")

@@ -15,7 +15,7 @@ import pytest
 from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged
 from tests.cage.rendering import page, zygote_page
 
-from paddock.cage.bubblewrap import command, fittings
+from paddock.cage.plan.bubblewrap import command, fittings
 from paddock.cage.spec import Bind, CageSpec, Limits, Link
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
-from paddock.cage.compile import SDK_PLACE
-from paddock.cage.grants import Places, config_directories
 from paddock.cage.launcher import CageUnavailable
+from paddock.cage.plan.compile import SDK_PLACE
+from paddock.cage.plan.grants import Places, config_directories
 from paddock.cage.spec import Bind, Link, PythonMain, Reach
 from paddock.manifest.capability import parse
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import paddock
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
-from paddock.cage.grants import Places
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.grants import Places
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import Warden, open_warden
+from paddock.cage.warden.launching import Warden, open_warden
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import parse
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest

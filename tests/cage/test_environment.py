@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.cage.environment import spawn_environment
+from paddock.cage.plan.environment import spawn_environment
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 

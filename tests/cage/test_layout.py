@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cage.pretend import PretendMachine
 
-from paddock.cage.layout import Layout, around, below
+from paddock.cage.plan.layout import Layout, around, below
 from paddock.cage.spec import Bind, Link
 
 PLACES = [f"/w{''.join(parts)}" for parts in (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.cgroup_places import CgroupView, Place, crowded_group, kernel_view, mechanisms, places
-from paddock.cage.limits import Groups, weight_of
+from paddock.cage.limits.groups import Groups, weight_of
+from paddock.cage.limits.places import CgroupView, Place, crowded_group, kernel_view, mechanisms, places
+from paddock.cage.limits.watchdog import over
 from paddock.cage.spec import MIB, Limits
-from paddock.cage.watchdog import over
 
 
 def view(mounts: str, membership: str, controllers: set[str]) -> CgroupView:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.machine import DiskMachine
-from paddock.cage.programs import find_program, interpreters, trace
+from paddock.cage.plan.machine import DiskMachine
+from paddock.cage.plan.programs import find_program, interpreters, trace
 
 MACHINE = DiskMachine()
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tests.cage.networked import PUBLIC, PlayedWorld, Told
 
-from paddock.cage.network import open_network
+from paddock.cage.network.serving import open_network
 from paddock.cage.spec import CageSpec, Reach
 from paddock.core.errors import HostError
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.denials import MOST_DIFFERENT, WINDOW_SECONDS, Denial, Denials
-from paddock.cage.destinations import NOT_GRANTED, Destinations, public
-from paddock.cage.pace import Pace
+from paddock.cage.network.denials import MOST_DIFFERENT, WINDOW_SECONDS, Denial, Denials
+from paddock.cage.network.destinations import NOT_GRANTED, Destinations, public
+from paddock.cage.network.pace import Pace
 from paddock.cage.spec import Reach
 
 _PRIVATE = """

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from tests.cage.networked import PUBLIC, PlayedWorld
 
-from paddock.cage.destinations import OWN_ADDRESS, PRIVATE_ADDRESS, Destination, Destinations
-from paddock.cage.dialing import REFUSED, TIMED_OUT, UNRESOLVED, NotDialled, SystemOutside, dial
+from paddock.cage.network.destinations import OWN_ADDRESS, PRIVATE_ADDRESS, Destination, Destinations
+from paddock.cage.network.dialing import REFUSED, TIMED_OUT, UNRESOLVED, NotDialled, SystemOutside, dial
 from paddock.cage.spec import Reach
 
 API = Destination("api.example.test", 443)

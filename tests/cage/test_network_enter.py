@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.addresses import plan_network
-from paddock.cage.enter import MOST_SOCKETS, CannotEnter, prepare_network
-from paddock.cage.listeners import handed_over, wanted
+from paddock.cage.network.enter import MOST_SOCKETS, CannotEnter, prepare_network
+from paddock.cage.network.listeners import handed_over, wanted
+from paddock.cage.plan.addresses import plan_network
 from paddock.cage.process_tree import children
 from paddock.cage.spec import Reach
 
@@ -88,7 +88,7 @@ def test_a_process_that_is_gone_is_told_as_such() -> None:
 
 
 def test_a_loopback_that_nobody_raises_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.cage.enter._LOOPBACK_SECONDS", 0.1)
+    monkeypatch.setattr("paddock.cage.network.enter._LOOPBACK_SECONDS", 0.1)
     with empty_network(up=False) as pid, pytest.raises(CannotEnter, match="did not come up"):
         prepare_network(pid, plan_network([Reach("a.example.test", 443)]))
 

@@ -16,7 +16,7 @@ import pytest
 from tests.cage.networked import PATIENCE, PUBLIC, Told, Yard, open_yard
 from tests.cage.private_ca import certificate_for
 
-from paddock.cage.relay import NetworkLimits
+from paddock.cage.network.relay import NetworkLimits
 from paddock.core.events import Event
 
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.dns import SECONDS_VALID, MadeUpAddresses, reply_to
-from paddock.cage.relay import NetworkLimits
+from paddock.cage.network.dns import SECONDS_VALID, MadeUpAddresses, reply_to
+from paddock.cage.network.relay import NetworkLimits
 
 A, AAAA, TXT = 1, 28, 16
 NAMES = {"api.example.com": "127.77.0.2"}

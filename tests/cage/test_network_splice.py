@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from paddock.cage.splice import Carriage, Idle, Pipes
+from paddock.cage.network.splice import Carriage, Idle, Pipes
 
 MEGABYTE = 1024 * 1024
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.pinned import pinned
-from paddock.cage.pinning import Pinning
+from paddock.cage.cold.pinning import Pinning, pinned
 
 
 def open_descriptors() -> int:

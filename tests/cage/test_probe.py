@@ -11,7 +11,7 @@ import pytest
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.probe import explain, find_bubblewrap
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 
 SPEC = CageSpec(cage_id="c", plugin="p", command=("/usr/bin/true",), directory="/", environment={})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
-from paddock.cage.compile import Surroundings, compile_cage
+from paddock.cage.plan.compile import Surroundings, compile_cage
 from paddock.cage.spec import CageSpec, Link
 from paddock.core.ids import PluginName
 from paddock.manifest.model import Dialect, Manifest

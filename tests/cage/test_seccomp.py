@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from paddock.cage.seccomp import MACHINES, Instruction, seccomp_filter, seccomp_program
-from paddock.cage.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
+from paddock.cage.walls.seccomp import MACHINES, Instruction, seccomp_filter, seccomp_program
+from paddock.cage.walls.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
 
 pytestmark = pytest.mark.req("G-49")
 

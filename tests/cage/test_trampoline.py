@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import paddock.cage
-from paddock.cage.landlock import landlock_rules
-from paddock.cage.orders import orders, resource_limits
+import paddock.cage.walls
 from paddock.cage.spec import Bind, CageSpec, Limits
+from paddock.cage.walls.landlock import landlock_rules
+from paddock.cage.walls.orders import orders, resource_limits
 
-ROOM = Path(paddock.cage.__file__).parent
+ROOM = Path(paddock.cage.walls.__file__).parent
 TRAMPOLINE = ROOM / "trampoline.py"
 PYTHON = str(Path(sys.executable).resolve())
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paddock.cage.spec import Bind, CageSpec, Limits, PythonMain, Reach
-from paddock.cage.warm_fit import fit, shadows_library, with_trees
+from paddock.cage.warm.fit import fit, shadows_library, with_trees
 
 TREES = "/data/plugins"
 ROOT = f"{TREES}/notes/1.0.0"

@@ -16,13 +16,13 @@ import pytest
 from tests.cage.daemons import Daemon, eventually, gone, kill_hard, open_daemon
 
 from fixtures.packages import native, write_file
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
 from paddock.cage.launcher import CagedProcess, CageUnavailable
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.process_tree import children, family
 from paddock.cage.spec import CageSpec, Exit
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 from paddock.manifest.read import read_package
 
 FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"

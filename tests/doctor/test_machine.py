@@ -19,7 +19,7 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.packages import native
 from paddock.cage.bounded import run_bounded
-from paddock.cage.cgroup_places import CgroupView, places
+from paddock.cage.limits.places import CgroupView, places
 from paddock.cage.probe import diagnose, diagnose_namespace
 from paddock.cli.main import COMMANDS
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp

@@ -27,7 +27,7 @@ from tests.cage.daemons import ORDINARY, PATIENCE, Daemon, open_daemon
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, trying, view
 
 from paddock.cage.spec import Limits
-from paddock.cage.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
+from paddock.cage.walls.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
 
 NOBODY = 65534
 OTHER = 4242  # one more user that nobody is

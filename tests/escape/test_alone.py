@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.cage import daemons
 from tests.cage.daemons import Daemon, gone
+from tests.escape.edits import NO_PID_NAMESPACE, Removal, without
 from tests.escape.stage import SECRET, UNHELD, Scene, attempts_for, caging, scene, try_in_cage
-from tests.escape.walls import NO_PID_NAMESPACE, Removal, without
 
-from paddock.cage.grants import Places, RefusedPath, granted_path
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.grants import Places, RefusedPath, granted_path
+from paddock.cage.plan.machine import DiskMachine
 from paddock.manifest.capability import FileAccess, parse
 
 DOCS = Path(__file__).parents[2] / "docs"

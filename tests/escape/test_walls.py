@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.cage import daemons
+from tests.escape.edits import NO_LANDLOCK, SHOWN_BY_MISTAKE, Removal, without
 from tests.escape.stage import DOORS, UNHELD, attempts_for, caging, scene, try_in_cage
-from tests.escape.walls import NO_LANDLOCK, NOT_SHOWN, REMOVALS, SHOWN_BY_MISTAKE, Removal, table, without
+from tests.escape.unshown import NOT_SHOWN
+from tests.escape.walls import REMOVALS, table
 
 WAYS = [pytest.param(removal, way, id=f"{removal.name} ({way})") for removal in REMOVALS for way in removal.ways]
 

@@ -1,147 +1,31 @@
-"""The walls of a cage, how each is taken away for a test, and which attempts then get out.
-
-A wall is taken away by changing lines of a copy of Paddock's own source, so that everything else is as it is in
-production and production has no switch for it. Lines that are no longer there fail the test: the table cannot rot.
-"""
+"""The walls of a cage that are taken away for a test, and which attempts then get out."""
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-
-import paddock
-
-CAGE = "cage"
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """In this file of `paddock.cage`, one text in place of another. The text stands there exactly once."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """Walls that are taken away together, and what then gets out."""
-
-    name: str
-    edits: tuple[Edit, ...]
-    gets_out: tuple[str, ...]
-    ways: tuple[str, ...] = ("cold", "warm")  # where it is tried: cold, granted (cold, with two trees), warm
-    root: bool = False  # whether the daemon has to be root for it
-
-
-def without(removal: Removal, folder: Path) -> Path:
-    """A copy of the sources without these walls."""
-    package = Path(paddock.__file__).parent
-    copy = folder / "paddock"
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for edit in removal.edits:
-        file = copy / CAGE / edit.file
-        text = file.read_text(encoding="utf-8")
-        assert text.count(edit.old) == 1, f"{edit.file} has no longer, or more than once: {edit.old}"
-        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
-    return folder
-
-
-def table() -> str:
-    """The walls and what stands behind each, as the documentation shows them."""
-    rows = ["| without | a plugin could |", "|---|---|"]
-    for removal in REMOVALS:
-        calls = sum(sentence.startswith("call ") for sentence in removal.gets_out)
-        could = [sentence for sentence in removal.gets_out if not sentence.startswith("call ")]
-        could += [f"make {calls} system calls that are refused"] if calls else []
-        rows.append(f"| {removal.name} | {'; '.join(could)} |")
-    return "\n".join(rows)
-
-
-NO_FILTER = Edit("seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
-UNFILTERED = (
-    Edit("bubblewrap.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
-    Edit("zygote_process.py", '    zygote_walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
-)
-NO_LANDLOCK = Edit("trampoline.py", "    _restrict(rules)\n    return", "    return")
-NO_NETWORK_NAMESPACE = (
-    Edit("bubblewrap.py", '"--unshare-net", ', ""),
-    Edit(
-        "zygote_walls.py",
-        '_check(_libc.unshare(_NEW_MOUNTS | _NEW_NET | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
-        'return _check(_libc.unshare(_NEW_MOUNTS | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
-    ),
-)
-NO_PID_NAMESPACE = (
-    Edit("bubblewrap.py", '"--unshare-pid", ', ""),
-    Edit("bubblewrap.py", '"--proc", "/proc"', '"--ro-bind", "/proc", "/proc"'),
-)
-NO_IPC_NAMESPACE = (
-    Edit("bubblewrap.py", '"--unshare-ipc", ', ""),
-    Edit("zygote_walls.py", "_NEW_NET | _NEW_IPC | ", "_NEW_NET | "),
-)
-NO_NAME_OF_ITS_OWN = (
-    Edit("bubblewrap.py", '"--unshare-uts", ', ""),
-    Edit("bubblewrap.py", ', "--hostname", HOST_NAME', ""),
-    Edit("zygote_walls.py", "_NEW_IPC | _NEW_NAMES | ", "_NEW_IPC | "),
-)
-NO_SEAL_ON_USER_NAMESPACES = (
-    Edit("bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=NOBODY'),
-    Edit("zygote_walls.py", '    _write(proc, "sys/user/max_user_namespaces", "0")\n', ""),
-)
-KEPT_CAPABILITIES = (
-    Edit("bubblewrap.py", '"--cap-drop", "ALL"', '"--cap-add", "ALL"'),
-    Edit("zygote_walls.py", '    _check(_libc.capset(header, bytes(24)), "capset")\n', ""),
-)
-WRITABLE_PLACES = (
-    Edit("bubblewrap.py", 'for path in (*spec.covers, "/proc", "/dev", "/") for word', "for path in () for word"),
-    Edit("bubblewrap.py", 'for path in (*spec.covers, "/dev", "/") for word', "for path in () for word"),
-)
-WRITABLE_BINDS = (Edit("bubblewrap.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
-WHOLE_VIEW = (
-    # Everything is shown, as if it had been granted.
-    Edit("compile.py", "    job.show_libraries()\n", '    job.show_libraries()\n    job.layout.show("/")\n'),
-    Edit("layout.py", 'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")', 'NEVER = ("/proc", "/dev", "/.cage")'),
-    Edit("layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
-)
-SHOWN_BY_MISTAKE = Edit(
-    # A bind that the rules of Landlock know nothing of.
-    "bubblewrap.py",
-    "    placed.sort(",
-    '    placed.append(("/var/tmp", 0, ["--ro-bind", "/var/tmp", "/var/tmp"]))\n    placed.sort(',
-)
-NO_LIMITS = Edit("trampoline.py", "    _lower(limits)\n", "")
-NO_GROUP = Edit("limits.py", "            group.limit(limits)\n        except", "            pass\n        except")
-NO_SIZE = (
-    Edit("bubblewrap.py", '"--size", str(limits.tmp_bytes), ', ""),
-    Edit("zygote_walls.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
-)
-LEFT_OPEN = (
-    Edit("trampoline.py", "        os.closerange(GATE + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
-    Edit("zygote_process.py", "    os.closerange(4, _descriptors())\n    return", "    return"),
-)
-KEPT_ENVIRONMENT = (
-    Edit("warden_link.py", "env={},", "env=None,"),
-    Edit("cold.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
-    Edit("bubblewrap.py", ', "--clearenv"', ""),
-)
-ROOT_BY_NUMBER = (
-    Edit("bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=0'),
-    Edit("zygote_walls.py", "CAGE_ID = 65534", "CAGE_ID = 0"),
-)
-NO_CGROUP_NAMESPACE = (
-    Edit("bubblewrap.py", ', "--unshare-cgroup-try"', ""),
-    Edit("zygote_walls.py", " | _NEW_CGROUP)", ")"),
-)
-STILL_ROOT = Edit("cold.py", "        if as_nobody:\n", "        if False:\n")
-UNCOVERED_TREES = (
-    Edit("zygote_walls.py", "    _small_tmpfs(trees)\n", ""),
-    # The trees of these tests lie below /tmp.
-    Edit("zygote_walls.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
-)
-ZYGOTES_PROC = Edit(
-    "zygote_walls.py", '    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)\n', ""
+from tests.escape.edits import (
+    KEPT_CAPABILITIES,
+    KEPT_ENVIRONMENT,
+    LEFT_OPEN,
+    NO_CGROUP_NAMESPACE,
+    NO_FILTER,
+    NO_GROUP,
+    NO_IPC_NAMESPACE,
+    NO_LANDLOCK,
+    NO_LIMITS,
+    NO_NAME_OF_ITS_OWN,
+    NO_NETWORK_NAMESPACE,
+    NO_PID_NAMESPACE,
+    NO_SEAL_ON_USER_NAMESPACES,
+    NO_SIZE,
+    ROOT_BY_NUMBER,
+    STILL_ROOT,
+    UNCOVERED_TREES,
+    UNFILTERED,
+    WHOLE_VIEW,
+    WRITABLE_BINDS,
+    WRITABLE_PLACES,
+    ZYGOTES_PROC,
+    Removal,
 )
 
 _ANY_DOORS = (
@@ -412,61 +296,13 @@ REMOVALS = (
     ),
 )
 
-# Attempts that no removal above lets out, and why.
-NOT_SHOWN = {
-    "a packet would leave the machine, past the same wall as the attempts on its loopback": (
-        "ask the cloud for the machine's credentials",
-        "connect to the internet",
-        "connect to the internet of version six",
-        "send a question to a name server of its choice",
-        "shout to everybody on the network",
-        "smuggle data out in a name that it looks up",
-    ),
-    "bubblewrap has no cage without it": (
-        "keep the right to new privileges",
-        "take back the right to new privileges",
-        "share the mnt namespace with the host",
-        "share the user namespace with the host",
-        "use a device that lies in the tree it may change",
-        "use a device that lies in the tree it may read",
-    ),
-    "the kernel asks for the machine's root, whom no cage contains": (
-        "become root by asking",
-        "change the interpreter through /proc/self/exe",
-        "go before everybody else on the processor",
-        "learn where the kernel lies in memory",
-        "map itself to another user",
-        "open a disk, a virtual machine or a file system in user space",
-        "open the memory of the machine",
-        "press the magic key of the kernel",
-        "put a file among the libraries",
-        "read the messages of the kernel",
-    ),
-    "the kernel itself forbids it to everybody, or to everybody but the owner": (
-        "enter the namespaces of the first process",
-        "give itself a capability",
-        "link a file it may only read into the tree it may change",
-        "link a library of the host into the tree it may change",
-        "point one of a pair of stream sockets elsewhere",
-        "read a private file of another user in the tree it may change",
-        "rewrite a set-user-id program of the host",
-        "take over the file of another user in the tree it may change",
-    ),
-    "there is nothing that could be taken away: it is how the host talks to a plugin": (
-        "find a secret on the command line of the first process",
-        "hand a descriptor out through its streams",
-    ),
-    "whether it gets out depends on how the kernel was built and set up": (
-        "find an interface besides its own loopback",
-        "find the daemon's terminal",
-        "make a system call newer than any we know",
-        "make a system call of another architecture",
-        "run a program by its descriptor",
-        "send a ping",
-        "talk to the host through its virtual machine's socket",
-        "type into a terminal",
-        "type into a terminal with high bits set in the request",
-        "use a protocol besides TCP and UDP",
-        "use the ciphers of the kernel",
-    ),
-}
+
+def table() -> str:
+    """The walls and what stands behind each, as the documentation shows them."""
+    rows = ["| without | a plugin could |", "|---|---|"]
+    for removal in REMOVALS:
+        calls = sum(sentence.startswith("call ") for sentence in removal.gets_out)
+        could = [sentence for sentence in removal.gets_out if not sentence.startswith("call ")]
+        could += [f"make {calls} system calls that are refused"] if calls else []
+        rows.append(f"| {removal.name} | {'; '.join(could)} |")
+    return "\n".join(rows)

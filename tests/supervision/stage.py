@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from tests.fixtures.packages import write_file, write_json
 
-from paddock.cage.compile import Surroundings as CageSurroundings
-from paddock.cage.compile import compile_cage
-from paddock.cage.environment import spawn_environment
-from paddock.cage.grants import Places
 from paddock.cage.launcher import Launcher
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings as CageSurroundings
+from paddock.cage.plan.compile import compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.grants import Places
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import Limits
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.event import Event

@@ -15,7 +15,7 @@ from tests.supervision.witness import UNASKED, WELL, fallen, next_life, told
 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 from paddock.core.errors import NotFound, StoreUnavailable, Unavailable
 from paddock.core.events_host import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
 from paddock.plugins.supervision.lifecycle import State

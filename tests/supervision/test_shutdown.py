@@ -12,7 +12,7 @@ from tests.supervision.witness import UNASKED, WELL, cage_mates, gone, on_call, 
 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 from paddock.core.errors import NotFound, Unavailable
 from paddock.core.events_contracts import PluginStopped
 from paddock.core.events_host import PluginCrashed, PluginExited, PluginKilled, PluginSpawned

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from paddock.cage.limits import Group
+from paddock.cage.limits.groups import Group
 from paddock.cage.spec import CageSpec
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cage.cgroup_places import RESOURCES, CgroupView, crowded_group, mechanisms, places
+from paddock.cage.limits.places import RESOURCES, CgroupView, crowded_group, mechanisms, places
 from paddock.doctor.check import Check, Status
 
 _WHY = "Without delegated cgroups a plugin's limits are kept by rlimits and by watching, which is slower to notice."

@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.probe import find_bubblewrap
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden import open_warden
+from paddock.cage.warden.launching import open_warden
 from paddock.doctor.check import Check, Status
 from paddock.manifest.read import read_package
 

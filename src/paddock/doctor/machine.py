@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from paddock.cage.cgroup_places import kernel_view
+from paddock.cage.limits.places import kernel_view
 from paddock.cage.process_tree import family
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from paddock.cage.network import open_network
-from paddock.cage.warden import open_warden
+from paddock.cage.network.serving import open_network
+from paddock.cage.warden.launching import open_warden
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom

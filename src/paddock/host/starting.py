@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.cage.compile import Surroundings, compile_cage
-from paddock.cage.environment import spawn_environment
-from paddock.cage.grants import Places, config_directories
-from paddock.cage.machine import DiskMachine
+from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.grants import Places, config_directories
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import MIB, Limits
 from paddock.config.directories import Directories
 from paddock.config.local import read_entries

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from paddock.cage.machine import DiskMachine
-from paddock.cage.programs import PROGRAM_PATH, find_program
+from paddock.cage.plan.machine import DiskMachine
+from paddock.cage.plan.programs import PROGRAM_PATH, find_program
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, Problem
 from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginModifiedDetected

@@ -1,0 +1,214 @@
+"""Holding on to places of the host between looking at them and mounting them, in a process that may hang in our stead.
+
+A spec names real paths: whoever compiled it saw no link on the way. But a plugin that may write beside a granted place
+could put a link there a moment later, and a mount would follow it. So a mount is made from a descriptor that was opened
+here, step by step and without following anything; if a link has appeared meanwhile, nothing is mounted.
+
+Whoever looks at a file system whose server is gone (a network disk, a program that plays one) waits for it, perhaps for
+ever and deaf to every signal. The warden has one thread and must not: it would take every plugin with it. So a forked
+copy of it looks, and hands over descriptors. It is kept for the next cage, unless it does not answer in time: then
+it is left behind, and that launch refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import stat
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import NamedTuple
+
+PATIENCE_SECONDS = 3.0  # for all places of one cage; meanwhile no other is started
+_LONGEST_PATH = 64 * 1024
+_AHEAD = 16  # places asked for before the first is answered; so few always fit into the socket
+_ANSWER = struct.Struct("=iIII")  # errno, mode, uid, gid
+_REASONS = {errno.ELOOP: "a link is on the way"}
+
+
+class PlaceHangs(OSError):
+    """A place does not answer: the file system that it is on waits for something."""
+
+
+class Place(NamedTuple):
+    """A pinned place and what it is; the caller closes the descriptor."""
+
+    descriptor: int
+    directory: bool
+    owner: tuple[int, int]
+
+
+Pin = Callable[[str], Place]
+
+
+class Pinning:
+    """Looks at places for one warden.
+
+    Args:
+        patience: How many seconds all places of one cage may take.
+    """
+
+    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience
+        self._looker: _Looker | None = None
+        self._hung: list[int] = []
+
+    @contextlib.contextmanager
+    def open(self, paths: Iterable[str]) -> Generator[Pin]:
+        """Somebody who pins these places, for one cage.
+
+        What it gives is called once with each of them and raises OSError: nothing is there, a link is on the way
+        (ELOOP), or `PlaceHangs`.
+        """
+        self._hung = [pid for pid in self._hung if os.waitpid(pid, os.WNOHANG) == (0, 0)]
+        looker = self._looker or _Looker()
+        # Only one that has told everything it was asked is of use to the next cage.
+        self._looker = None
+        asking = _Asking(looker.connection, paths, time.monotonic() + self._patience)
+        try:
+            yield asking.pin
+        finally:
+            asking.close()
+            if asking.answered:
+                self._looker = looker
+            else:
+                # Where it waits it may not even die, and nobody can wait for that.
+                looker.connection.close()
+                os.kill(looker.pid, signal.SIGKILL)
+                self._hung.append(looker.pid)
+
+    def close(self) -> None:
+        """Let the one go that was kept."""
+        if self._looker is not None:
+            self._looker.connection.close()
+            os.waitpid(self._looker.pid, 0)
+            self._looker = None
+
+
+class _Looker:
+    """The copy of us that looks. Ends when nobody holds the other end of its connection."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _look(theirs.fileno())
+
+
+class _Asking:
+    """The places of one cage, asked for some ahead of when they are wanted: to take turns for each would cost more
+    than the looking itself."""
+
+    def __init__(self, connection: socket.socket, paths: Iterable[str], deadline: float) -> None:
+        self._connection = connection
+        self._paths = deque(paths)
+        self._deadline = deadline
+        self._asked: deque[str] = deque()
+        self._answers: list[tuple[str, Place | OSError]] = []
+        self._ask_ahead()
+
+    @property
+    def answered(self) -> bool:
+        return not self._asked and not self._paths
+
+    def pin(self, path: str) -> Place:
+        # Mostly the first: whoever asks does so in the order in which the places were listed.
+        while (number := next((n for n, (of, _) in enumerate(self._answers) if of == path), None)) is None:
+            self._take()
+        _, answer = self._answers.pop(number)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        for _, answer in self._answers:
+            if isinstance(answer, Place):
+                os.close(answer.descriptor)
+
+    def _ask_ahead(self) -> None:
+        while self._paths and len(self._asked) < _AHEAD:
+            path = self._paths.popleft()
+            self._connection.send(os.fsencode(path))
+            self._asked.append(path)
+
+    def _take(self) -> None:
+        self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        try:
+            answer, descriptors, _, _ = socket.recv_fds(self._connection, _ANSWER.size, 1)
+        except TimeoutError:
+            raise PlaceHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._asked[0]) from None
+        if len(answer) != _ANSWER.size:
+            raise OSError(errno.EIO, "who looks at it has ended", self._asked[0])
+        path = self._asked.popleft()
+        self._answers.append((path, _understood(path, answer, descriptors)))
+        self._ask_ahead()
+
+
+def _understood(path: str, answer: bytes, descriptors: list[int]) -> Place | OSError:
+    number, mode, uid, gid = _ANSWER.unpack(answer)
+    if number:
+        return OSError(number, _REASONS.get(number) or os.strerror(number), path)
+    if not descriptors:
+        return OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+    os.set_inheritable(descriptors[0], False)
+    return Place(descriptors[0], stat.S_ISDIR(mode), (uid, gid))
+
+
+def _look(connection: int) -> None:
+    """What the forked copy does: answer until nobody asks. Never returns."""
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.dup2(connection, 0)
+        # One that hangs for ever must hold nobody's pipes and sockets open.
+        ceiling = os.sysconf("SC_OPEN_MAX")
+        os.closerange(1, ceiling if ceiling > 0 else 1 << 20)
+        asking = socket.socket(fileno=0)
+        while path := asking.recv(_LONGEST_PATH):
+            try:
+                held = pinned(os.fsdecode(path))
+                found = os.fstat(held)
+            except OSError as error:
+                asking.send(_ANSWER.pack(error.errno or errno.EIO, 0, 0, 0))
+                continue
+            socket.send_fds(asking, [_ANSWER.pack(0, found.st_mode, found.st_uid, found.st_gid)], [held])
+            os.close(held)
+    finally:
+        os._exit(0)
+
+
+def pinned(path: str) -> int:
+    """A descriptor of exactly this place, good as a source of mounts (`/proc/self/fd/N`) and for nothing else.
+
+    The caller closes it. It is not inherited by other programs unless made so.
+
+    Raises:
+        OSError: nothing is there, or a link is on the way (ELOOP).
+    """
+    here = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        outer = here
+        try:
+            here = _step(outer, part, path)
+        finally:
+            os.close(outer)
+    return here
+
+
+def _step(outer: int, part: str, path: str) -> int:
+    """One step further down, which may be anything but a link."""
+    if part == "..":
+        raise OSError(errno.ELOOP, "climbs with '..'", path)
+    inner = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
+    # Opened like this, a link is opened itself and not refused.
+    if stat.S_ISLNK(os.fstat(inner).st_mode):
+        os.close(inner)
+        raise OSError(errno.ELOOP, "a link is on the way", path)
+    return inner

@@ -1,0 +1,213 @@
+"""The zygote: a Python interpreter that waits in an outer cage and turns copies of itself into plugins.
+
+It runs as a program inside that cage, with this package's few files beside it. One copy is always ready: in namespaces
+of its own, but knowing nothing yet. It takes its order itself, so that nothing of one plugin (its secrets are in its
+environment) is ever in the memory that the next one is copied from.
+
+A copy is two processes: the first one of a new pid namespace, which waits for the end of everything in it, and the
+plugin. A first process ignores signals that it has no handler for; a plugin must not.
+
+What this does not buy: copies of one zygote have the same addresses in memory and the same seed of hashes. A plugin
+that finds a hole in the interpreter itself knows those of its neighbours; it still has no way to reach them.
+
+    zygote → warden    `spare` with descriptors (`Spare`), for each copy · `failed WHY`, and it ends
+    warden → copy      `order` with descriptors (`Order`)
+    copy → warden      `ready`: every wall stands · `failed WHY`
+    warden → copy      `go`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from typing import Any, NamedTuple, NoReturn
+
+from paddock.cage.walls import trampoline
+from paddock.cage.warm import walls
+
+# What plugins import most; each costs its memory once for all plugins, and every plugin the time otherwise.
+WARM = (
+    "paddock_sdk",
+    "asyncio",
+    "base64",
+    "dataclasses",
+    "datetime",
+    "hashlib",
+    "logging",
+    "pathlib",
+    "random",
+    "uuid",
+)
+OURS = "paddock"  # modules that a plugin must not find loaded
+
+LONGEST_MESSAGE = 4096
+MOST_LOST = 3  # copies in a row that end without an order
+
+
+class Spare(NamedTuple):
+    """The descriptors with which a copy presents itself."""
+
+    first: int  # the first process of the cage; when it is gone, everything is
+    plugin: int
+    status: int  # a pipe that will hold how the plugin ended: a decimal number, as wait(2) has it
+    control: int  # a sequenced-packet socket to the plugin, until it runs
+
+
+class Order(NamedTuple):
+    """The descriptors of an order."""
+
+    file: int  # what is asked for, as JSON
+    stdin: int
+    stdout: int
+    stderr: int
+    tree: int | None = None  # the plugin's files as a mount, where the warden can make one
+
+
+class Program(NamedTuple):
+    """What is left to do when every wall stands."""
+
+    script: str
+    arguments: list[str]
+
+
+def main() -> Program:
+    """Serve until the warden hangs up. Returns in the copies alone, as the plugin-to-be, behind its walls."""
+    warden = socket.socket(fileno=int(sys.argv[1]))
+    _warm_up()
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    # Nobody here asks how a copy ended: it tells the warden.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    lost = 0
+    while lost < MOST_LOST:
+        told, tell = os.pipe()
+        walls.new_pids_for_children()
+        if os.fork() == 0:
+            os.close(told)
+            os.close(own_pids)
+            return _be_a_copy(warden, tell)
+        walls.old_pids_for_children(own_pids)
+        os.close(tell)
+        # Without a word the copy was ended, or something went wrong that the next ones may meet too.
+        lost = 0 if os.read(told, 1) else lost + 1
+        os.close(told)
+    os._exit(0)
+
+
+def _warm_up() -> None:
+    for name in WARM:
+        # The SDK is there only where plugins would find it too.
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    gc.collect()
+    # What is loaded stays: a collection in a copy then touches none of it, and the memory stays shared.
+    gc.freeze()
+
+
+def _be_a_copy(warden: socket.socket, tell: int) -> Program:
+    """Be the first process of a cage, and have the plugin for a child. Returns in the child alone."""
+    answer = warden
+    try:
+        walls.die_with_parent()
+        walls.new_surroundings()
+        os.setsid()
+        proc = walls.own_kernel_files()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        status, ended = os.pipe()
+        plugin = os.fork()
+        if plugin:
+            os.dup2(ended, 3)
+            os.closerange(4, _descriptors())
+            _watch(plugin, 3)
+        answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spare = Spare(os.pidfd_open(1), os.pidfd_open(os.getpid()), status, theirs.detach())
+        socket.send_fds(warden, [b"spare"], spare)
+        for descriptor in (*spare, ended, warden.detach()):
+            os.close(descriptor)
+        _, descriptors, _, _ = socket.recv_fds(answer, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
+        if not descriptors:
+            os._exit(0)
+        os.write(tell, b"t")
+        return _stand_behind_walls(Order(*descriptors), answer, proc)
+    except BaseException as error:
+        # Whatever happened, a copy must not go on as the zygote.
+        with contextlib.suppress(OSError):
+            answer.send(f"failed {type(error).__name__}: {error}".encode()[:LONGEST_MESSAGE])
+        os._exit(trampoline.REFUSED)
+
+
+def _watch(plugin: int, ended: int) -> NoReturn:
+    """Be the first process until the plugin ends, and tell how; whatever is left in the cage ends with us."""
+    # Whoever is interrupted, it is not us.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    walls.drop_capabilities()
+    while True:
+        pid, status = os.wait()
+        if pid == plugin:
+            # Where nobody reads it any more the warden is gone, and so are we.
+            with contextlib.suppress(OSError):
+                os.write(ended, b"%d" % status)
+            os._exit(0)
+
+
+def _stand_behind_walls(order: Order, control: socket.socket, proc: int) -> Program:
+    with open(order.file, "rb") as file:  # noqa: PTH123
+        asked: dict[str, Any] = json.loads(file.read())
+    root: str = asked["root"]
+    tree = walls.open_tree(root) if order.tree is None else order.tree
+    walls.own_files(tree=tree, root=root, trees=asked["trees"], tmp_bytes=asked["tmp_bytes"], etc=asked["etc"])
+    walls.become_nobody(proc)
+    for number, descriptor in enumerate((order.stdin, order.stdout, order.stderr)):
+        os.dup2(descriptor, number)
+    control = _close_all_but(control)
+    environment = trampoline.confine(asked["orders"].encode("utf-8", "surrogateescape"))
+    os.environb.clear()
+    os.environb.update(environment)
+    os.chdir(asked["directory"])
+    walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))
+    control.send(b"ready")
+    # The warden now limits what we may use and opens what we may reach.
+    if control.recv(LONGEST_MESSAGE) != b"go":
+        os._exit(trampoline.REFUSED)
+    control.close()
+    return Program(asked["script"], asked["arguments"])
+
+
+def _close_all_but(control: socket.socket) -> socket.socket:
+    """Close everything but the three streams and this, which gets a new number."""
+    os.dup2(control.detach(), 3, inheritable=False)
+    os.closerange(4, _descriptors())
+    return socket.socket(fileno=3)
+
+
+def _descriptors() -> int:
+    """No descriptor has this number or a higher one."""
+    ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return ceiling if ceiling > 0 else 1 << 20
+
+
+def forget_ourselves(program: Program) -> None:
+    """Leave the interpreter as it would be if it had just been started for the script."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == OURS]:
+        del sys.modules[name]
+    sys.orig_argv[1:] = [program.script, *program.arguments]
+    sys.path[0] = os.path.dirname(os.path.realpath(program.script))  # noqa: PTH120
+    sys.argv = [program.script, *program.arguments]
+    # From which moment log records count their milliseconds.
+    logging._startTime = time.time()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
+if __name__ == "__main__":
+    wanted = main()
+    forget_ourselves(wanted)
+    # At the top of the stack: when the script is over the interpreter ends as it always does, with its exit handlers.
+    trampoline.run_as_main(wanted.script)

@@ -1,0 +1,141 @@
+"""One zygote as the warden sees it: a warm interpreter in its cage, and the copies that it offers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.cage.cold.way import ColdBody, ColdWay
+from paddock.cage.spec import CageSpec
+from paddock.cage.warm.fit import ZYGOTE_PROGRAM
+from paddock.cage.warm.process import LONGEST_MESSAGE, Order, Spare
+from paddock.cage.warm.walls import OUR_FILES
+from paddock.cage.ways import Streams
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy of the zygote that waits for an order, or has become a plugin."""
+
+    first_handle: int
+    plugin_handle: int
+    status: int
+    control: socket.socket
+    first: int
+    plugin: int
+
+    def order(self, order: Order) -> None:
+        """Have it become a plugin; it says `ready` or `failed` on `control`.
+
+        Raises:
+            OSError: it is gone.
+        """
+        socket.send_fds(self.control, [b"order"], [descriptor for descriptor in order if descriptor is not None])
+
+    def close(self) -> None:
+        """Let go of it. A copy without an order then ends."""
+        self.control.close()
+        for descriptor in (self.first_handle, self.plugin_handle, self.status):
+            os.close(descriptor)
+
+
+class Zygote:
+    """A warm interpreter, from its start until nothing is left of it.
+
+    Args:
+        body: The cage that it lives in.
+        link: The socket on which it offers copies.
+    """
+
+    def __init__(self, body: ColdBody, link: socket.socket) -> None:
+        self._body = body
+        self._link = link
+        self.gone = False
+        self.failed = False  # it is of no use any more, and must be stopped
+
+    def watched(self) -> list[int]:
+        """Descriptors that become readable when there is something to look at."""
+        return [] if self.gone else [*self._body.watched(), *([] if self.failed else [self._link.fileno()])]
+
+    def look(self) -> list[Copy]:
+        """Take in what happened, without waiting; gives the copies that are new."""
+        found: list[Copy] = []
+        while not self.failed:
+            try:
+                said, descriptors, _, _ = socket.recv_fds(
+                    self._link, LONGEST_MESSAGE, len(Spare._fields), socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                break
+            except OSError:
+                said, descriptors = b"", []
+            if said == b"spare" and len(descriptors) == len(Spare._fields):
+                found.append(_copy(Spare(*descriptors)))
+                # It is up: what bubblewrap was shown may go.
+                self._body.go()
+            else:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                self.failed = True
+        if not self.gone and self._body.look() is not None:
+            self.gone = self.failed = True
+            self._body.close()
+            self._link.close()
+        return found
+
+    def stop(self) -> None:
+        """End it, with every copy of it. Look until it is `gone`."""
+        self.failed = True
+        if not self.gone:
+            self._body.kill()
+
+
+def start_zygote(way: ColdWay, name: str, spec: CageSpec) -> Zygote:
+    """Begin to start one; its first copy tells that it is warm.
+
+    Raises:
+        OSError: something the spec names is not there, or we ran out of something.
+    """
+    with contextlib.ExitStack() as theirs, contextlib.ExitStack() as undo:
+        ours, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        undo.callback(ours.close)
+        theirs.callback(link.close)
+        ours.setblocking(False)
+        # Pipes, as a plugin has: the interpreter looks at its streams when it starts, and a copy keeps what it saw.
+        ends: list[int] = []
+        for _ in range(3):
+            for end in os.pipe2(os.O_CLOEXEC):
+                theirs.callback(os.close, end)
+                ends.append(end)
+        streams = Streams(stdin=ends[0], stdout=ends[3], stderr=ends[5])
+        body = way.start_zygote(name, spec, _program_files(), streams, link)
+        undo.pop_all()
+        return Zygote(body, ours)
+
+
+def _program_files() -> dict[str, bytes]:
+    """The zygote's program, and what it imports of this package, by their paths in its cage."""
+    package = Path(__file__).parents[1]
+    modules = {
+        f"{OUR_FILES}/paddock/cage/{name}": (package / name).read_bytes()
+        for name in ("walls/trampoline.py", "warm/walls.py")
+    }
+    packages = {f"{OUR_FILES}/paddock{inner}/__init__.py": b"" for inner in ("", "/cage", "/cage/walls", "/cage/warm")}
+    return {ZYGOTE_PROGRAM: (package / "warm/process.py").read_bytes(), **modules, **packages}
+
+
+def _copy(spare: Spare) -> Copy:
+    control = socket.socket(fileno=spare.control)
+    control.setblocking(False)
+    return Copy(spare.first, spare.plugin, spare.status, control, _pid(spare.first), _pid(spare.plugin))
+
+
+def _pid(handle: int) -> int:
+    """The pid behind a handle, in our numbers; -1 when it is gone already."""
+    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    return -1

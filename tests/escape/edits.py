@@ -1,0 +1,138 @@
+"""How each wall of a cage is taken away for a test.
+
+A wall is taken away by changing lines of a copy of Paddock's own source, so that everything else is as it is in
+production and production has no switch for it. Lines that are no longer there fail the test: the table cannot rot.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import paddock
+
+CAGE = "cage"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """In this file of `paddock.cage`, one text in place of another. The text stands there exactly once."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Walls that are taken away together, and what then gets out."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    gets_out: tuple[str, ...]
+    ways: tuple[str, ...] = ("cold", "warm")  # where it is tried: cold, granted (cold, with two trees), warm
+    root: bool = False  # whether the daemon has to be root for it
+
+
+def without(removal: Removal, folder: Path) -> Path:
+    """A copy of the sources without these walls."""
+    package = Path(paddock.__file__).parent
+    copy = folder / "paddock"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in removal.edits:
+        file = copy / CAGE / edit.file
+        text = file.read_text(encoding="utf-8")
+        assert text.count(edit.old) == 1, f"{edit.file} has no longer, or more than once: {edit.old}"
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    return folder
+
+
+NO_FILTER = Edit("walls/seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
+UNFILTERED = (
+    Edit("plan/bubblewrap.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
+    Edit("warm/process.py", '    walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
+)
+NO_LANDLOCK = Edit("walls/trampoline.py", "    _restrict(rules)\n    return", "    return")
+NO_NETWORK_NAMESPACE = (
+    Edit("plan/bubblewrap.py", '"--unshare-net", ', ""),
+    Edit(
+        "warm/walls.py",
+        '_check(_libc.unshare(_NEW_MOUNTS | _NEW_NET | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
+        'return _check(_libc.unshare(_NEW_MOUNTS | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
+    ),
+)
+NO_PID_NAMESPACE = (
+    Edit("plan/bubblewrap.py", '"--unshare-pid", ', ""),
+    Edit("plan/bubblewrap.py", '"--proc", "/proc"', '"--ro-bind", "/proc", "/proc"'),
+)
+NO_IPC_NAMESPACE = (
+    Edit("plan/bubblewrap.py", '"--unshare-ipc", ', ""),
+    Edit("warm/walls.py", "_NEW_NET | _NEW_IPC | ", "_NEW_NET | "),
+)
+NO_NAME_OF_ITS_OWN = (
+    Edit("plan/bubblewrap.py", '"--unshare-uts", ', ""),
+    Edit("plan/bubblewrap.py", ', "--hostname", HOST_NAME', ""),
+    Edit("warm/walls.py", "_NEW_IPC | _NEW_NAMES | ", "_NEW_IPC | "),
+)
+NO_SEAL_ON_USER_NAMESPACES = (
+    Edit("plan/bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=NOBODY'),
+    Edit("warm/walls.py", '    _write(proc, "sys/user/max_user_namespaces", "0")\n', ""),
+)
+KEPT_CAPABILITIES = (
+    Edit("plan/bubblewrap.py", '"--cap-drop", "ALL"', '"--cap-add", "ALL"'),
+    Edit("warm/walls.py", '    _check(_libc.capset(header, bytes(24)), "capset")\n', ""),
+)
+WRITABLE_PLACES = (
+    Edit("plan/bubblewrap.py", 'for path in (*spec.covers, "/proc", "/dev", "/") for word', "for path in () for word"),
+    Edit("plan/bubblewrap.py", 'for path in (*spec.covers, "/dev", "/") for word', "for path in () for word"),
+)
+WRITABLE_BINDS = (Edit("plan/bubblewrap.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
+WHOLE_VIEW = (
+    # Everything is shown, as if it had been granted.
+    Edit("plan/compile.py", "    job.show_libraries()\n", '    job.show_libraries()\n    job.layout.show("/")\n'),
+    Edit(
+        "plan/layout.py", 'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")', 'NEVER = ("/proc", "/dev", "/.cage")'
+    ),
+    Edit("plan/layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
+)
+SHOWN_BY_MISTAKE = Edit(
+    # A bind that the rules of Landlock know nothing of.
+    "plan/bubblewrap.py",
+    "    placed.sort(",
+    '    placed.append(("/var/tmp", 0, ["--ro-bind", "/var/tmp", "/var/tmp"]))\n    placed.sort(',
+)
+NO_LIMITS = Edit("walls/trampoline.py", "    _lower(limits)\n", "")
+NO_GROUP = Edit(
+    "limits/groups.py", "            group.limit(limits)\n        except", "            pass\n        except"
+)
+NO_SIZE = (
+    Edit("plan/bubblewrap.py", '"--size", str(limits.tmp_bytes), ', ""),
+    Edit("warm/walls.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
+)
+LEFT_OPEN = (
+    Edit("walls/trampoline.py", "        os.closerange(GATE + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
+    Edit("warm/process.py", "    os.closerange(4, _descriptors())\n    return", "    return"),
+)
+KEPT_ENVIRONMENT = (
+    Edit("warden/link.py", "env={},", "env=None,"),
+    Edit("cold/way.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
+    Edit("plan/bubblewrap.py", ', "--clearenv"', ""),
+)
+ROOT_BY_NUMBER = (
+    Edit("plan/bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=0'),
+    Edit("warm/walls.py", "CAGE_ID = 65534", "CAGE_ID = 0"),
+)
+NO_CGROUP_NAMESPACE = (
+    Edit("plan/bubblewrap.py", ', "--unshare-cgroup-try"', ""),
+    Edit("warm/walls.py", " | _NEW_CGROUP)", ")"),
+)
+STILL_ROOT = Edit("cold/way.py", "        if as_nobody:\n", "        if False:\n")
+UNCOVERED_TREES = (
+    Edit("warm/walls.py", "    _small_tmpfs(trees)\n", ""),
+    # The trees of these tests lie below /tmp.
+    Edit("warm/walls.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
+)
+ZYGOTES_PROC = Edit(
+    "warm/walls.py", '    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)\n', ""
+)
