@@ -155,6 +155,18 @@ async def test_a_thousand_lines_of_noise_are_told_ten_times_and_cost_nobody_anyt
     assert actor.status.state is State.RUNNING
 
 
+async def test_what_ends_a_plugin_is_recorded_however_much_noise_and_nonsense_came_before(stage: Stage) -> None:
+    flood = 'os.write(1, b"chatter\\n" * 500 + b\'{"id":1}\\n\' * 500)'
+    actor = stage.actor(on_call(flood, 'os.write(1, b"[" * 200_000)', "time.sleep(60)"))
+    with pytest.raises(Unavailable):
+        await actor.call("do.it")
+    await fallen(actor)
+    violations = [violation.violation_type for violation in told(stage, PluginProtocolViolation)]
+    assert violations[-1] == "too_dense"
+    assert "malformed" in violations
+    assert len(violations) <= 21
+
+
 async def test_of_a_key_that_stands_twice_the_last_counts(stage: Stage) -> None:
     doubled = 'b\'{"jsonrpc":"2.0","id":%d,"result":{"n":1},"result":{"n":2}}\\n\' % request["id"]'
     actor = stage.actor(on_call(raw(doubled)))

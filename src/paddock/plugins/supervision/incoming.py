@@ -31,7 +31,7 @@ from paddock.rpc.message import MAX_FRAME
 
 NOTIFICATIONS_A_SECOND = 100
 EVENTS_A_SECOND = 5_000
-TOLD_A_SECOND = 10  # noise and violations that are recorded; the rest is only counted
+TOLD_A_SECOND = 10  # lines of noise that are recorded, and as many violations
 
 _SEVERE = frozenset({"oversize_message", "too_dense"})
 
@@ -78,7 +78,9 @@ class Incoming:
         self._event_method = event_method(deployment.manifest)
         self._notifications = RateWindow(NOTIFICATIONS_A_SECOND)
         self._events = RateWindow(EVENTS_A_SECOND)
-        self._told = RateWindow(TOLD_A_SECOND)
+        # Apart from each other: a flood of noise must not hide that it also broke the rules.
+        self._noise_told = RateWindow(TOLD_A_SECOND)
+        self._violations_told = RateWindow(TOLD_A_SECOND)
 
     async def serve(self, method: str, params: Mapping[str, Any], request_id: int | str) -> Any:
         """A request from the plugin."""
@@ -119,16 +121,16 @@ class Incoming:
         flight.progressed(self._loop.time(), cast("Mapping[str, Any]", event))
 
     def noise(self, line: bytes) -> None:
-        shown = line[:400].decode("utf-8", "replace")
         if len(self.noise_lines) < TOLD_A_SECOND:
-            self.noise_lines.append(shown)
-        if self._told.take(self._clock.monotonic()):
-            self._publish(PluginStdoutNoise(name=self._name, line=printable(shown, 200)))
+            self.noise_lines.append(_shown(line))
+        if self._noise_told.take(self._clock.monotonic()):
+            self._publish(PluginStdoutNoise(name=self._name, line=printable(_shown(line), 200)))
 
     def violated(self, kind: str, detail: str) -> None:
         if kind == "oversize_message":
             self._publish(OversizeMessage(name=self._name, limit_bytes=MAX_FRAME))
-        if self._told.take(self._clock.monotonic()):
+        # After a severe one nothing more is read, so it is recorded however much came before.
+        if self._violations_told.take(self._clock.monotonic()) or kind in _SEVERE:
             self._publish(PluginProtocolViolation(name=self._name, violation_type=kind, detail=printable(detail, 500)))
         if self.phase == "greeting" or kind in _SEVERE:
             self._on_fatal(Fatal(kind, detail))
@@ -140,3 +142,7 @@ class Incoming:
 
     def lost(self, reason: str) -> None:
         self._on_fatal(Fatal("output_closed", reason or "it closed its output"))
+
+
+def _shown(line: bytes) -> str:
+    return line[:400].decode("utf-8", "replace")
