@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
-@app.command("call", epilog="""Example: paddock call memory-markdown.recall --params '{"query": "tea"}'""")
+@app.command("call", epilog="""Example: paddock call slow-count.count --params '{"to": 3}'""")
 @reporting
 def call(
-    name: Annotated[str, typer.Argument(help="As in memory-markdown.recall, or a plugin that is one callable.")],
+    name: Annotated[str, typer.Argument(help="As in slow-count.count, or a plugin that is one callable.")],
     *,
     params: Annotated[
         str, typer.Option("--params", "-p", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
@@ -90,7 +90,7 @@ def parameters(written: str, name: str = "") -> dict[str, Any]:
 
 
 def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
-    hint = """write for instance --params '{"query": "tea"}'"""
+    hint = """write for instance --params '{"to": 3}'"""
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 

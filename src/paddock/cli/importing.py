@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False)
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-@app.command("import", epilog="Examples: paddock import ~/.config/claude/mcp.json   ·   paddock import server.mcpb")
+@app.command("import", epilog="Examples: paddock import .vscode/mcp.json   ·   paddock import server.mcpb")
 @reporting
 def import_(
     file: Annotated[

@@ -22,7 +22,8 @@ def register(app: typer.Typer) -> None:
     )(check)
     app.command("sign", epilog="Example: paddock plugin sign ./my-plugin --key ~/paddock-signing.pem")(sign)
     app.command(
-        "validate", epilog="""Example: paddock plugin validate 'Email.GenerateDraft@1.x#input' '{"tone": "warm"}'"""
+        "validate",
+        epilog="""Example: paddock plugin validate Switchboard#input '{"intent": {"intent_type": "a"}, "context": {}}'""",
     )(validate)
 
 

@@ -22,7 +22,7 @@ _IN_FRONT = ("time", "level", "plugin", "message")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("logs", epilog="Example: paddock plugin logs memory-markdown --follow")(logs)
+    app.command("logs", epilog="Example: paddock plugin logs slow-count --follow")(logs)
 
 
 @reporting

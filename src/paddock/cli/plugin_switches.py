@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command("disable", epilog="Example: paddock plugin disable memory-markdown")(disable)
     app.command("pin", epilog="Examples: paddock plugin pin notes 1.2.0   ·   paddock plugin pin notes --off")(pin)
     app.command("repair", epilog="Example: paddock plugin repair notes")(repair)
-    app.command("alias", epilog="Example: paddock plugin alias Email.ApplyDraft Apply.EmailDraft")(alias)
+    app.command("alias", epilog="Example: paddock plugin alias counter slow-count")(alias)
 
 
 def _done(as_json: bool, words: str, **facts: object) -> None:

@@ -1,0 +1,141 @@
+"""The examples that help shows are typed as they stand there, in an order in which each has what it needs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import daemon
+from fixtures.packages import bundle, native, write_json, zipped
+from paddock.cli.main import COMMANDS, loaded
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WEATHER = {"type": "object", "properties": {"api_key": {"type": "string"}}, "required": ["api_key"]}
+
+# Each with what is typed at its questions.
+WITHOUT_A_DAEMON = {
+    "paddock doctor --json": [],
+    "paddock config show --origin": [],
+    "paddock plugin check ./my-plugin": [],
+    "paddock plugin check plugin.mcpb --show": [],
+    "paddock key new ~/paddock-signing.pem": [],
+    "paddock key show ~/paddock-signing.pem": [],
+    "paddock plugin sign ./my-plugin --key ~/paddock-signing.pem": [],
+    "paddock key trust 'ed25519:…' --label 'Example Labs'": [],
+    "paddock key list --json": [],
+    "paddock plugin install ./my-plugin": ["y"],
+    "paddock key remove 'Example Labs'": ["y"],
+    "paddock plugin pin notes 1.2.0": [],
+    "paddock plugin pin notes --off": [],
+    "paddock plugin upgrade notes": ["y"],
+    "paddock plugin upgrade notes ./notes-2.0.zip": ["y"],
+    "paddock plugin rollback notes --to 1.4.2": ["y"],
+    "paddock plugin repair notes": [],
+    "paddock plugin uninstall notes --yes": [],
+    "paddock plugin configure weather": [],
+    "paddock import .vscode/mcp.json": ["y"],
+    "paddock import server.mcpb": ["y"],
+    "paddock plugin list --kind operator --json": [],
+    "paddock plugin info memory-markdown": [],
+    "paddock plugin alias counter slow-count": [],
+    """paddock plugin validate Switchboard#input '{"intent": {"intent_type": "a"}, "context": {}}'""": [],
+    "paddock plugin enable memory-markdown": [],
+    "paddock plugin disable memory-markdown": [],
+    """paddock call slow-count.count --params '{"to": 3}'""": [],
+}
+ELSEWHERE = {
+    "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
+    "paddock plugin configure weather api_key": "reads the value where nobody asks yes or no; see below",
+    "paddock serve --log-format json": "goes on; see below",
+    "paddock plugin logs slow-count --follow": "goes on; see below",
+    "paddock demo": "has tests of its own",
+}
+
+
+def shown_examples() -> set[str]:
+    """Every example of every command."""
+    pending = [loaded(name) for name in COMMANDS]
+    found: set[str] = set()
+    while pending:
+        command = pending.pop()
+        pending += getattr(command, "commands", {}).values()
+        if command.epilog:
+            found |= set(command.epilog.split(": ", 1)[1].split("   ·   "))
+    return found
+
+
+def test_every_example_of_the_help_is_typed_by_a_test() -> None:
+    assert shown_examples() == set(WITHOUT_A_DAEMON) | set(ELSEWHERE)
+
+
+@pytest.fixture
+def stage(paddock: Paddock) -> Paddock:
+    """A folder with everything that the examples speak of."""
+    here = paddock.home.parent
+    native(here / "my-plugin", "my-plugin")
+    zipped(bundle(here / "bundle", "bundled"), here / "server.mcpb")
+    shutil.copy(here / "server.mcpb", here / "plugin.mcpb")
+    write_json(here / ".vscode" / "mcp.json", {"servers": {"search": {"type": "stdio", "command": "python3"}}})
+    zipped(native(here / "notes-2", version="2.0.0"), here / "notes-2.0.zip")
+    for package in (
+        native(here / "notes", version="1.2.0"),
+        native(here / "weather", "weather", system_config_schema=WEATHER),
+        *(EXAMPLES / name for name in ("memory-markdown", "slow-count", "kernel-switchboard")),
+    ):
+        paddock.quickly("plugin", "install", package, "--yes")
+    paddock.quickly("plugin", "enable", "slow-count")
+    return paddock
+
+
+def words_of(example: str, paddock: Paddock) -> list[str]:
+    """As a shell would hand them over."""
+    home = str(paddock.home.parent)
+    return [word.replace("~/", f"{home}/") if word.startswith("~") else word for word in shlex.split(example)[1:]]
+
+
+def test_the_examples_of_the_help_work_as_they_stand_there(stage: Paddock) -> None:
+    for example, answers in WITHOUT_A_DAEMON.items():
+        if example == "paddock plugin upgrade notes":
+            native(stage.home.parent / "notes", version="1.4.2")
+        words = words_of(example, stage)
+        if "…" in example:
+            key = stage.quickly(*words_of("paddock key show ~/paddock-signing.pem --json", stage)).json["public_key"]
+            words = [key if "…" in word else word for word in words]
+        stage.on_terminal(*words, answers=answers)
+
+
+def test_the_example_of_configure_takes_the_value(stage: Paddock) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "paddock.cli", *words_of("paddock plugin configure weather api_key", stage)],
+        input="hunter2\n", env=stage.environment, timeout=PATIENCE, text=True, check=True, capture_output=True,
+    )  # fmt: skip
+
+    assert "set api_key of weather" in done.stderr
+
+
+def interrupted(paddock: Paddock, example: str, first: str) -> int:
+    """The exit code of a command that is interrupted once its first line begins as it should."""
+    with paddock.start(*words_of(example, paddock)) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert first in line
+    return process.returncode
+
+
+def test_the_example_of_serve_is_a_daemon(stage: Paddock) -> None:
+    assert interrupted(stage, "paddock serve --log-format json", "ready: ") == 0
+
+
+def test_the_example_of_logs_goes_on_until_it_is_interrupted(stage: Paddock) -> None:
+    with daemon(stage):
+        stage("call", "slow-count.squares", "-p", '{"to": 1000}', "--timeout", "1", code=8)
+        assert interrupted(stage, "paddock plugin logs slow-count --follow", "nobody wants the rest") == 130
