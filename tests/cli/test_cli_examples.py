@@ -45,7 +45,7 @@ WITHOUT_A_DAEMON = {
     "paddock plugin list --kind operator --json": [],
     "paddock plugin info memory-markdown": [],
     "paddock plugin alias counter slow-count": [],
-    """paddock plugin validate Switchboard#input '{"intent": {"intent_type": "a"}, "context": {}}'""": [],
+    """paddock plugin validate Switchboard#input '{"context":{}, "intent":{"intent_type":"a"}}'""": [],
     "paddock plugin enable memory-markdown": [],
     "paddock plugin disable memory-markdown": [],
     """paddock call slow-count.count --params '{"to": 3}'""": [],

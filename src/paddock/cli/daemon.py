@@ -62,13 +62,13 @@ class DaemonClient:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, *, wait: float | None = PATIENCE) -> Any:
         """What a GET answers.
 
         Raises:
             PaddockError: what the daemon says went wrong, or that it is gone.
         """
-        with self._asked("GET", path, None, PATIENCE) as answer:
+        with self._asked("GET", path, None, wait) as answer:
             return _value(answer.read())
 
     def post(self, path: str, body: Any = None, *, wait: float | None = PATIENCE) -> Any:

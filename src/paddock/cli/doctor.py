@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, room
 
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
+
 app = typer.Typer(add_completion=False)
+
+PATIENCE = 10.0  # seconds for the daemon; less than doctor waits for a look
 
 
 @app.command("doctor", epilog="Example: paddock doctor --json")
 @reporting
 def doctor(*, as_json: AsJson = False) -> None:
-    """Check Python, SQLite, the cage's parts, git, node, disk and permissions. Exit 1 when something must be mended."""
+    """Check the programs, files and cage that plugins need, and the daemon. Exit 1 when something must be mended."""
     from paddock.config.project import working_directory
     from paddock.doctor.check import exit_status, text_lines, to_json
     from paddock.doctor.machine import check_machine
 
-    checks = check_machine(os.environ, Path.home(), working_directory())
+    checks = check_machine(os.environ, Path.home(), working_directory(), _plugins_of_the_daemon)
     if as_json:
         document(to_json(checks))
     else:
         for line in text_lines(checks, room()):
             result(line)
     raise typer.Exit(exit_status(checks))
+
+
+def _plugins_of_the_daemon(directories: Directories) -> list[dict[str, Any]] | None:
+    from paddock.cli.daemon import running_daemon
+
+    daemon = running_daemon(directories)
+    return daemon.get("/plugins", wait=PATIENCE)["plugins"] if daemon else None

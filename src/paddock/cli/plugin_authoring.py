@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("sign", epilog="Example: paddock plugin sign ./my-plugin --key ~/paddock-signing.pem")(sign)
     app.command(
         "validate",
-        epilog="""Example: paddock plugin validate Switchboard#input '{"intent": {"intent_type": "a"}, "context": {}}'""",
+        epilog="""Example: paddock plugin validate Switchboard#input '{"context":{}, "intent":{"intent_type":"a"}}'""",
     )(validate)
 
 

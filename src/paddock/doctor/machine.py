@@ -20,6 +20,7 @@ from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, check_user_namespaces
 from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status
+from paddock.doctor.daemon import AskDaemon, check_daemon
 from paddock.doctor.files import check_disk, check_permissions
 from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.plugins import check_plugins
@@ -30,13 +31,16 @@ Probe = tuple[str, Callable[[], Check]]
 _LONGEST_SECONDS = 30.0
 
 
-def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = None) -> list[Check]:
+def check_machine(
+    environ: Mapping[str, str], home: Path, cwd: Path | None = None, ask_daemon: AskDaemon | None = None
+) -> list[Check]:
     """Everything Paddock needs, in the order a person would mend it.
 
     Args:
         environ: The environment; its `PATH` is where programs are looked for.
         home: The person's home directory.
         cwd: Where a project's settings are looked for; None for none.
+        ask_daemon: How to ask the daemon of this home; None leaves it alone.
     """
     try:
         directories = find_directories(environ, home)
@@ -58,6 +62,8 @@ def check_machine(environ: Mapping[str, str], home: Path, cwd: Path | None = Non
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
     ]
+    if ask_daemon is not None:
+        probes.append(("daemon", lambda: check_daemon(directories, ask_daemon)))
     url = settings.store.url if settings is not None else None
     if url is not None and url.startswith(("postgresql://", "postgres://")):
         probes.append(("PostgreSQL", lambda: check_postgresql(url)))

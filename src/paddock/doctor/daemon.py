@@ -1,0 +1,47 @@
+"""The daemon of this home: whether one runs and answers, and which of its plugins do not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from paddock.config.directories import Directories
+from paddock.core.errors import PaddockError
+from paddock.doctor.check import Check, Status
+
+# What the daemon says of its plugins, as its API lists them; None where no daemon runs. Given by whoever can ask.
+AskDaemon: TypeAlias = Callable[[Directories], Sequence[Mapping[str, Any]] | None]
+
+_MOST_LINES = 10
+_WHY_SILENT = "Commands leave plugins to the daemon, so they fail as long as it does not answer."
+_WHY_FAILED = "A plugin that does not run cannot be called. Mend the reason; enabling it starts it anew."
+
+
+def check_daemon(directories: Directories, ask: AskDaemon) -> Check:
+    """Ask it how its plugins are doing."""
+    try:
+        plugins = ask(directories)
+    except PaddockError as error:
+        return Check("daemon", Status.FAIL, error.message, _WHY_SILENT, error.hint, error.error_code)
+    if plugins is None:
+        return Check("daemon", Status.OK, "none runs for this home; paddock serve starts one")
+    return judge_plugins([one for one in plugins if one["runtime"]])
+
+
+def judge_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
+    """How many run, and what to type about each that should and does not."""
+    running = sum(one["runtime"]["state"] == "running" for one in plugins)
+    troubled = [one for one in plugins if one["runtime"]["state"] != "running" and one["runtime"]["reason"]]
+    found = f"runs and answers; {running} {'plugin runs' if running == 1 else 'plugins run'}"
+    if not troubled:
+        return Check("daemon", Status.OK, found)
+    named = [one["name"] for one in troubled[:_MOST_LINES]]
+    return Check(
+        "daemon",
+        Status.WARN,
+        f"{found}, {len(troubled)} {'does' if len(troubled) == 1 else 'do'} not",
+        _WHY_FAILED,
+        "; ".join(f"paddock plugin info {name}; paddock plugin enable {name}" for name in named),
+        "daemon.plugins_failed",
+        tuple(f"{one['name']} {one['runtime']['state']}: {one['runtime']['reason']}" for one in troubled),
+    )
