@@ -25,6 +25,7 @@ from paddock.cage.process_tree import children, family
 PATIENCE = 30.0  # seconds; for a machine that does much else
 ORDINARY = 12345  # a user that nobody is
 SOURCES = Path(__file__).parents[2] / "src"
+FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
 
 class Daemon:
@@ -201,3 +202,24 @@ def eventually(claim: Callable[[], bool]) -> bool:
 def kill_hard(pid: int) -> None:
     """As the kernel or an operator would."""
     os.kill(pid, signal.SIGKILL)
+
+
+def running(daemon: Daemon, script: str = FOREVER, *capabilities: str, **limits: object) -> int:
+    """A plugin that has said its first line."""
+    number = daemon.launch(script, *capabilities, **limits)
+    assert daemon.tell("line", number=number) == "ready"
+    return number
+
+
+def descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def mounts(pid: int) -> int:
+    return len(Path(f"/proc/{pid}/mounts").read_text().splitlines())
+
+
+def groups_of(warden: int) -> list[Path]:
+    # Walked in a way that does not mind what comes and goes meanwhile: others have groups too.
+    found = [Path(place, name) for place, names, _ in os.walk("/sys/fs/cgroup") for name in names]
+    return [group for group in found if group.name.startswith("paddock-") and group.name.split("-")[2] == str(warden)]

@@ -1,6 +1,8 @@
 """What bubblewrap is told, written out in full for a few cages.
 
-To write the pages anew: PADDOCK_WRITE_GOLDEN=1 ./run test tests/cage/test_bubblewrap.py, then read the difference."""
+To write the pages anew: PADDOCK_WRITE_GOLDEN=1 ./run test tests/cage/plan/test_bubblewrap.py, then read
+the difference.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged
-from tests.cage.rendering import page, zygote_page
+from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged
+from tests.cage.plan.rendering import page, zygote_page
 
 from paddock.cage.plan.bubblewrap import command, fittings
 from paddock.cage.spec import Bind, CageSpec, Limits, Link

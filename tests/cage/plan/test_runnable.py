@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cage.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
+from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
 from paddock.cage.plan.compile import Surroundings, compile_cage
 from paddock.cage.spec import CageSpec, Link

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import anyio
 import pytest
-from tests.cage.networked import PATIENCE, PUBLIC, Told, Yard, open_yard
-from tests.cage.private_ca import certificate_for
+from tests.cage.network.networked import PATIENCE, PUBLIC, Told, Yard, open_yard
+from tests.cage.network.private_ca import certificate_for
 
 from paddock.cage.network.relay import NetworkLimits
 from paddock.core.events import Event

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.cage.networked import PUBLIC, Yard, open_yard
+from tests.cage.network.networked import PUBLIC, Yard, open_yard
 
 
 @pytest.fixture(params=["cold", "warm"])

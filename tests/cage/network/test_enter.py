@@ -26,7 +26,7 @@ ORDINARY = 12345  # a user that nobody is
 RAISE_LOOPBACK = (
     'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sH14x", b"lo", 0x49))'
 )
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import socket
 
 import anyio
 import pytest
-from tests.cage.networked import PUBLIC, PlayedWorld
+from tests.cage.network.networked import PUBLIC, PlayedWorld
 
 from paddock.cage.network.destinations import OWN_ADDRESS, PRIVATE_ADDRESS, Destination, Destinations
 from paddock.cage.network.dialing import REFUSED, TIMED_OUT, UNRESOLVED, NotDialled, SystemOutside, dial

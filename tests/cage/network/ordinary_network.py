@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.cage.networked import PUBLIC, open_yard
+from tests.cage.network.networked import PUBLIC, open_yard
 
 SCRIPT = """
 tell([outcome(talk, host, port) for host, port in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cage.pretend import PretendMachine
+from tests.cage.plan.pretend import PretendMachine
 
 from paddock.cage.plan.layout import Layout, around, below
 from paddock.cage.spec import Bind, Link

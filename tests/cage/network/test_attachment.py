@@ -10,7 +10,7 @@ import time
 
 import anyio
 import pytest
-from tests.cage.networked import PUBLIC, PlayedWorld, Told
+from tests.cage.network.networked import PUBLIC, PlayedWorld, Told
 
 from paddock.cage.network.serving import open_network
 from paddock.cage.spec import CageSpec, Reach

@@ -1,0 +1,86 @@
+"""How a root daemon shows trees to plugins that are nobody."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cage.daemons import FOREVER, Daemon, open_daemon, running
+
+
+def test_a_tree_that_only_root_can_reach_is_read_and_written_and_stays_roots(root_daemon: Daemon) -> None:
+    tree = root_daemon.folder / "private" / "tree"
+    tree.mkdir(parents=True, mode=0o700)
+    tree.parent.chmod(0o700)
+    (tree / "old").write_text("old")
+    (tree / "old").chmod(0o600)
+    script = f"""
+from pathlib import Path
+tree = Path({str(tree)!r})
+(tree / "new").write_text((tree / "old").read_text() + " and new")
+print("ready", flush=True)
+"""
+    number = running(root_daemon, script, f"write:fs:{tree}", f"read:fs:{tree}")
+    assert root_daemon.tell("end", number=number)["code"] == 0
+    assert (tree / "new").read_text() == "old and new"
+    assert (tree / "new").stat().st_uid == os.geteuid()
+
+
+def test_a_tree_that_cannot_be_shown_under_another_owner_is_refused_with_a_hint() -> None:
+    with open_daemon(prepare='mkdir "$1/odd" && mount -t ramfs none "$1/odd"') as daemon:
+        tree = daemon.folder / "odd"
+        refused = daemon.refusal(FOREVER, f"write:fs:{tree}")
+        assert refused["refused"] == "cage.idmap_unsupported"
+        assert str(tree) in refused["message"]
+        assert "65534" in refused["hint"]
+        running(daemon)
+
+
+def test_what_is_written_below_a_mount_in_a_granted_tree_reaches_the_file_system_that_is_mounted_there() -> None:
+    with open_daemon(prepare='mkdir -p "$1/tree/disk" && mount -t tmpfs none "$1/tree/disk"') as daemon:
+        tree = daemon.folder / "tree"
+        script = f"""
+from pathlib import Path
+Path({str(tree / "disk" / "new")!r}).write_text("kept")
+print("ready", flush=True)
+"""
+        number = running(daemon, script, f"write:fs:{tree}")
+        assert daemon.tell("end", number=number)["code"] == 0
+        mounted = Path(f"/proc/{daemon.process.pid}/root{tree}/disk/new")
+        assert (mounted.read_text(), mounted.stat().st_uid) == ("kept", os.geteuid())
+
+
+def test_a_tree_in_which_something_is_mounted_that_cannot_be_shown_is_refused_as_well() -> None:
+    with open_daemon(prepare='mkdir -p "$1/tree/odd" && mount -t ramfs none "$1/tree/odd"') as daemon:
+        refused = daemon.refusal(FOREVER, f"write:fs:{daemon.folder / 'tree'}")
+        assert refused["refused"] == "cage.idmap_unsupported"
+        assert str(daemon.folder / "tree") in refused["message"]
+        running(daemon)
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        "mount -t tmpfs -o ro none /run",
+        "mount -t tmpfs -o mode=700 none /run",
+        # Nothing can be made anywhere: something empty is covered.
+        'mount -t tmpfs -o ro none /run && mount --bind "$1" "$1" && mount --rbind /tmp /tmp'
+        " && mount -o remount,bind,ro /tmp && mount --bind /var/tmp /var/tmp && mount -o remount,bind,ro /var/tmp"
+        " && mount -t tmpfs none /mnt",
+    ],
+)
+def test_a_root_daemon_starts_plugins_where_run_cannot_be_used_and_leaves_nothing_behind(unusable: str) -> None:
+    with open_daemon(prepare=unusable) as daemon:
+        assert daemon.tell("end", number=running(daemon, "print('ready', flush=True)"))["code"] == 0
+        warden = daemon.warden
+    for place in ("/run", "/tmp", "/var/tmp"):
+        assert not Path(f"{place}/paddock-cages-{warden}").exists()
+
+
+def test_a_root_daemon_that_may_not_mount_says_so_every_time_and_what_to_do() -> None:
+    with open_daemon(prepare='shift && exec setpriv --bounding-set=-sys_admin -- "$@"') as daemon:
+        for _ in range(7):
+            refused = daemon.refusal(FOREVER)
+            assert refused["refused"] == "cage.staging_failed"
+            assert "CAP_SYS_ADMIN" in refused["hint"]
