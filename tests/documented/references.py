@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from documented.error_codes import meanings
 from paddock.cli.main import COMMANDS, loaded
 from paddock.core import outward
 from paddock.core.clock import SystemClock, SystemRandom
@@ -81,8 +82,18 @@ def error_reference() -> str:
         "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category decides"
         " what it looks like on each side.\n\n"
         "| category | in words | exit code | HTTP | JSON-RPC |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
-        "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n"
+        "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n\n"
+        'With `--json` an error is the one document on stdout, `{"error": {…}}`, and the same code is in the API\'s'
+        " problem body and in the `error_code` of a plugin that does not run. A mistake in a document has a code of its"
+        " own in the list `errors`, beside its place and its words.\n" + "".join(_codes_under_headings())
     )
+
+
+def _codes_under_headings() -> Iterator[str]:
+    for heading, codes in meanings().items():
+        yield f"\n## {heading}\n\n| code | means | what to do |\n|---|---|---|\n"
+        for code, (means, do) in codes.items():
+            yield f"| `{code}` | {means} | {do} |\n"
 
 
 def event_reference() -> str:

@@ -1,0 +1,80 @@
+"""The codes that the program can give: those it has, found in its source, and what the documentation says of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import paddock
+
+SOURCE = Path(paddock.__file__).parent
+TABLE = Path(__file__).with_name("error_codes.toml")
+
+# What is given to these is the code of one mistake in a document, which stands in its list with place and words.
+ONE_MISTAKE = {"Problem", "refused", "complain", "error"}
+# These take the code as their first word.
+CODE_FIRST = {"Refused", "GaveUp"}
+# Also kept in tables and constants, so every text that begins like this is one.
+ALWAYS_CODES = ("cage.", "daemon.", "initialize.")
+SHAPE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
+
+
+def meanings() -> dict[str, dict[str, tuple[str, str]]]:
+    """By heading and code: what it means, and what to do."""
+    return {
+        heading: {code: (means, do) for code, (means, do) in codes.items()}
+        for heading, codes in tomllib.loads(TABLE.read_text(encoding="utf-8")).items()
+    }
+
+
+def codes_of_the_program() -> dict[str, str]:
+    """Every code with a place where it is given."""
+    found: dict[str, str] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for code in filter(SHAPE.fullmatch, _codes(node)):
+                found.setdefault(code, f"{file.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}")
+    return found
+
+
+def texts_of_the_program() -> set[str]:
+    """Every literal text of the source."""
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py"))
+    return {code for tree in trees for node in ast.walk(tree) for code in _texts(node)}
+
+
+def _codes(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name not in ONE_MISTAKE:
+            for keyword in node.keywords:
+                if keyword.arg == "code":
+                    yield from _results(keyword.value)
+            if name in CODE_FIRST and node.args:
+                yield from _results(node.args[0])
+        case ast.Assign(targets=[ast.Name(id="code")], value=value):
+            yield from _results(value)
+        case ast.Constant(value=str(text)) if text.startswith(ALWAYS_CODES):
+            yield text
+        case _:
+            pass
+
+
+def _results(value: ast.expr) -> Iterator[str]:
+    """The texts that an expression can give, not those that it asks about."""
+    match value:
+        case ast.IfExp(body=body, orelse=otherwise):
+            yield from _results(body)
+            yield from _results(otherwise)
+        case ast.BoolOp(values=values):
+            for one in values:
+                yield from _results(one)
+        case _:
+            yield from _texts(value)
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+        yield node.value
