@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from paddock.cage.spec import NOBODY
+
 _MOST_OUTPUT = 64 * 1024
-NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)

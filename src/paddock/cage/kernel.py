@@ -51,6 +51,11 @@ def own_mount_namespace() -> None:
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE, None)
 
 
+def enter_namespace(namespace: int) -> None:
+    """Live in another namespace from now on, whichever kind it is of (`os.setns` comes with Python 3.12)."""
+    _check(_libc.setns(namespace, 0), "setns")
+
+
 def mount_tmpfs(target: str, options: str) -> None:
     """An empty file system in memory, for small things of ours."""
     _mount("paddock", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded import Ran, run_bounded
+from paddock.cage.descriptors import none_free
 from paddock.cage.kernel import real_root
 from paddock.cage.launcher import CageUnavailable
 
@@ -82,7 +83,7 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
     try:
         ran = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
     except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        if none_free(error):
             raise
         message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error

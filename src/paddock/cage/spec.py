@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MIB = 1024 * 1024
+# Whom a plugin is, user and group: always for itself, and for the machine too where the daemon is root.
+NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)

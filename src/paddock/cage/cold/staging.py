@@ -18,9 +18,8 @@ from pathlib import Path
 
 from paddock.cage import kernel
 from paddock.cage.cold.pinning import Pin, Place
-from paddock.cage.spec import Bind
+from paddock.cage.spec import NOBODY, Bind
 
-NOBODY = 65534
 UNFIT = "cage.staging_failed"
 # One of ours is made where that is possible; else something that is empty is covered, in our own namespace alone.
 PLACES = tuple(map(Path, ("/run", "/tmp", "/var/tmp")))  # noqa: S108

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
@@ -19,6 +18,8 @@ import socket
 import struct
 import time
 
+from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE, none_free
+from paddock.cage.kernel import enter_namespace
 from paddock.cage.network.listeners import Wanted, wanted, with_ipv6
 from paddock.cage.network.netlink import make_local
 from paddock.cage.network.redirect import redirect
@@ -28,10 +29,9 @@ MOST_SOCKETS = 240  # the kernel passes 253 descriptors with one message
 BACKLOG = 64
 _LOOPBACK_SECONDS = 5.0
 _CHILD_SECONDS = 8.0
-_NO_DESCRIPTORS = "cage.no_descriptors"
+_NO_DESCRIPTORS = {"message": "no descriptor is free", "code": NONE_FREE, "hint": HOW_TO_HAVE_MORE}
 
 _NS_GET_USERNS = 0xB701
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIOCGIFFLAGS = 0x8913
 _IFF_UP = 0x1
 _IPV6_FREEBIND = 78
@@ -74,7 +74,7 @@ def prepare_network(pid: int, plan: NetworkPlan) -> list[socket.socket]:
         raise CannotEnter(**_failure(error)) from error
     failure = json.loads(answer) if answer else {"message": "the process that entered the cage's network died"}
     if not whole:
-        failure = {"message": "no descriptors are free", "code": _NO_DESCRIPTORS}
+        failure = _NO_DESCRIPTORS
     if failure is not None:
         for one in made:
             one.close()
@@ -102,8 +102,8 @@ def _sent_in(pid: int, plan: NetworkPlan) -> tuple[bytes, list[socket.socket], b
 
 
 def _failure(error: OSError) -> dict[str, str]:
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return {"message": "no descriptors are free", "code": _NO_DESCRIPTORS}
+    if none_free(error):
+        return _NO_DESCRIPTORS
     return {"message": f"the cage's network could not be made ({error})"}
 
 
@@ -146,20 +146,13 @@ def _enter(pid: int) -> None:
     if _same(net, "/proc/self/ns/net") or _same(owner, "/proc/self/ns/user"):
         # The process is not the caged one (its number may be taken again): listening here would be listening outside.
         raise CannotEnter("the process has no network of its own")
-    _setns(owner, _CLONE_NEWUSER)
-    _setns(net, _CLONE_NEWNET)
+    enter_namespace(owner)
+    enter_namespace(net)
 
 
 def _same(descriptor: int, path: str) -> bool:
     one, other = os.fstat(descriptor), os.stat(path)  # noqa: PTH116 - the warden does without pathlib
     return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
-
-
-def _setns(descriptor: int, kind: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)  # os.setns comes with Python 3.12
-    if libc.setns(descriptor, kind) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 def _furnish(plan: NetworkPlan, pid: int) -> list[socket.socket]:

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-REQUEST, ACKNOWLEDGE, CREATE, EXCLUSIVE, APPEND = 0x1, 0x4, 0x400, 0x200, 0x800
+REQUEST, ACKNOWLEDGE, CREATE, APPEND = 0x1, 0x4, 0x400, 0x800
 _NESTED = 0x8000
 _ERROR = 2  # the type of an acknowledgement
 _PATIENCE = 2.0  # seconds; the kernel answers at once or is in trouble

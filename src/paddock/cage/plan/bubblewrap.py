@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
-from paddock.cage.plan.addresses import plan_network
-from paddock.cage.plan.etc_files import HOST_NAME, etc_files
-from paddock.cage.spec import Bind, CageSpec, Limits
+from paddock.cage.plan.etc_files import HOST_NAME, own_etc
+from paddock.cage.spec import NOBODY, Bind, CageSpec, Limits
 from paddock.cage.walls import trampoline
 from paddock.cage.walls.orders import orders
 from paddock.cage.walls.seccomp import seccomp_program
 
-NOBODY = 65534
 TRAMPOLINE = "/.cage/trampoline.py"
 # Imported and not run, so that its compiled form is used where one fits. The plugin may have a module of that name too.
 _START = (
@@ -82,7 +80,7 @@ def arguments(
         *_places(spec, source_of),
         *_files(
             {
-                **{path: text.encode() for path, text in _own_etc(spec).items()},
+                **{path: text.encode() for path, text in own_etc(spec).items()},
                 ORDERS: orders(spec, limits),
                 **fittings.trampoline,
             },
@@ -116,7 +114,7 @@ def zygote_arguments(spec: CageSpec, *, source_of: SourceOf, file: OpenFile, fil
         file: As for `arguments`.
         files: Programs to place in the cage, by path.
     """
-    etc = {path: text.encode() for path, text in _own_etc(spec).items()}
+    etc = {path: text.encode() for path, text in own_etc(spec).items()}
     return [
         *_walls("--unshare-user", uid=0),
         *("--cap-add", "ALL"),
@@ -160,12 +158,6 @@ def _places(spec: CageSpec, source_of: SourceOf) -> list[str]:
 
 def _bind(bind: Bind, source_of: SourceOf) -> list[str]:
     return ["--bind" if bind.writable else "--ro-bind", source_of(bind), bind.target]
-
-
-def _own_etc(spec: CageSpec) -> Mapping[str, str]:
-    """The cage's own /etc, without a file that the plugin was explicitly granted the host's one of."""
-    bound = {bind.target for bind in spec.binds}
-    return {path: text for path, text in etc_files(plan_network(spec.network)).items() if path not in bound}
 
 
 def _files(contents: Mapping[str, bytes], file: OpenFile) -> list[str]:

@@ -11,10 +11,11 @@ import socket
 
 from paddock.cage.cold.pinning import PlaceHangs
 from paddock.cage.cold.staging import IdmapUnsupported
+from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE, none_free
 from paddock.cage.kernel import how_it_ended
 from paddock.cage.limits import watchdog
 from paddock.cage.limits.groups import Group
-from paddock.cage.spec import CageSpec
+from paddock.cage.spec import NOBODY, CageSpec
 from paddock.cage.walls.orders import resource_limits
 from paddock.cage.ways import Body, Order, Streams, Way
 
@@ -168,14 +169,15 @@ def begin(number: int, spec: CageSpec, streams: Streams, way: Way) -> Caged:
 
 
 def _refusal(error: OSError, code: str) -> Refusal:
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        hint = "raise the limit on open files (ulimit -n)"
-        return Refusal("no descriptor is free", code="cage.no_descriptors", hint=hint)
+    if none_free(error):
+        return Refusal("no descriptor is free", code=NONE_FREE, hint=HOW_TO_HAVE_MORE)
     if isinstance(error, PlaceHangs):
         hint = "look whether its file system still answers (ls), or take the grant back"
         return Refusal(f"{error.filename} does not answer", code="cage.place_hangs", hint=hint)
     if isinstance(error, IdmapUnsupported):
-        hint = "move it to ext4, xfs, btrfs or tmpfs, grant a tree without mounts, or give it to user 65534 (nobody)"
+        hint = (
+            f"move it to ext4, xfs, btrfs or tmpfs, grant a tree without mounts, or give it to user {NOBODY} (nobody)"
+        )
         message = f"the file system of {error.filename}, or one mounted in it, cannot show it under another owner"
         return Refusal(message, code="cage.idmap_unsupported", hint=hint)
     if error.errno == errno.ENOENT and error.filename:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 import time
@@ -17,6 +16,7 @@ from typing import Protocol
 from anyio import CancelScope  # by name: at the end there may be no descriptor left to load it with
 
 from paddock.cage.cold.staging import UNFIT
+from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE, none_free
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.probe import Bubblewrap, explain, find_bubblewrap
 from paddock.cage.spec import CageSpec, Exit
@@ -28,7 +28,6 @@ LAUNCH_SECONDS = 25.0  # the warden gives up after 20 and says so; this is for a
 MOST_WARDENS = 5
 WARDENS_SECONDS = 60.0
 _LATE = "look whether the machine is very busy or a file system hangs (ps -eo pid,stat,wchan,cmd), and try again"
-_NO_DESCRIPTORS = "raise the limit on open files (ulimit -n)"
 
 
 class Network(Protocol):
@@ -256,6 +255,6 @@ def _refused(answer: Refused, streams: _Streams) -> CageUnavailable:
 
 
 def _unavailable(error: OSError) -> CageUnavailable:
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return CageUnavailable("no descriptor is free", code="cage.no_descriptors", hint=_NO_DESCRIPTORS)
+    if none_free(error):
+        return CageUnavailable("no descriptor is free", code=NONE_FREE, hint=HOW_TO_HAVE_MORE)
     return CageUnavailable(f"the cage cannot be built: {error}", code="cage.start_failed")

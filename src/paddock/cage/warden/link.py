@@ -15,6 +15,7 @@ from pathlib import Path
 
 from anyio import CancelScope
 
+from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.spec import CageSpec, Exit
 from paddock.cage.warden import messages
@@ -262,8 +263,7 @@ class WardenLink:
     def _listeners_lost(self, message: Message) -> None:
         """We had no room for a cage's sockets: it could not be served, so it is not wanted."""
         if isinstance(message, Listeners) and (birth := self._births.get(message.number)):
-            hint = "raise the limit on open files (ulimit -n)"
-            birth.answered(Refused(birth.number, "cage.no_descriptors", "no descriptor is free", hint))
+            birth.answered(Refused(birth.number, NONE_FREE, "no descriptor is free", HOW_TO_HAVE_MORE))
             birth.abandon()
             self.kill(message.number)
 

@@ -17,6 +17,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from paddock.cage.descriptors import file_with
+
 LONGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
 
@@ -148,11 +150,7 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
 
 def into_file(data: Mapping[str, Any]) -> int:
     """JSON data as an anonymous file, read from its start."""
-    descriptor = os.memfd_create("paddock-spec", os.MFD_CLOEXEC)
-    with os.fdopen(descriptor, "wb", closefd=False) as file:
-        file.write(json.dumps(data).encode())
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+    return file_with(json.dumps(data).encode())
 
 
 def from_file(descriptor: int) -> dict[str, Any]:

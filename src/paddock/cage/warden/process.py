@@ -25,6 +25,7 @@ if __name__ == "__main__":
 
 from paddock.cage.cold.staging import UNFIT, Stages
 from paddock.cage.cold.way import ColdWay
+from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE
 from paddock.cage.kernel import adopt_orphans, real_root
 from paddock.cage.limits import watchdog
 from paddock.cage.limits.groups import Groups
@@ -260,9 +261,7 @@ class Warden:
 
 
 def _no_descriptors(number: int) -> Refused:
-    return Refused(
-        number, "cage.no_descriptors", "the warden has no free descriptor", "raise the limit on open files (ulimit -n)"
-    )
+    return Refused(number, NONE_FREE, "the warden has no free descriptor", HOW_TO_HAVE_MORE)
 
 
 def _control(number: int) -> socket.socket:

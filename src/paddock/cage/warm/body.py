@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paddock.cage.cold.way import ColdWay, readable
+from paddock.cage.cold.way import ColdWay
+from paddock.cage.descriptors import file_with, readable
 from paddock.cage.kernel import detached_tree
 from paddock.cage.plan.addresses import plan_network
-from paddock.cage.plan.etc_files import etc_files
+from paddock.cage.plan.etc_files import etc_files, own_etc
 from paddock.cage.spec import CageSpec
 from paddock.cage.walls.orders import orders
 from paddock.cage.warm import process
@@ -191,11 +192,8 @@ class WarmBody:
 
     def _give_order(self, copy: Copy) -> None:
         with contextlib.ExitStack() as ours:
-            file = os.memfd_create("paddock-order", os.MFD_CLOEXEC)
+            file = file_with(json.dumps(_asked(self._order, self._recipe)).encode())
             ours.callback(os.close, file)
-            with os.fdopen(os.dup(file), "wb") as writer:
-                writer.write(json.dumps(_asked(self._order, self._recipe)).encode())
-            os.lseek(file, 0, os.SEEK_SET)
             tree = detached_tree(self._recipe.root) if self._recipe.as_mount else None
             if tree is not None:
                 ours.callback(os.close, tree)
@@ -223,7 +221,7 @@ def _asked(order: Order, recipe: Recipe) -> dict[str, Any]:
         "trees": recipe.trees,
         "directory": spec.directory,
         "tmp_bytes": spec.limits.tmp_bytes,
-        "etc": _own_etc(spec),
+        "etc": _differing_etc(spec),
         "orders": orders(spec, order.resource_limits).decode("utf-8", "surrogateescape"),
         "seccomp": recipe.seccomp.hex(),
         "script": spec.python.script,
@@ -231,12 +229,10 @@ def _asked(order: Order, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _own_etc(spec: CageSpec) -> Mapping[str, str]:
+def _differing_etc(spec: CageSpec) -> Mapping[str, str]:
     """The files of /etc that are not those of a plugin without network, which the zygote has."""
-    bound = {bind.target for bind in spec.binds}
     common = etc_files(plan_network(()))
-    wanted = etc_files(plan_network(spec.network))
-    return {path: text for path, text in wanted.items() if path not in bound and common[path] != text}
+    return {path: text for path, text in own_etc(spec).items() if common[path] != text}
 
 
 def _how_it_ended(status: int) -> int:

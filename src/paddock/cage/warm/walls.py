@@ -1,9 +1,12 @@
-"""The walls that a warm plugin builds around itself, inside the zygote's cage. Standard library only.
+"""The walls that a warm plugin builds around itself, inside the zygote's cage.
 
 The outer cage (made by bubblewrap) gives the libraries, the interpreter, a read-only root and power over nothing but
 its own user namespace. What is private to one plugin is added here, in the order in which it can be added: namespaces,
 its own view of the files, and last a user namespace in which it has no power at all. The end is the same as on the
 cold way, where bubblewrap does all of it.
+
+This file stands alone, since it is copied into the zygote's cage: so it has its own number of nobody and its own few
+lines around system calls (`kernel.py` has the warden's).
 """
 
 from __future__ import annotations
