@@ -15,24 +15,33 @@ Standard library only, and nothing of the host: a plugin may carry a copy of thi
 
 from __future__ import annotations
 
+from paddock_sdk.answer import Answer
 from paddock_sdk.call import Context, JsonObject
+from paddock_sdk.disclosure import disclose
 from paddock_sdk.faults import (
     Cancelled,
+    CapabilityDenied,
     ConfigInvalid,
     HostGone,
     HostRefused,
     InvalidParams,
     NotApplicable,
     PluginFault,
+    ScopeMissing,
 )
+from paddock_sdk.host import Host
 from paddock_sdk.log import Log
+from paddock_sdk.scopes import requires_scopes
 from paddock_sdk.stdio import Plugin
 from paddock_sdk.storage import Rows, Storage
 
 __all__ = [
+    "Answer",
     "Cancelled",
+    "CapabilityDenied",
     "ConfigInvalid",
     "Context",
+    "Host",
     "HostGone",
     "HostRefused",
     "InvalidParams",
@@ -42,5 +51,8 @@ __all__ = [
     "Plugin",
     "PluginFault",
     "Rows",
+    "ScopeMissing",
     "Storage",
+    "disclose",
+    "requires_scopes",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, cast
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -21,12 +22,21 @@ class Context(NamedTuple):
 class Underway:
     """The call that is being worked on: its id, the token that names it to the host, and whether it is still wanted."""
 
-    __slots__ = ("cancelled", "id", "token")
+    __slots__ = ("cancelled", "id", "on_cancel", "token")
 
-    def __init__(self, request_id: int | str | None, token: str | None) -> None:
+    def __init__(
+        self, request_id: int | str | None, token: str | None, on_cancel: Callable[[], object] | None = None
+    ) -> None:
         self.id = request_id  # None: nobody waits for it, or for what is told about it
         self.token = token
         self.cancelled = False
+        self.on_cancel = on_cancel
+
+    def cancel(self) -> None:
+        """Whoever called does not want the answer any more."""
+        self.cancelled = True
+        if self.on_cancel is not None:
+            self.on_cancel()
 
 
 NOBODY = Context()

@@ -5,8 +5,10 @@ PluginFault            any error a handler wants to answer with
 ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
 ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
 ├── NotInitialized     a call came before the handshake was over
+├── ScopeMissing       the caller lacks a permission that the handler asks for
 ├── Cancelled          whoever called does not want the answer any more
 └── HostRefused        the host answered a request of ours with an error
+    └── CapabilityDenied   because the plugin does not have that capability
 HostGone               the host closed the pipe; the plugin is about to end
 """
 
@@ -18,6 +20,7 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
+CAPABILITY_DENIED = -32001
 
 
 class PluginFault(Exception):
@@ -61,6 +64,15 @@ class NotInitialized(PluginFault):
     code = -32002
 
 
+class ScopeMissing(PluginFault):
+    """The caller lacks a permission that the handler asks for."""
+
+    def __init__(self, missing: list[str]) -> None:
+        super().__init__(
+            f"the caller lacks {', '.join(missing)}", {"code": "PERMISSION_DENIED", "missing_scopes": missing}
+        )
+
+
 class Cancelled(PluginFault):
     """Whoever called does not want the answer any more: clean up and let this pass."""
 
@@ -70,6 +82,12 @@ class Cancelled(PluginFault):
 
 class HostRefused(PluginFault):
     """The host answered a request of ours with an error. Left uncaught, the caller gets that same error."""
+
+
+class CapabilityDenied(HostRefused):
+    """The host refused because the plugin does not have that capability. The host keeps a record of the attempt."""
+
+    code = CAPABILITY_DENIED
 
 
 class HostGone(Exception):

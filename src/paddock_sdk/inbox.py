@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 from paddock_sdk.call import JsonObject, Underway
 from paddock_sdk.faults import Cancelled, HostGone, PluginFault
@@ -19,6 +20,14 @@ from paddock_sdk.message import Id, is_id, meant_as_answer, refusal, sound
 OK = {"status": "ok"}
 MOST_WAITING = 1024  # beyond it nothing more is read while a call runs, and the host feels it
 A_MOMENT = 0.005  # seconds; a call that takes longer is worth a look at what came meanwhile
+
+
+class Asker(Protocol):
+    """Who waits for an answer of the host."""
+
+    def arrived(self, message: JsonObject) -> None:
+        """Here it is."""
+        ...
 
 
 class Inbox:
@@ -32,13 +41,13 @@ class Inbox:
 
     def __init__(self, lines: Lines, log: Log, cancel_method: str) -> None:
         self.open = False  # once the handshake is over; before it a ping is out of order too
-        self.underway: Underway | None = None  # the call that a handler is working on
+        self.calls: dict[Id, Underway] = {}  # what handlers are working on
+        self.waiting: deque[JsonObject] = deque()  # requests and notifications that nobody has taken yet
+        self.on_waiting: Callable[[], object] | None = None  # told when something more waits
         self._lines = lines
         self._log = log
         self._cancel_method = cancel_method
-        self._waiting: deque[JsonObject] = deque()
-        self._question: Id | None = None
-        self._answer: JsonObject | None = None
+        self._askers: dict[Id, Asker] = {}
         self._looked = 0.0
 
     def next(self) -> JsonObject:
@@ -47,23 +56,15 @@ class Inbox:
         Raises:
             HostGone: there will be none.
         """
-        if self._waiting and time.monotonic() - self._looked > A_MOMENT:
+        if self.waiting and time.monotonic() - self._looked > A_MOMENT:
             self.look()  # the next call may have been cancelled while the last one ran
-        while not self._waiting:
-            self._read()
-        return self._waiting.popleft()
+        while not self.waiting:
+            self.read()
+        return self.waiting.popleft()
 
-    def answer_to(self, question: Id) -> JsonObject:
-        """The host's answer to a request of ours; waits for it.
-
-        Raises:
-            HostGone: it will never come.
-        """
-        self._question, self._answer = question, None
-        while self._answer is None:
-            self._read()
-        answer, self._question, self._answer = self._answer, None, None
-        return answer
+    def expect(self, question: Id, asker: Asker) -> None:
+        """The answer to this question of ours goes to whoever asked."""
+        self._askers[question] = asker
 
     def look(self) -> None:
         """Take in what has already arrived, without waiting.
@@ -71,17 +72,25 @@ class Inbox:
         Raises:
             HostGone: nobody reads our answers any more.
         """
-        while len(self._waiting) < MOST_WAITING and self._lines.arrived():
+        while len(self.waiting) < MOST_WAITING and self._lines.arrived():
             try:
-                self._read()
+                self.read()
             except HostGone:
                 return  # no more questions, but what was asked may still be answered
         self._looked = time.monotonic()
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Take in what arrives next; waits for it.
+
+        Raises:
+            HostGone: nothing will.
+        """
+        before = len(self.waiting)
         for message in self._lines.read():
             self._sort(message)
         self._looked = time.monotonic()
+        if self.on_waiting is not None and len(self.waiting) > before:
+            self.on_waiting()
 
     def _sort(self, message: Any) -> None:
         if isinstance(message, PluginFault):
@@ -94,8 +103,9 @@ class Inbox:
             else:
                 self._lines.fail(*refusal(fields))
         elif "method" not in fields:
-            if fields["id"] == self._question:
-                self._answer = fields
+            asker = self._askers.pop(fields["id"], None)
+            if asker is not None:
+                asker.arrived(fields)
             else:
                 self._log.warning("an answer to no question was ignored")
         elif fields["method"] == "ping" and self.open and "id" in fields:
@@ -104,18 +114,19 @@ class Inbox:
         elif fields["method"] == self._cancel_method and "id" not in fields:
             self._cancel(fields.get("params"))
         else:
-            self._waiting.append(fields)
+            self.waiting.append(fields)
 
     def _cancel(self, params: Any) -> None:
-        """Mark the call under way, or answer one that waits; any other was answered already."""
+        """Tell the call that is under way, or answer one that waits; any other was answered already."""
         unwanted = cast("JsonObject", params).get("id") if isinstance(params, dict) else None
         if not is_id(unwanted):
             return
-        if self.underway is not None and self.underway.id == unwanted:
-            self.underway.cancelled = True
+        underway = self.calls.get(cast("Id", unwanted))
+        if underway is not None:
+            underway.cancel()
             return
-        for message in self._waiting:
+        for message in self.waiting:
             if message.get("id") == unwanted:
-                self._waiting.remove(message)
+                self.waiting.remove(message)
                 self._lines.fail(message["id"], Cancelled())
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from paddock_sdk.call import JsonObject
-from paddock_sdk.faults import INVALID_REQUEST, HostRefused, PluginFault
+from paddock_sdk.faults import CAPABILITY_DENIED, INVALID_REQUEST, CapabilityDenied, HostRefused, PluginFault
 
 Id = int | str
 
@@ -38,13 +38,20 @@ def refusal(message: JsonObject) -> tuple[Id | None, PluginFault]:
     return (request_id if is_id(request_id) else None), fault
 
 
-def result_of(answer: JsonObject) -> Any:
+def result_of(answer: JsonObject, *, undeclared: bool = False) -> Any:
     """The result of a sound answer.
 
+    Args:
+        answer: What the host said.
+        undeclared: It was asked for something that the plugin knows it was not given.
+
     Raises:
-        HostRefused: it is an error.
+        CapabilityDenied: it is an error, because the plugin may not have what it asked for.
+        HostRefused: it is any other error.
     """
     error = answer.get("error")
     if error is None:
         return answer["result"]
-    raise HostRefused(str(error.get("message", "refused")), error.get("data"), code=error["code"])
+    denied = undeclared or error["code"] == CAPABILITY_DENIED
+    refused = CapabilityDenied if denied else HostRefused
+    raise refused(str(error.get("message", "refused")), error.get("data"), code=error["code"])

@@ -1,0 +1,26 @@
+"""`python -m paddock_sdk describe main.py`: the tools and methods of a plugin, for its manifest."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from paddock_sdk.describe import NotAPlugin, described
+
+USAGE = "usage: python -m paddock_sdk describe PROGRAM"
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 2 or words[0] != "describe":
+        print(USAGE, file=sys.stderr)
+        return 2
+    try:
+        print(json.dumps(described(words[1]), indent=2, ensure_ascii=False))
+    except NotAPlugin as error:
+        print(f"{words[1]}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

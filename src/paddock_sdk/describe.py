@@ -1,0 +1,64 @@
+"""What a program offers, found by loading it without serving anybody."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from types import ModuleType
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.stdio import Plugin
+
+
+class NotAPlugin(Exception):
+    """The program cannot be loaded, or holds no plugin."""
+
+
+def load_plugin(program: str) -> Plugin:
+    """The one Plugin of a program. Its `run` returns at once, so it does not matter where the program calls it.
+
+    Raises:
+        NotAPlugin: there is none, or more than one.
+    """
+    if not os.path.isfile(program):  # noqa: PTH113 pathlib is slow to import, and this package is not
+        raise NotAPlugin("there is no such file")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))  # noqa: PTH100, PTH120
+    serve, Plugin.run = Plugin.run, _do_nothing
+    try:
+        names = vars(_module(program))
+    except Exception as error:
+        raise NotAPlugin(f"it cannot be loaded ({type(error).__name__}: {error})") from error
+    finally:
+        Plugin.run = serve
+        sys.path.pop(0)
+    found = {id(value): value for value in names.values() if isinstance(value, Plugin)}
+    if len(found) != 1:
+        raise NotAPlugin(f"it holds {len(found)} plugins; one Plugin(...) is expected at its top")
+    return next(iter(found.values()))
+
+
+def described(program: str) -> JsonObject:
+    """The tools and methods of a program in the manifest's form.
+
+    Raises:
+        NotAPlugin: there is none, or a type of a handler cannot be told in JSON.
+    """
+    try:
+        return load_plugin(program).manifest_callables()
+    except TypeError as error:
+        raise NotAPlugin(str(error)) from error
+
+
+def _module(program: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("paddock_plugin", program)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is no Python program")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where the types of its classes are looked up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _do_nothing(self: Plugin) -> None:
+    """In the place of `run`."""

@@ -1,0 +1,24 @@
+"""Saying that a result would not come out the same again: it came from a model, or from the outside world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from paddock_sdk.call import JsonObject
+
+STATUSES = ("succeeded", "failed", "in_progress")  # of an operator's result
+
+
+def disclose(result: Any, *reasons: str, stability: Literal["high", "medium", "low"] = "medium") -> JsonObject:
+    """An operator's result with its nondeterminism disclosed.
+
+    Args:
+        result: The whole result of an operator (with its `status`), or just the value.
+        reasons: Why, e.g. `llm_sampling`, `web_content`. None says that it is deterministic.
+        stability: How alike two results are.
+    """
+    told = {"is_nondeterministic": bool(reasons), "reasons": list(reasons), "stability": stability}
+    if isinstance(result, Mapping) and cast("Mapping[str, Any]", result).get("status") in STATUSES:
+        return {**cast("Mapping[str, Any]", result), "nondeterminism": told}
+    return {"status": "succeeded", "result": result, "nondeterminism": told}

@@ -1,0 +1,130 @@
+"""The functions that serve a plugin's tools, methods and hooks, by their names on the wire.
+
+A classic handler takes `(params, context)`. A typed one takes its parameters by name, and their types are its schema;
+how that is done is in `typed.py`, which is loaded when the first typed handler is called or described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from paddock_sdk.call import Context, JsonObject
+from paddock_sdk.scopes import asks_for_scopes
+
+if TYPE_CHECKING:
+    from paddock_sdk.typed import Typed
+
+Classic: TypeAlias = Callable[[JsonObject, Context], Any]
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Handler:
+    """One function, called in its own way."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if asks_for_scopes(function):
+            raise TypeError(
+                f"{function.__name__}: its caller's scopes are not told to it; the manifest's required_scopes are "
+                "checked by the host"
+            )
+        self.function = function
+        self._typed: Typed | None = None
+        self._classic = is_classic(function)
+
+    @property
+    def typed(self) -> Typed | None:
+        """Its types, where they are its schema.
+
+        Raises:
+            TypeError: a type cannot be told in JSON.
+        """
+        if self._typed is None and not self._classic:
+            from paddock_sdk.typed import Typed
+
+            self._typed = Typed(self.function)
+        return self._typed
+
+    def begin(self, params: JsonObject, context: Context, **services: Any) -> Any:
+        """Call it; what it gives back may still have to be run.
+
+        Raises:
+            InvalidParams: the parameters do not fit its types; carries every mistake.
+        """
+        typed = self.typed
+        if typed is None:
+            return self.function(params, context)
+        return self.function(**typed.arguments(params), **typed.given(context=context, **services))
+
+    def finish(self, result: Any) -> Any:
+        """The result as JSON can hold it, checked against its type."""
+        typed = self.typed
+        return result if typed is None else typed.result(result)
+
+
+class Handlers:
+    """Every handler of a plugin."""
+
+    def __init__(self, plugin: str, namespace: str) -> None:
+        self._tool_prefix = f"{plugin}."
+        self._hook_prefix = f"{namespace}.hook."
+        self._by_name: dict[str, Handler] = {}
+        self._tools: list[str] = []
+        self.methods: list[str] = []
+
+    def add_tool(self, function: H) -> H:
+        self._tools.append(function.__name__)
+        self._by_name[self._tool_prefix + function.__name__] = Handler(function)
+        return function
+
+    def add_method(self, name: str, function: H) -> H:
+        self.methods.append(name)
+        self._by_name[name] = Handler(function)
+        return function
+
+    def add_hook(self, name: str, function: H) -> H:
+        self._by_name[self._hook_prefix + name] = Handler(function)
+        return function
+
+    def get(self, wire_name: str) -> Handler | None:
+        return self._by_name.get(wire_name)
+
+    def tool(self, name: str) -> Handler | None:
+        """The handler of a tool by its own name."""
+        return self._by_name.get(self._tool_prefix + name)
+
+    def as_manifest(self) -> JsonObject:
+        """The tools and methods in the manifest's own form.
+
+        Raises:
+            TypeError: a type cannot be told in JSON.
+        """
+        tools = [_entry(name, self._by_name[self._tool_prefix + name]) for name in self._tools]
+        methods = [_entry(name, self._by_name[name]) for name in self.methods]
+        return {key: entries for key, entries in (("tools", tools), ("methods", methods)) if entries}
+
+
+def _entry(name: str, handler: Handler) -> JsonObject:
+    typed = handler.typed
+    described = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
+    entry: JsonObject = {"name": name, "description": " ".join(described.split())}
+    if typed is not None:
+        entry["input_schema"] = typed.input_schema
+        if typed.output_schema is not None:
+            entry["output_schema"] = typed.output_schema
+    return {key: value for key, value in entry.items() if value != ""}
+
+
+def is_classic(function: Callable[..., Any]) -> bool:
+    """Whether a function takes `(params, context)` and no parameters of its own."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True  # a callable object: nothing about its parameters is known cheaply
+    names = list(code.co_varnames[: code.co_argcount])
+    if getattr(function, "__self__", None) is not None:
+        names = names[1:]
+    if code.co_kwonlyargcount or len(names) != 2:
+        return False
+    return names[0].strip("_") == "params" or names[0] not in function.__annotations__

@@ -1,0 +1,180 @@
+"""The `host` object that a plugin is given: every service by its name, asked over the wire.
+
+    value = await host.cache.get("k")          in async code
+    value = host.cache.get("k").wait()         in any other
+
+All services are there by name. One that the plugin did not declare is false (`if host.cache:`), and using it still goes
+to the host, which refuses, keeps a record of the attempt, and so makes it a CapabilityDenied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from paddock_sdk.answer import Answer
+from paddock_sdk.call import JsonObject
+from paddock_sdk.log import Log
+from paddock_sdk.service import Ask, Service
+from paddock_sdk.storage import Sql
+
+# The service's name on the object -> its name on the wire. Most are the same.
+WIRE_NAMES = {"storage": "keyvalue", "sql": "storage", "rate_limit": "rate"}
+# Who may use it; all others are declared as `host:<name>`.
+ALWAYS = frozenset({"audit", "log", "logger"})
+SERVICES = (
+    "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "memory", "model", "ocr", "query",
+    "rate", "rate_limit", "scheduler", "secrets", "sql", "storage", "vault",
+)  # fmt: skip
+
+
+class Cache(Service):
+    """Values that are kept for a while."""
+
+    def get(self, key: str) -> Answer[Any]:
+        """The value; None when there is none, or its time is over."""
+        return self.ask("get", {"key": key}, _value)
+
+    def set(self, key: str, value: Any, ttl: float | None = None) -> Answer[None]:
+        """Keep a value, for so many seconds if they are given."""
+        return self.ask("set", {"key": key, "value": value} | ({} if ttl is None else {"ttl": ttl}), _nothing)
+
+    def delete(self, key: str) -> Answer[None]:
+        return self.ask("delete", {"key": key}, _nothing)
+
+
+class Objects(Service):
+    """The plugin's own objects, by reference."""
+
+    def get(self, reference: str) -> Answer[Any]:
+        """The object; None when there is none."""
+        return self.ask("get", {"key": reference}, _value)
+
+    def put(self, reference: str, value: Any) -> Answer[None]:
+        return self.ask("put", {"key": reference, "value": value}, _nothing)
+
+    def delete(self, reference: str) -> Answer[None]:
+        return self.ask("delete", {"key": reference}, _nothing)
+
+    def list(self, prefix: str = "") -> Answer[list[str]]:
+        """The references that begin so."""
+        return self.ask("list", {"prefix": prefix}, lambda result: result["keys"])
+
+
+class Logger(Service):
+    """The plugin's log. Its lines are written at once; `write` also has the host record one among its own."""
+
+    def __init__(self, ask: Ask, wire_name: str, log: Log, about: JsonObject) -> None:
+        super().__init__(ask, wire_name, declared=True)
+        self._log = log
+        self._about = about
+
+    def debug(self, message: str, *values: Any, **fields: Any) -> None:
+        self._log.debug(_filled(message, values), **self._about, **fields)
+
+    def info(self, message: str, *values: Any, **fields: Any) -> None:
+        self._log.info(_filled(message, values), **self._about, **fields)
+
+    def warning(self, message: str, *values: Any, **fields: Any) -> None:
+        self._log.warning(_filled(message, values), **self._about, **fields)
+
+    def error(self, message: str, *values: Any, **fields: Any) -> None:
+        self._log.error(_filled(message, values), **self._about, **fields)
+
+    exception = error
+
+    def write(self, level: str, message: str, **fields: Any) -> Answer[None]:
+        return self.ask("write", {"level": level, "message": message, "fields": fields}, _nothing)
+
+
+class Host:
+    """The host as a plugin sees it.
+
+    Args:
+        ask: Sends a question.
+        capabilities: What the plugin was given, as texts: `host:cache`, `storage:write`.
+        log: Where log lines go.
+        namespace: How the host's own methods begin.
+        about: Stands in every log line, e.g. the request's id.
+    """
+
+    # Made when they are first used; see __getattr__.
+    artifacts: Service
+    audit: Service
+    auth: Service
+    cache: Cache
+    cursor: Service
+    http: Service
+    identity: Service
+    kb: Service
+    memory: Service
+    model: Service
+    ocr: Service
+    query: Service
+    rate: Service
+    scheduler: Service
+    secrets: Service
+    sql: Sql
+    storage: Objects
+    vault: Service
+
+    def __init__(
+        self,
+        ask: Ask,
+        capabilities: Iterable[str],
+        log: Log,
+        namespace: str = "paddock",
+        about: JsonObject | None = None,
+    ) -> None:
+        self._ask = ask
+        self._declared = declared_services(capabilities)
+        self._namespace = namespace
+        self.logger = self.log = Logger(ask, f"{namespace}.log", log, about or {})
+
+    def __contains__(self, service: str) -> bool:
+        return service in self._declared
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._declared)
+
+    def __getattr__(self, name: str) -> Service:
+        if name not in SERVICES:
+            raise AttributeError(f"the host has no service {name!r}")
+        made = KINDS.get(name, Service)(
+            self._ask, f"{self._namespace}.{WIRE_NAMES.get(name, name)}", declared=name in self._declared
+        )
+        setattr(self, name, made)  # found at once the next time
+        return made
+
+
+KINDS: dict[str, type[Service]] = {"cache": Cache, "storage": Objects, "sql": Sql}
+
+
+def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
+    """The services that capabilities give, by their names on the host object."""
+    found = set(ALWAYS)
+    for text in capabilities:
+        head, _, rest = text.partition(":")
+        if head == "host":
+            found.add(rest.partition(":")[0])
+        elif "storage" in (head, rest.partition(":")[0]):
+            found.add("sql")
+    if "rate" in found:
+        found.add("rate_limit")
+    return frozenset(found)
+
+
+def _value(result: Any) -> Any:
+    return result["value"]
+
+
+def _nothing(_result: Any) -> None:
+    return None
+
+
+def _filled(message: str, values: tuple[Any, ...]) -> str:
+    """A message with its values in their places, as Python's own loggers take them."""
+    try:
+        return message % values if values else message
+    except (TypeError, ValueError):
+        return f"{message} {values}"

@@ -1,0 +1,130 @@
+"""What a handler gave back, run to its end: a value, a coroutine, or a generator of either kind.
+
+Everything is written as coroutines and works in two ways. Without asyncio a coroutine is driven here (`run`): all that
+it can wait for is the host, and that wait blocks. On an event loop it is an ordinary task among others.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator
+from typing import Any, NamedTuple, TypeVar, cast
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.faults import Cancelled
+
+T = TypeVar("T")
+
+_NOTHING: Any = object()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing but the host.
+
+    Raises:
+        RuntimeError: it waits for something else, which only an event loop could bring.
+    """
+    try:
+        while True:
+            if coroutine.send(None) is not None:
+                raise RuntimeError(
+                    "it awaits what only an event loop can bring; import asyncio in a module of the plugin, and the "
+                    "plugin runs on one"
+                )
+    except StopIteration as end:
+        return end.value
+    finally:
+        coroutine.close()
+
+
+class Stream(NamedTuple):
+    """Where the steps of a generator go.
+
+    Attributes:
+        tell: Sends one event.
+        cancelled: Whether nobody wants the rest.
+        is_result: Whether a step looks like the result; the last such step is it, if nothing follows.
+        event_of: A step as an event.
+    """
+
+    tell: Callable[[JsonObject], None]
+    cancelled: Callable[[], Awaitable[bool]]
+    is_result: Callable[[Any], bool] = lambda _step: False
+    event_of: Callable[[Any], JsonObject] = lambda step: {"type": "data", "data": step}
+
+
+def waits(value: Any) -> bool:
+    """Whether what a handler gave back is not its result yet."""
+    return (
+        isinstance(value, types.GeneratorType)
+        or hasattr(value, "__await__")
+        or hasattr(value, "__anext__")
+        or hasattr(value, "__aiter__")
+    )
+
+
+async def outcome(value: Any, stream: Stream) -> Any:
+    """The result of what a handler gave back. Steps of a generator go out as they come.
+
+    A generator's result is what it returns. One that returns nothing, as an async one always does, may yield the result
+    as its last step.
+    """
+    if not waits(value):
+        return value
+    if isinstance(value, types.GeneratorType):
+        steps = cast("Generator[Any, None, Any]", value)
+        try:
+            return await _streamed(lambda stop: _step(steps, stop), stream)
+        finally:
+            steps.close()
+    if hasattr(value, "__await__"):
+        return await outcome(await value, stream)
+    generator = isinstance(value, types.AsyncGeneratorType)
+    following = cast("AsyncGenerator[Any, None]", value) if generator else _generated(value)
+    try:
+        return await _streamed(lambda stop: _async_step(following, stop), stream)
+    finally:
+        await following.aclose()
+
+
+class _Ended(Exception):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+async def _step(steps: Generator[Any, None, Any], stop: bool) -> Any:
+    try:
+        # Raised at its own yield, so that the handler can clean up, or bring what it has to an end.
+        return steps.throw(Cancelled()) if stop else next(steps)
+    except StopIteration as end:
+        raise _Ended(end.value) from None
+
+
+async def _async_step(steps: AsyncGenerator[Any, None], stop: bool) -> Any:
+    try:
+        return await (steps.athrow(Cancelled()) if stop else anext(steps))
+    except StopAsyncIteration:
+        raise _Ended(None) from None
+
+
+async def _generated(steps: AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+    async for step in steps:
+        yield step
+
+
+async def _streamed(advance: Callable[[bool], Awaitable[Any]], stream: Stream) -> Any:
+    held = _NOTHING  # what may be the result, until another step follows it
+    stop = False
+    try:
+        while True:
+            step = await advance(stop)
+            if held is not _NOTHING:
+                stream.tell(stream.event_of(held))
+                held = _NOTHING
+            if stream.is_result(step):
+                held = step
+            else:
+                stream.tell(stream.event_of(step))
+            stop = await stream.cancelled()
+    except _Ended as end:
+        return held if end.value is None and held is not _NOTHING else end.value

@@ -1,0 +1,130 @@
+"""A function whose parameters and result are described by their types: its schemas, and its arguments checked.
+
+    @plugin.tool
+    def greet(name: Annotated[str, "Whom to greet"], times: int = 1) -> Greeting: ...
+
+A parameter that is `context` or `host`, by its type or by its name, is given by the SDK and is not in the schema.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from typing import Any
+
+from paddock_sdk.call import Context, JsonObject
+from paddock_sdk.faults import INTERNAL_ERROR, InvalidParams, PluginFault
+from paddock_sdk.host import Host
+from paddock_sdk.shape import Mistakes, Shape, of_fields
+from paddock_sdk.shapes import hints_of, shape_of, to_json
+
+_TAKES_ANY = 0x04 | 0x08  # *args, **kwargs
+_SERVICES = {"context": Context, "host": Host}
+
+
+class Typed:
+    """The types of one function.
+
+    Raises:
+        TypeError: a type cannot be resolved or told in JSON.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+        self._name = function.__name__
+        names = _parameters(function)
+        defaults = _defaults(function)
+        hints = hints_of(function)
+        answers = hints.pop("return", None)
+        self._services = {name: _service(name, hints.get(name)) for name in names}
+        own = [name for name in names if self._services[name] is None]
+        shapes = {name: self._shape(name, hints.get(name, Any)) for name in own}
+        required = [name for name in own if name not in defaults]
+        self._input = of_fields("", shapes, required, defaults, dict)
+        self._output = self._result_shape(answers)
+
+    @property
+    def input_schema(self) -> JsonObject:
+        return self._input.schema
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """None where the function does not say what it answers."""
+        return None if self._output is None else self._output.schema
+
+    def arguments(self, params: JsonObject) -> JsonObject:
+        """What the function is called with.
+
+        Raises:
+            InvalidParams: the parameters do not fit; carries every mistake with its path.
+        """
+        mistakes: Mistakes = []
+        found = self._input.read(params, "", mistakes)
+        if mistakes:
+            told = "; ".join(f"{one['path']} {one['message']}" for one in mistakes[:5])
+            raise InvalidParams(told, {"code": "VALIDATION_ERROR", "errors": mistakes})
+        return found
+
+    def given(self, **services: Any) -> JsonObject:
+        """What the SDK gives the function besides."""
+        return {name: services.get(kind) for name, kind in self._services.items() if kind is not None}
+
+    def result(self, value: Any) -> Any:
+        """The result as JSON.
+
+        Raises:
+            PluginFault: it is not what the function promised.
+        """
+        told = to_json(value)
+        mistakes: Mistakes = []
+        if self._output is not None:
+            self._output.read(told, "", mistakes)
+        if mistakes:
+            words = "; ".join(f"{one['path'] or 'it'} {one['message']}" for one in mistakes[:5])
+            broken = {"code": "output_validation_error", "errors": mistakes}
+            raise PluginFault(f"{self._name} answered otherwise than it promised: {words}", broken, code=INTERNAL_ERROR)
+        return told
+
+    def _shape(self, name: str, hint: Any) -> Shape:
+        try:
+            return shape_of(hint)
+        except TypeError as error:
+            raise TypeError(f"{self._name}, parameter {name}: {error}") from None
+
+    def _result_shape(self, hint: Any) -> Shape | None:
+        origin = typing.get_origin(hint)
+        if origin is Generator:
+            hint = typing.get_args(hint)[2]
+        elif origin in (Iterator, AsyncIterator, AsyncGenerator):
+            return None  # what it yields are events
+        if hint is None or hint is Any:
+            return None
+        try:
+            return shape_of(hint)
+        except TypeError as error:
+            raise TypeError(f"{self._name}, result: {error}") from None
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    code = function.__code__
+    if code.co_flags & _TAKES_ANY:
+        raise TypeError(f"{function.__name__}: *args and **kwargs have no schema; name the parameters")
+    if code.co_posonlyargcount:
+        raise TypeError(f"{function.__name__}: parameters are given by name, so none may be positional only")
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return names[1:] if getattr(function, "__self__", None) is not None else names
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    code = function.__code__
+    given = function.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return {**dict(zip(positional, given, strict=True)), **(function.__kwdefaults__ or {})}
+
+
+def _service(name: str, hint: Any) -> str | None:
+    for service, kind in _SERVICES.items():
+        if hint is kind or (hint is None and name.strip("_") == service):
+            return service
+    return None

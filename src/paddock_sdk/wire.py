@@ -1,0 +1,131 @@
+"""One end of the wire to the host: what is asked, told and answered, in both directions."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from paddock_sdk.answer import Answer
+from paddock_sdk.call import Context, JsonObject, Underway, take_context
+from paddock_sdk.faults import INTERNAL_ERROR, HostGone, InvalidParams, PluginFault
+from paddock_sdk.framing import Lines
+from paddock_sdk.inbox import Asker, Inbox
+from paddock_sdk.log import Log
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+
+class Wire:
+    """The host's messages in, ours out.
+
+    Args:
+        lines: Where the messages go.
+        log: Where mistakes of handlers are told in full.
+        namespace: How the host's own methods begin.
+    """
+
+    def __init__(self, lines: Lines, log: Log, namespace: str) -> None:
+        self.lines = lines
+        self.log = log
+        self.namespace = namespace
+        self.inbox = Inbox(lines, log, f"{namespace}.cancel")
+        self.loop: AbstractEventLoop | None = None  # takes in what the host says, where there is one
+        self._event_method = f"{namespace}.event"
+        self._last_id = 0
+
+    def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        call: Underway | None,
+        *,
+        convert: Callable[[Any], Any] | None = None,
+        undeclared: bool = False,
+    ) -> Answer[Any]:
+        """Send a question, on behalf of a call where there is one.
+
+        Raises:
+            TypeError, ValueError: it cannot be written as JSON; nothing was sent.
+            HostGone: nobody reads it.
+        """
+        named = {**params, "_call": call.token} if call is not None and call.token is not None else params
+        answer = Answer[Any](self.inbox.read, call, self.loop, convert=convert, undeclared=undeclared)
+        self.pass_on({"jsonrpc": "2.0", "method": method, "params": named}, answer)
+        return answer
+
+    def pass_on(self, question: JsonObject, asker: Asker) -> None:
+        """Send a question under an id of our own; its answer goes to the asker."""
+        self._last_id += 1
+        self.lines.write({**question, "id": self._last_id})
+        self.inbox.expect(self._last_id, asker)
+
+    def tell(self, method: str, params: JsonObject) -> None:
+        """Send a notification."""
+        self.lines.write({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def event(self, call: Underway, event: JsonObject) -> None:
+        """Tell whoever waits for this call something before its result; nobody may."""
+        if call.id is not None:
+            self.tell(self._event_method, {"id": call.id, "event": event})
+
+    def cancelled(self, call: Underway | None) -> bool:
+        """Whether a call is no longer wanted, after a look at what has arrived. Pings are answered on the way."""
+        self.inbox.look()
+        return call is not None and call.cancelled
+
+    async def unwanted(self, call: Underway) -> bool:
+        """The same from a coroutine: an event loop gets its turn, and looks by itself."""
+        if self.loop is None:
+            self.inbox.look()
+        else:
+            await _turn()
+        return call.cancelled
+
+    def answer(self, message: JsonObject, result: Any) -> None:
+        """Answer a request; a result that cannot be sent is answered as the handler's failure."""
+        request_id = message.get("id")
+        if request_id is None:
+            return
+        try:
+            self.lines.answer(request_id, result)
+        except (TypeError, ValueError, RecursionError) as error:
+            self.lines.fail(request_id, self.fault_of(message["method"], error))
+
+    def fail(self, message: JsonObject, error: Exception) -> None:
+        """Answer a request with what a handler raised."""
+        if isinstance(error, HostGone):
+            raise error
+        fault = self.fault_of(message["method"], error)
+        if (request_id := message.get("id")) is not None:
+            self.lines.fail(request_id, fault)
+
+    def fault_of(self, method: str, error: Exception) -> PluginFault:
+        """What the caller hears of an exception. The details of a handler's mistake are its author's alone."""
+        if isinstance(error, PluginFault):
+            return error
+        import traceback  # late: only a failing plugin pays for it
+
+        self.log.error("a handler failed", method=method, traceback="".join(traceback.format_exception(error)))
+        return PluginFault(f"the plugin failed ({type(error).__name__})", code=INTERNAL_ERROR)
+
+
+@types.coroutine
+def _turn() -> Generator[None, None, None]:
+    """Let the event loop see to the others for a moment."""
+    yield
+
+
+def own_params(message: JsonObject) -> tuple[JsonObject, Context, str | None]:
+    """The parameters of a request, without what the host put among them: the context and the call's token.
+
+    Raises:
+        InvalidParams: they are no object.
+    """
+    params = message.get("params", {})
+    if not isinstance(params, dict):
+        raise InvalidParams("params must be an object")
+    own = cast("JsonObject", params)
+    context, token = take_context(own)
+    return own, context, token
