@@ -114,7 +114,7 @@ def test_a_home_too_deep_for_the_name_of_a_socket_works_too(tmp_path: Path) -> N
         started.told(event="ready")
         assert len(str(started.socket)) > 108
         paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-        assert paddock("plugin", "enable", "parrot", "--json").json["state"] == "running"
+        assert paddock("plugin", "enable", "parrot", "--json").json["runtime"]["state"] == "running"
     finally:
         assert started.stop() == 0
         for stream in (started.process.stdout, started.process.stderr):
@@ -148,7 +148,7 @@ def test_a_daemon_outlives_whoever_read_its_first_line(owner: Paddock) -> None:
         process.stderr.close()
 
         assert owner("plugin", "disable", "parrot", "--json").json["state"] == "disabled"
-        assert owner("plugin", "enable", "parrot", "--json").json["state"] == "running"
+        assert owner("plugin", "enable", "parrot", "--json").json["runtime"]["state"] == "running"
 
         assert process.poll() is None
         process.terminate()
@@ -222,12 +222,13 @@ def test_enabling_and_disabling_start_and_stop_the_process(paddock: Paddock, sou
     paddock("plugin", "install", parrot(source / "parrot"), "--yes")
     with daemon(paddock):
         enabled = paddock("plugin", "enable", "parrot", "--json").json
-        assert enabled["state"] == "running" and alive(enabled["pid"])
-        assert paddock("plugin", "list", "--json").json["plugins"][0]["runtime"]["pid"] == enabled["pid"]
-        assert f"pid {enabled['pid']}" in paddock("plugin", "info", "parrot").out
+        runtime = enabled["runtime"]
+        assert (enabled["state"], runtime["state"]) == ("enabled", "running") and alive(runtime["pid"])
+        assert paddock("plugin", "list", "--json").json["plugins"][0]["runtime"].keys() == runtime.keys()
+        assert f"pid {runtime['pid']}" in paddock("plugin", "info", "parrot").out
 
         assert paddock("plugin", "disable", "parrot", "--json").json["state"] == "disabled"
-        assert not alive(enabled["pid"])
+        assert not alive(runtime["pid"])
         assert re.search(r"^parrot .* disabled ", paddock("plugin", "list").out, re.MULTILINE)
 
 

@@ -259,4 +259,6 @@ def test_enabling_what_this_version_cannot_run_says_so(paddock: Paddock, source:
     paddock.quickly("plugin", "install", source / "notes", "--yes")
 
     assert "it will not run" in paddock.quickly("plugin", "enable", "notes").err
-    assert "protocol" in paddock.quickly("plugin", "enable", "notes", "--json").json["warning"]
+    (warning,) = paddock.quickly("plugin", "enable", "notes", "--json").json["warnings"]
+    assert (warning["path"], warning["code"]) == ("runtime", "plugin.runtime_unsupported")
+    assert "protocol" in warning["message"]

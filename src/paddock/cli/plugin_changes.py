@@ -171,6 +171,7 @@ def settle(
     from paddock.plugins.consent import install_screen, upgrade_screen
     from paddock.plugins.enabling import missing_configuration
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
+    from paddock.plugins.readable_places import closed_places_here
 
     manifest = prepared.manifest
     value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
@@ -192,7 +193,9 @@ def settle(
     screen = upgrade_screen(prepared, upgrading) if upgrading else install_screen(prepared)
     named = parse_grants(grants)
     show_screen(screen)
-    show_problems(prepared.warnings, "!", "yellow")
+    warnings = [*prepared.warnings, *closed_places_here(manifest.capabilities)]
+    show_problems(warnings, "!", "yellow")
+    value["warnings"] = [problem.to_dict() for problem in warnings]
     new = prepared.to_acknowledge
     if upgrading:
         flags = [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, say, styled
-from paddock.core.errors import PluginError
-from paddock.core.printable import printable
+from paddock.cli.output import AsJson, document, reporting, say, show_problems, styled
+from paddock.core.errors import PluginError, Problem
+
+if TYPE_CHECKING:
+    from paddock.manifest.model import Manifest
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
 
@@ -43,28 +45,42 @@ def _changed(as_json: bool, words: str, *, name: str, **facts: object) -> None:
 def enable(name: Name, *, as_json: AsJson = False) -> None:
     """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
     from paddock.cli.daemon import running_daemon
-    from paddock.cli.opening import changing, in_path
-    from paddock.cli.running import does_not_run
-    from paddock.host.starting import require_runnable
+    from paddock.cli.opening import changing, in_path, reading
+    from paddock.cli.running import does_not_run, runtime_of
     from paddock.plugins.enabling import enable as enable_plugin
-    from paddock.plugins.registry import manifest_of
+    from paddock.plugins.readable_places import closed_places_here
+    from paddock.plugins.registry import manifest_of, resolve_plugin
 
     if (daemon := running_daemon()) is not None:
         started = daemon.post(f"/plugins/{in_path(name)}/enable")
+        with reading() as host:
+            warnings = closed_places_here(resolve_plugin(host.plugins, started["name"]).manifest.capabilities)
+        show_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise does_not_run(started)
-        _done(as_json, f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})", **started)
+        words = f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})"
+        facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
+        _done(as_json, words, **facts, runtime=runtime_of(started), warnings=[one.to_dict() for one in warnings])
         return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
-    facts = {"name": row.plugin, "version": row.version, "state": "enabled"}
+    warnings = _warnings(manifest_of(row))
+    facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
+    _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warnings=[one.to_dict() for one in warnings])
+    show_problems(warnings, "!", "yellow")
+
+
+def _warnings(manifest: Manifest) -> list[Problem]:
+    """What keeps an enabled plugin from running, or from reading what it was granted."""
+    from paddock.host.starting import require_runnable
+    from paddock.plugins.readable_places import closed_places_here
+
+    found = closed_places_here(manifest.capabilities)
     try:
-        require_runnable(manifest_of(row))
+        require_runnable(manifest)
     except PluginError as error:
-        _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warning=error.message)
-        say(f"{styled('!', 'yellow')} it will not run: {printable(error.message, 400)} — {printable(error.hint, 400)}")
-    else:
-        _done(as_json, f"enabled {row.plugin} {row.version}", **facts)
+        found.append(Problem("runtime", f"it will not run: {error.message}", error.hint, error.error_code))
+    return found
 
 
 @reporting

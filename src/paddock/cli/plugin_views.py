@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, result, say, styled, table, wrapped
+from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled, table, wrapped
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ def _warn(details: Details) -> None:
             say(f"    {printable(line, 400)}")
         if len(changed) > MOST_FILES:
             say(f"    and {len(changed) - MOST_FILES} more")
+    show_problems(details.warnings, "!", "yellow")
     for problem in details.obstacles:
         hint = f" — {printable(problem.hint, 400)}" if problem.hint else ""
         say(f"{mark} cannot be enabled: {printable(problem.message, 400)}{hint}")

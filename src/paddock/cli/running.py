@@ -33,7 +33,12 @@ def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
     if started["state"] != "running":
         raise does_not_run(started, way_back)
     say(f"{styled('✓', 'green')} {started['name']} {started['version']} runs (pid {started['pid']})")
-    return started
+    return runtime_of(started)
+
+
+def runtime_of(started: dict[str, Any]) -> dict[str, Any]:
+    """How the process is doing, of what the daemon answers when it started one; as `list` and `info` show it."""
+    return {field: value for field, value in started.items() if field not in ("name", "version")}
 
 
 def does_not_run(started: dict[str, Any], way_back: str = "") -> Unavailable:

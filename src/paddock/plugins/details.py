@@ -12,6 +12,7 @@ from paddock.manifest.readiness import obstacles
 from paddock.plugins.listing import repair_line
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.readable_places import closed_places_here
 from paddock.plugins.registry import State, manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import (
     Grant,
@@ -35,6 +36,7 @@ class Details:
     facts: dict[str, Any]
     sections: tuple[Section, ...]
     obstacles: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
     difference: Difference
 
     def changed_files(self) -> list[str]:
@@ -52,6 +54,7 @@ class Details:
             },
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
+            "warnings": [problem.to_dict() for problem in self.warnings],
         }
 
 
@@ -108,7 +111,8 @@ def details_of(store: PluginStore, name: str) -> Details:
         "callables": [spec.name for spec in manifest.callables],
     }
     stand_in_the_way = tuple(obstacles(manifest, DirectoryFiles(root)))
-    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way, verdict.difference)
+    warnings = tuple(closed_places_here(manifest.capabilities))
+    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way, warnings, verdict.difference)
 
 
 def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:

@@ -1,0 +1,80 @@
+"""Whether a plugin could read what it was granted, told before it tries."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.packages import native
+from paddock.manifest.capability import parse
+from paddock.plugins.readable_places import NOBODY, Found, closed_places, nobody_may_read
+
+DIRECTORY, FILE = 0o040000, 0o100000
+real_root = pytest.mark.skipif(
+    os.geteuid() != 0 or "4294967295" not in Path("/proc/self/uid_map").read_text(), reason="only of a root daemon"
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "readable"),
+    [
+        (Found(DIRECTORY | 0o700, 1000, 1000), False),
+        (Found(DIRECTORY | 0o755, 1000, 1000), True),
+        (Found(DIRECTORY | 0o754, 1000, 1000), False),  # listed, and nothing in it can be opened
+        (Found(DIRECTORY | 0o700, NOBODY, 1000), True),
+        (Found(DIRECTORY | 0o750, 1000, NOBODY), True),
+        (Found(DIRECTORY | 0o705, 1000, NOBODY), False),  # the kernel asks the group first
+        (Found(FILE | 0o604, 0, 0), True),
+        (Found(FILE | 0o600, 0, 0), False),
+    ],
+)
+def test_what_nobody_may_read_is_judged_as_the_kernel_does(found: Found, *, readable: bool) -> None:
+    assert nobody_may_read(found) is readable
+
+
+def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
+    granted = ["read:fs:/closed", "write:fs:/closed", "read:fs:config:/x", "net:*", "read:fs:/open", "read:fs:/gone"]
+    there = {"/closed": Found(DIRECTORY | 0o700, 1, 1), "/open": Found(DIRECTORY | 0o755, 1, 1)}
+
+    (warning,) = closed_places([parse(text) for text in granted], look=there.get)
+
+    assert (warning.path, warning.code) == ("read:fs:/closed", "place_closed")
+    assert "mode 0700" in warning.message and "chmod o+rx /closed" in warning.hint
+
+
+def test_a_place_that_never_answers_holds_nobody_up() -> None:
+    answer = threading.Event()
+
+    def hang(path: str) -> None:
+        answer.wait(30)
+
+    began = time.monotonic()
+    try:
+        assert closed_places([parse("read:fs:/dead")], look=hang, patience=0.05) == []
+    finally:
+        answer.set()
+    assert time.monotonic() - began < 10
+
+
+@real_root
+def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_read(tmp_path: Path) -> None:
+    closed = tmp_path / "private"
+    closed.mkdir(mode=0o700)
+    paddock, wanted = Paddock(tmp_path / "home"), f"read:fs:{closed}"
+    package = native(tmp_path / "notes", capabilities=[wanted])
+
+    told = [
+        paddock.quickly("plugin", "install", package, "--yes", "--json").json["warnings"],
+        paddock.quickly("plugin", "enable", "notes", "--json").json["warnings"],
+        paddock.quickly("plugin", "info", "notes", "--json").json["warnings"],
+    ]
+    assert [[(one["path"], one["code"]) for one in warnings] for warnings in told] == [[(wanted, "place_closed")]] * 3
+    assert f"chmod o+rx {closed}" in paddock("plugin", "info", "notes").err
+
+    closed.chmod(0o755)
+    assert paddock.quickly("plugin", "info", "notes", "--json").json["warnings"] == []
