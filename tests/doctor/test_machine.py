@@ -189,7 +189,14 @@ def test_cgroups_are_named_resource_by_resource() -> None:
     foreign = check_cgroups(cgroup_view(unified, "0::/", {"memory", "pids", "cpu"}, writable=False))
     assert foreign.status is Status.WARN
     assert "memory by rlimits and a watchdog" in foreign.found
+    assert "cpu by niceness" in foreign.found
+    assert "limits.cpu_quota) is not kept" in foreign.why
     assert check_cgroups(cgroup_view("", "", set(), writable=False)).fix.startswith("systemd-run ")
+
+
+def test_a_quota_is_said_to_be_lost_only_where_nothing_keeps_it() -> None:
+    only_cpu = check_cgroups(cgroup_view("cgroup /c/cpu cgroup rw,cpu 0 0", "1:cpu:/", set(), writable=True))
+    assert (only_cpu.status, "cpu_quota" in only_cpu.why) == (Status.WARN, False)
 
 
 def test_a_group_that_is_shared_with_others_is_not_said_to_hold_anything() -> None:

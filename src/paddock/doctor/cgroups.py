@@ -10,6 +10,7 @@ _WHY_CROWDED = (
     "The kernel lets a group hold processes or other groups, not both. Paddock moves itself out of the way, but not"
     " others; so limits are kept by rlimits and by watching, which is slower to notice."
 )
+_NO_QUOTA = " A share of the CPU (limits.cpu_weight) becomes niceness, and a CPU quota (limits.cpu_quota) is not kept."
 _FIX = "systemd-run --user --scope -p Delegate=yes paddock serve"
 
 
@@ -19,7 +20,9 @@ def check_cgroups(view: CgroupView) -> Check:
     found = ", ".join(f"{resource} by {how}" for resource, how in mechanisms(held).items())
     if all(resource in held for resource in RESOURCES):
         return Check("cgroups", Status.OK, found)
+    quota = "" if "cpu" in held else _NO_QUOTA
     crowded = crowded_group(view)
     if crowded is not None:
-        return Check("cgroups", Status.WARN, f"{found}; others share the group {crowded}", _WHY_CROWDED, _FIX)
-    return Check("cgroups", Status.WARN, found, _WHY, _FIX)
+        found = f"{found}; others share the group {crowded}"
+        return Check("cgroups", Status.WARN, found, _WHY_CROWDED + quota, _FIX)
+    return Check("cgroups", Status.WARN, found, _WHY + quota, _FIX)

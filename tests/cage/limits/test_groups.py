@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cage.limits.groups import Groups, weight_of
+from paddock.cage.limits.niceness import niceness
 from paddock.cage.limits.places import CgroupView, Place, crowded_group, kernel_view, mechanisms, places
 from paddock.cage.limits.watchdog import over
 from paddock.cage.spec import MIB, Limits
@@ -35,7 +36,7 @@ def test_a_warden_that_replaces_another_finds_the_same_place_again() -> None:
 
 
 def test_what_no_group_holds_is_said_to_be_held_by_something_else() -> None:
-    assert mechanisms({}) == {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "nothing"}
+    assert mechanisms({}) == {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "niceness"}
 
 
 @pytest.mark.req("O-12")
@@ -83,6 +84,11 @@ def test_a_group_that_we_may_not_use_after_all_is_not_counted_on(tmp_path: Path)
 @pytest.mark.parametrize(("shares", "weight"), [(2, 1), (256, 25), (1024, 100), (262144, 10000)])
 def test_shares_and_weights_are_in_proportion(shares: int, weight: int) -> None:
     assert weight_of(shares) == weight
+
+
+@pytest.mark.parametrize(("shares", "degree"), [(262144, 0), (1024, 0), (819, 1), (256, 6), (15, 19), (2, 19)])
+def test_where_there_are_no_groups_a_share_becomes_the_niceness_that_weighs_the_same(shares: int, degree: int) -> None:
+    assert niceness(shares) == degree
 
 
 @pytest.mark.req("O-12")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
-from tests.cage.daemons import Daemon, gone, open_daemon, running
+from tests.cage.daemons import FOREVER, Daemon, gone, open_daemon, running
 
 
 @pytest.mark.req("G-49")
@@ -66,10 +68,47 @@ while True:
     assert gone(inside, within=0)
 
 
+NO_GROUPS = "mount -t tmpfs none /sys/fs/cgroup"
+
+
 def test_a_machine_without_groups_is_survived() -> None:
-    with open_daemon(prepare="mount -t tmpfs none /sys/fs/cgroup") as without:
+    with open_daemon(prepare=NO_GROUPS) as without:
         running(without)
         assert without.tell("mechanisms")["memory"] == "rlimits and a watchdog"
+
+
+@pytest.mark.req("O-12")
+@pytest.mark.parametrize("ordinary", [False, True])
+def test_where_no_group_shares_the_cpu_a_plugin_steps_back_as_its_weight_asks_and_cannot_undo_it(
+    *, ordinary: bool
+) -> None:
+    script = """
+import os
+def go_before_others():
+    try: os.nice(-1)
+    except OSError as error: return type(error).__name__
+    return "done"
+if os.fork() == 0:
+    print(os.nice(0), go_before_others(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    if os.geteuid() != 0:
+        pytest.skip("only root can take the groups away")
+    with open_daemon(ordinary=ordinary, prepare=NO_GROUPS) as without:
+        assert without.tell("mechanisms")["cpu"] == "niceness"
+        for weight, degree in ((1024, 0), (256, 6)):
+            number = without.launch(script, cpu_weight=weight)
+            assert without.tell("line", number=number) == f"{degree} PermissionError"
+
+
+@pytest.mark.req("O-12")
+def test_where_the_kernel_shares_the_cpu_among_sessions_the_whole_cage_steps_back() -> None:
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("this kernel does not")
+    with open_daemon(prepare=NO_GROUPS) as without:
+        told = without.tell("launch", script=FOREVER, limits={"cpu_weight": 256}, capabilities=[])
+        assert Path(f"/proc/{told['pid']}/autogroup").read_text().endswith("nice 6\n")
 
 
 @pytest.mark.req("O-12")

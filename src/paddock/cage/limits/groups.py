@@ -1,7 +1,7 @@
 """The groups of the kernel (cgroups) that hold what one cage may use: memory, processes, CPU.
 
 Each resource is held by the best mechanism that we may use: cgroup v2 where it is delegated to us, else v1. What no
-group holds is left to the limits that the cage's first process sets on itself and to the watchdog.
+group holds is left to the limits that the cage's first process sets on itself, to the watchdog, and to niceness.
 
 A group's name says which warden made it, so that the next one can clear away what a killed one left.
 """
@@ -106,6 +106,11 @@ class Group:
     def holds_processes(self) -> bool:
         """Whether the kernel refuses a process too many; else each process has to count."""
         return "pids" in self._places
+
+    @property
+    def holds_cpu(self) -> bool:
+        """Whether the kernel shares the CPU by weight; else each process has to step back."""
+        return "cpu" in self._places
 
     def holds(self, pid: int) -> bool:
         """Whether a process is in it already."""

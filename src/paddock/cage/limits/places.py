@@ -13,8 +13,8 @@ from pathlib import Path
 RESOURCES = ("memory", "pids", "cpu")
 V1, V2 = "cgroup v1", "cgroup v2"
 HOST_LEAF = "paddock-host"  # where a daemon and its warden move, so that their own group can hold cages
-# What holds a resource where no group can: limits of the process itself, and the warden looking at it.
-WITHOUT_GROUPS = {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "nothing"}
+# What holds a resource where no group can: what the process carries itself, and the warden looking at it.
+WITHOUT_GROUPS = {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "niceness"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from paddock.cage.descriptors import HOW_TO_HAVE_MORE, NONE_FREE, none_free
 from paddock.cage.kernel import how_it_ended
 from paddock.cage.limits import watchdog
 from paddock.cage.limits.groups import Group
+from paddock.cage.limits.niceness import step_back
 from paddock.cage.spec import NOBODY, CageSpec
 from paddock.cage.walls.orders import resource_limits
 from paddock.cage.ways import Body, Order, Streams, Way
@@ -92,6 +93,8 @@ class Caged:
             self._handle = os.pidfd_open(plugin)
             if not self.group.holds(plugin):
                 self.group.add(plugin)
+            if not self.group.holds_cpu:
+                step_back(plugin, self.spec.limits.cpu_weight)
         except OSError as error:
             raise Refusal(f"its limits could not be set ({error})", code="cage.limits_failed") from error
         return _listeners(plugin, self.spec)
