@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { setImmediate as aTurn } from "node:timers/promises";
+import { test } from "node:test";
+
+import {
+  CapabilityDenied,
+  ConfigInvalid,
+  createPlugin,
+  HostRefused,
+  NotApplicable,
+  ResourceBusy,
+  type JsonObject,
+  type Plugin,
+} from "paddock-sdk";
+import { CallFailed, hostFor } from "paddock-sdk/testing";
+
+const some = (): Plugin => createPlugin({ name: "some", version: "1.0.0" });
+
+test("a handler's parameters and result have the types of its schemas", async () => {
+  const plugin = some().tool(
+    "greet",
+    {
+      input: {
+        type: "object",
+        required: ["name"],
+        properties: { name: { type: "string" }, times: { type: "integer" }, mood: { enum: ["glad", "sad"] } },
+      },
+      output: { type: "object", required: ["lines"], properties: { lines: { type: "array", items: { type: "string" } } } },
+    },
+    ({ name, times, mood }) => {
+      const often: number | undefined = times;
+      const how: "glad" | "sad" | undefined = mood;
+      // @ts-expect-error: a name is text
+      const wrong: number = name;
+      return { lines: Array.from({ length: often ?? 1 }, () => `${how ?? "plain"} ${wrong}`) };
+    },
+  );
+  // @ts-expect-error: the schema promises a number
+  some().tool("count", { output: { type: "number" } }, () => "three");
+
+  const host = await hostFor(plugin);
+  assert.deepEqual(await host.call("greet", { name: "Ada", times: 2, mood: "glad" }), { lines: ["glad Ada", "glad Ada"] });
+});
+
+test("wrong parameters are refused with every mistake, before the handler runs", async () => {
+  const host = await hostFor(
+    some().tool(
+      "roll",
+      { input: { type: "object", required: ["sides"], properties: { sides: { minimum: 2 }, times: { type: "integer" } } } },
+      () => assert.fail("not reached"),
+    ),
+  );
+  await assert.rejects(host.call("roll", { times: "x" }), (failed: CallFailed) => {
+    assert.equal(failed.code, -32602);
+    assert.equal(failed.message, "the parameters are wrong: sides: missing field 'sides'; times: expected integer, found string");
+    assert.deepEqual((failed.data as JsonObject)["errors"], [
+      { path: "sides", message: "missing field 'sides'" },
+      { path: "times", message: "expected integer, found string" },
+    ]);
+    return true;
+  });
+});
+
+test("a result that breaks its own schema is the plugin's fault, and its log says how", async () => {
+  const plugin = some();
+  plugin.method("when.now", { output: { type: "object", properties: { at: { type: "string" } } } }, ((params: JsonObject) =>
+    params["right"] ? { at: new Date(0), unsaid: undefined } : { at: 5 }) as never);
+  const host = await hostFor(plugin);
+
+  assert.deepEqual(await host.call("when.now", { right: true }), { at: "1970-01-01T00:00:00.000Z" });
+  await assert.rejects(host.call("when.now"), { code: -32603, message: "the plugin gave something else than it declares" });
+  assert.deepEqual(host.log.map((line) => [line["method"], line["errors"]]), [
+    ["when.now", [{ path: "at", message: "expected string, found integer" }]],
+  ]);
+});
+
+test("the sketch of the protocol's own specification works as it stands there", async () => {
+  let flushed = false;
+  let folder = "";
+  const plugin = createPlugin({
+    name: "oh-my-pi",
+    version: "1.4.2",
+    namespace: "kaged",
+    methods: {
+      "presets.list": async (params, context) => ({ filter: params["filter"], project: context.project_id }),
+    },
+    notifications: ["catalog.updated"],
+    onConfigUpdate: (config) => {
+      folder = String(config["preset_dir"]);
+    },
+    onShutdown: async () => {
+      flushed = true;
+    },
+  });
+  const host = await hostFor(plugin, { config: { preset_dir: "/presets" } });
+
+  assert.deepEqual(await host.call("presets.list", { filter: "web" }, { context: { project_id: "music" } }), {
+    filter: "web",
+    project: "music",
+  });
+  plugin.notify("catalog.updated", { entries_added: 3 });
+  plugin.log.error("Failed to read preset directory", { error: new Error("gone") });
+  assert.equal(await host.shutdown(), 0);
+  assert.deepEqual([folder, flushed], ["/presets", true]);
+  assert.deepEqual(host.notifications, [{ name: "catalog.updated", params: { entries_added: 3 } }]);
+  assert.match(String(host.log[0]?.["error"]), /^Error: gone/);
+});
+
+test("a question belongs to the call in which it is asked, however far from its handler", async () => {
+  const plugin = some();
+  const ask = async (key: string): Promise<unknown> => {
+    await aTurn();
+    return plugin.request("paddock.cache.get", { key });
+  };
+  let left: Promise<unknown> = Promise.resolve();
+  plugin.tool("look", async (params) => (await Promise.all([ask(String(params["key"])), ask("shared")]))[0] as never);
+  plugin.tool("leave", () => {
+    left = aTurn().then(() => ask("later"));
+  });
+  const host = await hostFor(plugin, { answers: { "cache.get": ({ key }) => `value of ${String(key)}` } });
+
+  assert.deepEqual(await Promise.all([host.call("look", { key: "a" }), host.call("look", { key: "b" })]), [
+    "value of a",
+    "value of b",
+  ]);
+  const calls = host.asked.map(({ params, call }) => [params["key"], call]);
+  assert.equal(new Set(calls.filter(([key]) => key === "a" || key === "b").map(([, call]) => call)).size, 2);
+  assert.ok(calls.every(([, call]) => call !== null));
+
+  await host.call("leave");
+  await left;
+  assert.deepEqual(host.asked.at(-1), { method: "paddock.cache.get", params: { key: "later" }, call: null });
+});
+
+test("what nobody granted is told apart from what went wrong", async () => {
+  const plugin = some();
+  plugin.tool("read", () => plugin.storage.query("SELECT 1").catch((error: Error) => error.constructor.name));
+  plugin.tool("write", () => plugin.storage.exec("INSERT").catch((error: Error) => error.constructor.name));
+  const host = await hostFor(plugin, {
+    answers: {
+      "storage.exec": () => {
+        throw new ResourceBusy("later");
+      },
+    },
+  });
+  assert.equal(await host.call("read"), CapabilityDenied.name);
+  assert.equal(await host.call("write"), HostRefused.name);
+});
+
+test("the host is asked at most thirty-two things at a time", async () => {
+  const plugin = some();
+  plugin.tool("many", async () => (await Promise.all(Array.from({ length: 100 }, () => plugin.request("paddock.x")))).length);
+  let open = 0;
+  let most = 0;
+  const host = await hostFor(plugin, {
+    answers: {
+      x: async () => {
+        most = Math.max(most, ++open);
+        await aTurn();
+        open -= 1;
+      },
+    },
+  });
+  assert.equal(await host.call("many"), 100);
+  assert.equal(most, 32);
+});
+
+test("a host that answers nobody cannot make the plugin keep ever more calls", async () => {
+  const plugin = createPlugin({ name: "some", version: "1.0.0", concurrency: 1 });
+  plugin.tool("hold", (_params, call) => new Promise((_, reject) => call.signal.addEventListener("abort", reject)));
+  const host = await hostFor(plugin);
+  const calls = Array.from({ length: 1 + 1024 + 3 }, () => host.call("hold"));
+  const refused = await Promise.allSettled(calls.slice(-3));
+  assert.deepEqual(refused.map((one) => one.status === "rejected" && one.reason.code), [-32005, -32005, -32005]);
+  calls.forEach((call) => call.catch(() => undefined));
+});
+
+test("events reach the test, and its signal cancels the call", async () => {
+  const plugin = some();
+  plugin.tool("count", async function* (_params, call) {
+    for (let number = 1; ; number++) {
+      yield number;
+      await call.checkpoint();
+    }
+  });
+  const host = await hostFor(plugin);
+  const stop = new AbortController();
+  const seen: unknown[] = [];
+  const call = host.call("count", {}, {
+    signal: stop.signal,
+    onEvent: (event) => void (seen.push(event["data"]) === 3 && stop.abort()),
+  });
+  await assert.rejects(call, { code: -32000, message: "cancelled" });
+  assert.deepEqual(seen.slice(0, 3), [1, 2, 3]);
+});
+
+test("hooks, projects and refused settings", async () => {
+  const plugin = createPlugin({
+    name: "some",
+    version: "1.0.0",
+    onConfigUpdate: ({ size }) => {
+      if (size === 0) {
+        throw new ConfigInvalid("too small");
+      }
+    },
+  });
+  plugin.hook("on_session_start", (_params, call) => {
+    if (call.project_id === null) {
+      throw new NotApplicable("needs a project");
+    }
+    return { inject: JSON.stringify([plugin.config, plugin.projects.get(call.project_id)]) };
+  });
+  const host = await hostFor(plugin, { config: { size: 1 }, projects: { music: { loud: true } } });
+
+  await assert.rejects(host.configure({ size: 0 }), { code: -32004, message: "too small" });
+  const injected = await host.hook("on_session_start", {}, { context: { project_id: "music" } });
+  assert.deepEqual(injected, { inject: '[{"size":1},{"loud":true}]' });
+  await assert.rejects(host.hook("on_session_start"), { code: -32006 });
+});
+
+test("an author's slips are told when the plugin is put together", async () => {
+  const plugin = some().tool("twice", () => 1);
+  assert.throws(() => plugin.tool("twice", () => 2), /some\.twice has a handler already/);
+  assert.throws(() => plugin.tool("odd", { input: { kind: "text" } as never }, () => 1), /kind: this keyword is not checked/);
+  assert.throws(() => plugin.notify("no.such"), /not among the notifications/);
+  assert.throws(() => createPlugin({ name: "some", version: "1", concurrency: 0 }), /concurrency/);
+  await assert.rejects(plugin.request("paddock.x"), /not running/);
+
+  const early = createPlugin({ name: "some", version: "1.0.0", notifications: ["a.b"] });
+  early.connect({ send: () => undefined, log: () => undefined });
+  assert.throws(() => early.notify("a.b"), /before the handshake is over/);
+  assert.throws(() => early.tool("late", () => 1), /already running/);
+});
