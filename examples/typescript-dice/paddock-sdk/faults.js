@@ -1,0 +1,98 @@
+/**
+ * What a handler throws to answer with an error, and what it meets when the host says no.
+ *
+ *     PluginFault            any error a handler wants to answer with
+ *     ├── InvalidParams      the caller's parameters are wrong
+ *     ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
+ *     ├── ResourceBusy       not now; the caller may try again
+ *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
+ *     ├── NotInitialized     a call came before the handshake was over
+ *     ├── Cancelled          whoever called does not want the answer any more
+ *     └── HostRefused        the host answered a request of ours with an error
+ *         └── CapabilityDenied   because nobody granted it
+ *     HostGone               the host closed the pipe; the plugin is about to end
+ */
+export const PARSE_ERROR = -32700;
+export const INVALID_REQUEST = -32600;
+export const METHOD_NOT_FOUND = -32601;
+export const INVALID_PARAMS = -32602;
+export const INTERNAL_ERROR = -32603;
+export const PLUGIN_ERROR = -32000;
+export const CAPABILITY_DENIED = -32001;
+export const NOT_INITIALIZED = -32002;
+export const STORAGE_ACCESS_DENIED = -32003;
+export const CONFIG_INVALID = -32004;
+export const RESOURCE_BUSY = -32005;
+export const NOT_APPLICABLE = -32006;
+/** An error answer: a sentence for people, a JSON-RPC code, and data for machines. Own codes: -32000 to -32099. */
+export class PluginFault extends Error {
+    code;
+    data;
+    constructor(message, data, code = PLUGIN_ERROR) {
+        super(message);
+        this.name = new.target.name;
+        this.code = code;
+        this.data = data;
+    }
+    /** The `error` member of an answer. */
+    toError() {
+        const error = { code: this.code, message: this.message };
+        return this.data === undefined || this.data === null ? error : { ...error, data: this.data };
+    }
+}
+/** The caller's parameters are wrong. */
+export class InvalidParams extends PluginFault {
+    constructor(message, data) {
+        super(message, data, INVALID_PARAMS);
+    }
+}
+/** A new configuration is not acceptable; the old one stays. */
+export class ConfigInvalid extends PluginFault {
+    constructor(message, data) {
+        super(message, data, CONFIG_INVALID);
+    }
+}
+/** Not now: the caller may try again. */
+export class ResourceBusy extends PluginFault {
+    constructor(message, data) {
+        super(message, data, RESOURCE_BUSY);
+    }
+}
+/** The call makes no sense in this context. */
+export class NotApplicable extends PluginFault {
+    constructor(message, data) {
+        super(message, data, NOT_APPLICABLE);
+    }
+}
+/** A call came before the handshake was over. */
+export class NotInitialized extends PluginFault {
+    constructor() {
+        super("the handshake is not over", undefined, NOT_INITIALIZED);
+    }
+}
+/** Whoever called does not want the answer any more: clean up and let this pass. */
+export class Cancelled extends PluginFault {
+    constructor() {
+        super("cancelled");
+    }
+}
+/** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
+export class HostRefused extends PluginFault {
+}
+/** The host refused because the manifest does not ask for it, or nobody granted it. */
+export class CapabilityDenied extends HostRefused {
+}
+/** The host closed the pipe; the plugin is about to end. */
+export class HostGone extends Error {
+    name = "HostGone";
+    constructor() {
+        super("the host closed the pipe");
+    }
+}
+/** The error that stands in an answer of the host, as an exception. */
+export function refusedWith(error) {
+    const { code, message, data } = error;
+    const said = typeof message === "string" ? message : "refused";
+    const denied = code === CAPABILITY_DENIED || code === STORAGE_ACCESS_DENIED;
+    return new (denied ? CapabilityDenied : HostRefused)(said, data, code);
+}

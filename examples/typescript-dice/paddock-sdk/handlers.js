@@ -1,0 +1,70 @@
+/** An author's handlers: which method each serves, what it is checked with, and how one is run. */
+import { INTERNAL_ERROR, InvalidParams, PluginFault } from "./faults.js";
+import { compile } from "./schema/compile.js";
+import { problemsOf } from "./schema/findings.js";
+const A_MOMENT = 5; // milliseconds; after it a stream that never waits lets others speak
+/** A handler with its checks compiled. */
+export class Served {
+    #handler;
+    #input;
+    #output;
+    /** @throws TypeError: a schema cannot be used. */
+    constructor(schemas, handler) {
+        this.#handler = handler;
+        this.#input = schemas.input === undefined ? undefined : compile(schemas.input);
+        this.#output = schemas.output === undefined ? undefined : compile(schemas.output);
+    }
+    /** The result of one call, checked on both sides. What a generator yields goes out as it comes. */
+    async run(params, call) {
+        const wrong = this.#input ? problemsOf(this.#input, params) : [];
+        if (wrong.length > 0) {
+            throw new InvalidParams(`the parameters are wrong: ${inWords(wrong)}`, { errors: wrong });
+        }
+        const given = this.#handler(params, call);
+        const result = isSteps(given) ? await stream(given, call) : await given;
+        if (this.#output) {
+            // As the caller would see it: without what JSON leaves out, and with what it makes of dates.
+            const broken = problemsOf(this.#output, JSON.parse(JSON.stringify(result ?? null)));
+            if (broken.length > 0) {
+                throw new OutputBroken(broken);
+            }
+        }
+        return result;
+    }
+}
+/** The handler's own mistake. The caller is told so much; what exactly is wrong goes to the author's log. */
+export class OutputBroken extends PluginFault {
+    problems;
+    constructor(problems) {
+        super("the plugin gave something else than it declares", undefined, INTERNAL_ERROR);
+        this.problems = problems;
+    }
+}
+function inWords(problems) {
+    const said = problems.slice(0, 3).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+    return said.join("; ") + (problems.length > 3 ? `; and ${problems.length - 3} more` : "");
+}
+async function stream(steps, call) {
+    let lastPause = performance.now();
+    try {
+        let step = await steps.next();
+        while (!step.done) {
+            call.event({ type: "data", data: (await step.value) });
+            if (performance.now() - lastPause > A_MOMENT) {
+                await call.checkpoint().catch(() => undefined); // only to let others speak; what it says is asked below
+                lastPause = performance.now();
+            }
+            // Thrown at its own yield, so that the handler can clean up, or bring what it has to an end.
+            step = await (call.signal.aborted ? steps.throw(call.signal.reason) : steps.next());
+        }
+        return step.value;
+    }
+    finally {
+        await steps.return(undefined);
+    }
+}
+function isSteps(given) {
+    const it = given;
+    const speaks = typeof it?.next === "function" && typeof it.throw === "function" && typeof it.return === "function";
+    return speaks && (Symbol.asyncIterator in it || Symbol.iterator in it);
+}

@@ -1,0 +1,23 @@
+/**
+ * What the author of a plugin imports.
+ *
+ *     import { createPlugin } from "paddock-sdk";
+ *
+ *     const plugin = createPlugin({ name: "greeter", version: "1.0.0" });
+ *
+ *     plugin.tool("greet", { input: { type: "object", properties: { name: { type: "string" } }, required: ["name"] } },
+ *       async ({ name }) => ({ text: `Hello, ${name}` }));
+ *
+ *     plugin.start();
+ *
+ * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
+ */
+export type { Call, Context } from "./call.js";
+export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, } from "./faults.js";
+export type { Given, Handler, Schemas } from "./handlers.js";
+export type { Json, JsonObject } from "./json.js";
+export type { Fields, Level, Log } from "./log.js";
+export { createPlugin, Plugin, type PluginOptions } from "./plugin.js";
+export type { Problem } from "./schema/findings.js";
+export type { FromSchema, Schema, SchemaObject } from "./schema/schema.js";
+export type { Row, Rows, Statements, Storage, Transaction } from "./storage.js";

@@ -1,0 +1,16 @@
+/**
+ * What the author of a plugin imports.
+ *
+ *     import { createPlugin } from "paddock-sdk";
+ *
+ *     const plugin = createPlugin({ name: "greeter", version: "1.0.0" });
+ *
+ *     plugin.tool("greet", { input: { type: "object", properties: { name: { type: "string" } }, required: ["name"] } },
+ *       async ({ name }) => ({ text: `Hello, ${name}` }));
+ *
+ *     plugin.start();
+ *
+ * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
+ */
+export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, } from "./faults.js";
+export { createPlugin, Plugin } from "./plugin.js";

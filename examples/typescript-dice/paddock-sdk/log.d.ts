@@ -1,0 +1,13 @@
+/** Structured log lines on stderr, one JSON object each. Stdout belongs to the protocol. */
+export declare const LEVELS: readonly ["debug", "info", "warning", "error"];
+export type Level = (typeof LEVELS)[number];
+export type Fields = Readonly<Record<string, unknown>>;
+/** Writes what is at or above a level. Fields that are no JSON are written as their text. */
+export declare class Log {
+    #private;
+    constructor(plugin: string, level?: string, write?: (line: string) => void);
+    debug(message: string, fields?: Fields): void;
+    info(message: string, fields?: Fields): void;
+    warning(message: string, fields?: Fields): void;
+    error(message: string, fields?: Fields): void;
+}

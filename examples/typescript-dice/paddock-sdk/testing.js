@@ -1,0 +1,143 @@
+/**
+ * A plugin run inside a test, with the test in the host's place: no process and no pipe, but the same lines.
+ *
+ *     const host = await hostFor(plugin, { answers: { "storage.query": () => ({ rows: [], columns: [] }) } });
+ *     assert.deepEqual(await host.call("greet", { name: "Ada" }), { text: "Hello, Ada" });
+ *     assert.equal(await host.shutdown(), 0);
+ */
+import { CAPABILITY_DENIED, PluginFault } from "./faults.js";
+import { isObject } from "./json.js";
+import { lineOf } from "./lines.js";
+/** The plugin answered a call with an error. */
+export class CallFailed extends Error {
+    code;
+    data;
+    name = "CallFailed";
+    constructor(code, message, data) {
+        super(message);
+        this.code = code;
+        this.data = data;
+    }
+}
+/** A running plugin, greeted and configured. Give it a plugin of its own: one conversation is all it can have. */
+export async function hostFor(plugin, options = {}) {
+    const host = new FakeHost(plugin, options);
+    await host.greet();
+    return host;
+}
+export class FakeHost {
+    /** What the plugin said of itself in the handshake. */
+    introduction = {};
+    notifications = [];
+    asked = [];
+    log = [];
+    #plugin;
+    #options;
+    #conversation;
+    #waiting = new Map();
+    #lastId = 0;
+    constructor(plugin, options) {
+        this.#plugin = plugin;
+        this.#options = options;
+        this.#conversation = plugin.connect({
+            send: (line) => queueMicrotask(() => this.#hear(JSON.parse(line))),
+            log: (line) => void this.log.push(JSON.parse(line)),
+        });
+    }
+    /** The handshake, the settings and the projects. */
+    async greet() {
+        const { config = {}, projects = {} } = this.#options;
+        const asked = { plugin_name: this.#plugin.name, api_version: 1, storage_available: true };
+        const params = { daemon_version: "0.0.0", ...asked, projects: Object.keys(projects) };
+        this.introduction = (await this.request("initialize", params));
+        this.tell("initialized");
+        await this.configure(config);
+        for (const [project, settings] of Object.entries(projects)) {
+            await this.request("projects.activated", { project, config: settings });
+        }
+    }
+    /** Call a tool by its short name, or anything by its name on the wire. */
+    async call(name, params = {}, options = {}) {
+        const wireName = name.includes(".") ? name : `${this.#plugin.name}.${name}`;
+        const nobody = { operator_id: null, project_id: null, agent_path: null, session_id: null };
+        const number = this.#lastId + 1;
+        const context = { ...nobody, request_id: `req_${number}`, ...options.context };
+        const answer = this.request(wireName, { ...params, _context: context, _call: `call-${number}` }, options.onEvent);
+        const cancel = () => this.tell(`${this.#plugin.namespace}.cancel`, { id: number });
+        options.signal?.addEventListener("abort", cancel, { once: true });
+        try {
+            return await answer;
+        }
+        finally {
+            options.signal?.removeEventListener("abort", cancel);
+        }
+    }
+    /** Fire a hook. */
+    hook(name, params = {}, options = {}) {
+        return this.call(`${this.#plugin.namespace}.hook.${name}`, params, options);
+    }
+    /** Give the plugin new settings; rejects with CallFailed if it refuses them. */
+    async configure(config) {
+        await this.request("config.update", { config });
+    }
+    /** Say shutdown, wait for what is under way, and give the exit code that the process would have. */
+    async shutdown() {
+        this.tell("shutdown");
+        await this.#conversation.over;
+        return this.#plugin.shutDown();
+    }
+    /** Any request on the wire. */
+    request(method, params, onEvent) {
+        const id = ++this.#lastId;
+        return new Promise((resolve, reject) => {
+            this.#waiting.set(id, { resolve, reject, onEvent });
+            this.#say({ id, method, params });
+        });
+    }
+    /** Any notification on the wire. */
+    tell(method, params = {}) {
+        this.#say({ method, params });
+    }
+    #say(message) {
+        this.#conversation.receive(Buffer.from(lineOf(message)));
+    }
+    #hear(message) {
+        const { id, method, params, result, error } = message;
+        if (typeof method === "string" && isObject(params)) {
+            if (id !== undefined) {
+                void this.#answer(id, method, params);
+            }
+            else if (method === `${this.#plugin.namespace}.event`) {
+                this.#waiting.get(params["id"])?.onEvent?.(params["event"]);
+            }
+            else {
+                this.notifications.push({ name: method, params });
+            }
+            return;
+        }
+        const waiting = this.#waiting.get(id);
+        this.#waiting.delete(id);
+        if (isObject(error)) {
+            waiting?.reject(new CallFailed(error["code"], error["message"], error["data"] ?? null));
+        }
+        else {
+            waiting?.resolve(result ?? null);
+        }
+    }
+    async #answer(id, method, params) {
+        const { _call: token, ...own } = params;
+        const call = typeof token === "string" ? Number(token.replace("call-", "")) : null;
+        this.asked.push({ method, params: own, call });
+        const answer = this.#options.answers?.[method.replace(`${this.#plugin.namespace}.`, "")];
+        try {
+            if (!answer) {
+                throw new PluginFault(`nobody granted ${method}: the test gives no answer for it`, undefined, CAPABILITY_DENIED);
+            }
+            this.#say({ id, result: (await answer(own)) ?? null });
+        }
+        catch (error) {
+            const fault = error instanceof PluginFault ? error : new PluginFault(String(error));
+            this.#say({ id, error: fault.toError() });
+        }
+    }
+}
