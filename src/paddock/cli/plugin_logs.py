@@ -45,7 +45,7 @@ def logs(
         except KeyboardInterrupt:  # how it is meant to end, and no line of its own
             raise typer.Exit(EXIT_INTERRUPTED) from None
         return
-    kept = _kept(name, lines)
+    kept = _kept(name, lines) if daemon is None else _kept_by(daemon, name, lines)
     if as_json:
         document({"name": name, "lines": kept})
         return
@@ -56,14 +56,21 @@ def logs(
 
 
 def _kept(name: str, lines: int) -> list[dict[str, Any]]:
-    """From the files, which are the same with and without a daemon."""
+    """From the files, where nobody writes to them."""
     from paddock.cli.opening import reading
-    from paddock.host.plugin_logs import last_lines
+    from paddock.host.log_files import last_lines
     from paddock.plugins.registry import require_plugin
 
     with reading() as host:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
         return last_lines(host.directories.state / "logs", plugin.name, lines)
+
+
+def _kept_by(daemon: DaemonClient, name: str, lines: int) -> list[dict[str, Any]]:
+    """From the daemon, which may have some that are not in the files yet."""
+    from paddock.cli.opening import in_path
+
+    return daemon.get(f"/plugins/{in_path(name)}/logs?lines={lines}")["lines"]
 
 
 def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.followers import Following
-from paddock.host.plugin_logs import PluginLogs, last_lines
+from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reconciling import Reconciler
 from paddock.host.watching import PluginNews
 from paddock.plugins.details import details_of
@@ -137,9 +136,14 @@ class Host:
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
 
     async def logs(self, name: str, *, lines: int = 50) -> list[dict[str, Any]]:
-        """The last lines that a plugin wrote to its standard error, oldest first."""
+        """The last lines that a plugin wrote to its standard error, oldest first.
+
+        Raises:
+            NotFound: it is not installed.
+            HostError: the disk with the log files does not answer.
+        """
         plugin = await self._name(name)
-        return await asyncio.to_thread(last_lines, self._logs.directory, plugin, lines)
+        return await self._logs.last(plugin, lines)
 
     async def follow_logs(self, name: str) -> Following[dict[str, Any]]:
         """Its lines from now on: from when this was awaited, not from when the first is asked for."""

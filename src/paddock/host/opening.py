@@ -19,7 +19,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.host import Host
-from paddock.host.plugin_logs import PluginLogs
+from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
@@ -64,10 +64,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     create_directories(directories)
     settings = load_settings(directories, environ, cwd=config.cwd).settings
     clock, random = SystemClock(), SystemRandom()
-    logs = PluginLogs(directories.state / "logs", clock)
-    news = PluginNews(logs)
     opening = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
+        open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role=config.role) as database,
         open_event_writer(database, clock, random) as events,
         open_store_thread(opening) as store,
@@ -76,6 +75,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
         owned_tasks() as tasks,
     ):
+        news = PluginNews(logs)
         starter = Starter(store, directories, settings, environ)
         around = Surroundings(
             launcher=warden,
@@ -87,31 +87,28 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             random=random,
             starts=StartGate(),
         )
-        try:
-            async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
-                gate = Gate(supervisor, events)
-                eager = config.start == "enabled"
-                reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
-                news.on_given_up = reconciler.give_up
-                host = Host(
-                    directories=directories,
-                    settings=settings,
-                    store=store,
-                    views=views,
-                    supervisor=supervisor,
-                    gate=gate,
-                    calls=Calls(gate, tasks, clock, random),
-                    reconciler=reconciler,
-                    logs=logs,
-                    news=news,
-                    clock=clock,
-                    random=random,
-                )
-                await reconciler.reconcile()
-                tasks.start_soon(reconciler.look_again)
-                try:
-                    yield host
-                finally:
-                    await host.drain()
-        finally:
-            logs.close()
+        async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
+            gate = Gate(supervisor, events)
+            eager = config.start == "enabled"
+            reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
+            news.on_given_up = reconciler.give_up
+            host = Host(
+                directories=directories,
+                settings=settings,
+                store=store,
+                views=views,
+                supervisor=supervisor,
+                gate=gate,
+                calls=Calls(gate, tasks, clock, random),
+                reconciler=reconciler,
+                logs=logs,
+                news=news,
+                clock=clock,
+                random=random,
+            )
+            await reconciler.reconcile()
+            tasks.start_soon(reconciler.look_again)
+            try:
+                yield host
+            finally:
+                await host.drain()

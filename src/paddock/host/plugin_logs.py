@@ -1,81 +1,169 @@
-"""What plugins write to their standard error, kept in one file each and shown to whoever follows it."""
+"""What plugins write to their standard error: shown to whoever follows it, and kept by a thread of its own.
+
+Nobody but that thread ever waits for the disk: not the plugins, not the calls to them.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import os
-from collections import deque
+import threading
+from collections import Counter
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import anyio
 
 from paddock.core.clock import Clock
+from paddock.core.errors import HostError
 from paddock.host.followers import Followers, Following
+from paddock.host.log_files import LogFiles, last_lines
 
-LARGEST_FILE = 1024 * 1024
+ROOM: Final = 256 * 1024
+"""How many bytes of one plugin may wait for the disk; lines beyond are lost, and how many is written in their place."""
+
 FOLLOWER_LINES = 1_000
-_OLD = ".1"
+ANSWER_WITHIN = 10.0
+CLOSE_WITHIN = 5.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The lines of one plugin that are not written yet, and how many came after them and found no room."""
+
+    lines: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
+    lost: int = 0
 
 
 class PluginLogs:
-    """One log file a plugin, with one older file behind it. A full disk costs lines, never the daemon."""
+    """Keeps and shows lines. A disk that is full, slow or dead costs lines, never the daemon.
+
+    Made by `open_plugin_logs`.
+    """
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        self.directory = directory
+        self._directory = directory
         self._clock = clock
-        self._sizes: dict[str, int] = {}
-        self._descriptors: dict[str, int] = {}
+        self._files = LogFiles(directory)
         self._followers: Followers[dict[str, Any]] = Followers(FOLLOWER_LINES)
+        self._asked = threading.Condition()  # guards the three below
+        self._waiting: dict[str, _Waiting] = {}
+        self._readers: list[partial[None]] = []
+        self._closing = False
+        self._unwritten: Counter[str] = Counter()  # the thread's own: what the disk did not take
 
     def write(self, plugin: str, line: str) -> None:
-        """Keep one line, and show it to its followers."""
+        """Keep one line, and show it to its followers. Does not wait."""
         entry = {"at": self._clock.now().isoformat(), "line": line}
-        data = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with contextlib.suppress(OSError):
-            self._append(plugin, data)
         self._followers.tell(plugin, entry)
+        data = _encoded(entry)
+        with self._asked:
+            if self._closing:
+                return
+            waiting = self._waiting.setdefault(plugin, _Waiting())
+            # Whoever lost a line loses those after it until the thread comes by: what is kept stays in order.
+            if waiting.lost or waiting.size + len(data) > ROOM:
+                waiting.lost += 1
+                return
+            waiting.lines.append(data)
+            waiting.size += len(data)
+            self._asked.notify()
 
     def follow(self, plugin: str) -> Following[dict[str, Any]]:
         """The lines that are written from now on."""
         return self._followers.follow(plugin)
 
+    async def last(self, plugin: str, count: int) -> list[dict[str, Any]]:
+        """The last lines that were kept, oldest first, with everything that was written before this was asked.
+
+        Raises:
+            HostError: the disk does not answer.
+        """
+        found: Future[list[dict[str, Any]]] = Future()
+        with self._asked:
+            self._readers.append(partial(self._read, plugin, count, found))
+            self._asked.notify()
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                return await asyncio.wrap_future(found)
+        except TimeoutError:
+            raise HostError(
+                f"the disk did not give the log of {plugin} within {ANSWER_WITHIN:g} s",
+                code="logs.disk_hangs",
+                hint=f"look whether it still answers: ls {self._directory}",
+            ) from None
+
+    # --- on the thread ------------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Write and read until closed; what was asked before that is done first."""
+        closing = False
+        while not closing:
+            with self._asked:
+                self._asked.wait_for(lambda: self._waiting or self._readers or self._closing)
+                waiting, self._waiting = self._waiting, {}
+                readers, self._readers = self._readers, []
+                closing = self._closing
+            for plugin, lines in waiting.items():
+                self._keep(plugin, lines)
+            for read in readers:
+                read()
+        self._files.close()
+
     def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
+        """Let the thread finish what it was asked, and end."""
+        with self._asked:
+            self._closing = True
+            self._asked.notify()
 
-    def _append(self, plugin: str, data: bytes) -> None:
-        descriptor = self._descriptors.get(plugin)
-        if descriptor is None or self._sizes[plugin] + len(data) > LARGEST_FILE:
-            descriptor = self._open(plugin, rotate=descriptor is not None)
-        self._sizes[plugin] += os.write(descriptor, data)
+    def _keep(self, plugin: str, waiting: _Waiting) -> None:
+        before, after = self._unwritten.pop(plugin, 0), waiting.lost
+        # What failed may have left half a line behind, and ours must not become the rest of it.
+        cut = [b"\n"] if before else []
+        lines = [*cut, *self._loss(before), *waiting.lines, *self._loss(after)]
+        try:
+            self._files.append(plugin, b"".join(lines))
+        except OSError:
+            self._unwritten[plugin] = before + len(waiting.lines) + after  # told once the disk takes lines again
 
-    def _open(self, plugin: str, *, rotate: bool) -> int:
-        path = log_file(self.directory, plugin)
-        old = self._descriptors.pop(plugin, None)
-        if old is not None:
-            os.close(old)
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if rotate:
-            path.rename(path.with_name(path.name + _OLD))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._descriptors[plugin] = descriptor
-        self._sizes[plugin] = os.fstat(descriptor).st_size
-        return descriptor
+    def _loss(self, count: int) -> list[bytes]:
+        if not count:
+            return []
+        words = "1 line" if count == 1 else f"{count} lines"
+        told = f"[paddock] {words} lost here: the disk did not take them in time"
+        return [_encoded({"at": self._clock.now().isoformat(), "line": told})]
+
+    def _read(self, plugin: str, count: int, found: Future[list[dict[str, Any]]]) -> None:
+        if not found.set_running_or_notify_cancel():
+            return  # nobody waits any more
+        try:
+            found.set_result(last_lines(self._directory, plugin, count))
+        except Exception as error:
+            found.set_exception(error)  # whoever asked has it; the thread goes on
 
 
-def log_file(directory: Path, plugin: str) -> Path:
-    """Where a plugin's lines are. The name passed the name rules, so it cannot climb."""
-    return directory / f"{plugin}.log"
+def _encoded(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def last_lines(directory: Path, plugin: str, count: int) -> list[dict[str, Any]]:
-    """The last lines that were kept, oldest first; works without a daemon."""
-    path = log_file(directory, plugin)
-    kept: deque[dict[str, Any]] = deque(maxlen=count)
-    for file in (path.with_name(path.name + _OLD), path):
-        with contextlib.suppress(OSError), file.open("rb") as lines:
-            for line in lines:
-                with contextlib.suppress(ValueError):  # cut short by a full disk
-                    kept.append(json.loads(line))
-    return list(kept)
+@asynccontextmanager
+async def open_plugin_logs(
+    directory: Path, clock: Clock, *, close_within: float = CLOSE_WITHIN
+) -> AsyncGenerator[PluginLogs, None]:
+    """The logs for as long as the block runs; afterwards everything is written that the disk took in time."""
+    logs = PluginLogs(directory, clock)
+    # A daemon thread: one that hangs in a dead disk must not keep the process from ending.
+    thread = threading.Thread(target=logs.work, name="paddock-logs", daemon=True)
+    thread.start()
+    try:
+        yield logs
+    finally:
+        logs.close()
+        with anyio.CancelScope(shield=True):
+            await asyncio.to_thread(thread.join, close_within)
