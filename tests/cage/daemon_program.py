@@ -97,6 +97,9 @@ class Daemon:
             said += part
         return said.decode().strip()
 
+    async def write(self, number: int, text: str) -> None:
+        os.write(self._processes[number].stdin, text.encode())
+
     async def end(self, number: int) -> dict[str, Any]:
         """How it ended; then lets go of its pipes."""
         process = self._processes[number]

@@ -26,6 +26,7 @@ _MS_NODEV = 4
 _MS_NOSUID = 2
 _MS_PRIVATE = 0x4_0000
 _MS_REC = 0x4000
+_MS_SLAVE = 0x8_0000
 _OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = 0x8_0000
 _PIDFD_INFO_EXIT, _PIDFD_INFO_EXIT_CODE, _PIDFD_INFO_SIZE = 8, 60, 64
@@ -46,9 +47,12 @@ def real_root() -> bool:
 
 
 def own_mount_namespace() -> None:
-    """From now on our mounts are seen by us and our children alone."""
+    """From now on our mounts are seen by us and our children alone; those of the machine, also later ones, by us too.
+
+    So a disk that is mounted while we run can be shown, and one that is unmounted is not kept busy by us.
+    """
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
-    _mount(None, "/", None, _MS_REC | _MS_PRIVATE, None)
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE, None)
 
 
 def enter_namespace(namespace: int) -> None:
@@ -64,7 +68,8 @@ def mount_tmpfs(target: str, options: str) -> None:
 def mount_bind(source: int, target: str, user_namespace: int | None = None) -> None:
     """Show a tree at `target` too, with what is mounted in it; its owners changed as that user namespace maps them.
 
-    With what is mounted in it, because what is written to a bare mount point is lost below the mount.
+    With what is mounted in it, because what is written to a bare mount point is lost below the mount. What is mounted
+    there later does not appear: it would come without the limits that this tree is shown with.
 
     Args:
         source: A descriptor of it. No path is walked and no file system asked, so that none can keep us waiting.
@@ -77,11 +82,10 @@ def mount_bind(source: int, target: str, user_namespace: int | None = None) -> N
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     tree = _check(_libc.syscall(_SYS_OPEN_TREE, source, b"", flags | _AT_EMPTY_PATH), target)
     try:
-        if user_namespace is not None:
-            attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
-            size = ctypes.c_size_t(len(attributes))
-            changed = _libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size)
-            _check(changed, target)
+        if user_namespace is None:
+            _change_tree(tree, target)
+        else:
+            _change_tree(tree, target, _MOUNT_ATTR_IDMAP, user_namespace)
         moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
         _check(moved, target)
     finally:
@@ -92,14 +96,19 @@ def detached_tree(source: str) -> int:
     """The tree at `source` as a read-only mount that hangs nowhere yet; whoever gets the descriptor may place it."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     tree = _check(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags), source)
-    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_READ_ONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV, 0, 0, 0)
-    size = ctypes.c_size_t(len(attributes))
     try:
-        _check(_libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, attributes, size), source)
+        _change_tree(tree, source, _MOUNT_ATTR_READ_ONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV)
     except BaseException:
         os.close(tree)
         raise
     return tree
+
+
+def _change_tree(tree: int, about: str, attributes: int = 0, user_namespace: int = 0) -> None:
+    """Give every mount of a tree these attributes, and cut it off from what is mounted elsewhere."""
+    change = struct.pack("=QQQQ", attributes, 0, _MS_PRIVATE, user_namespace)
+    flags = _AT_EMPTY_PATH | _AT_RECURSIVE
+    _check(_libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, change, ctypes.c_size_t(len(change))), about)
 
 
 def unmount(target: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,65 @@ def test_a_tree_in_which_something_is_mounted_that_cannot_be_shown_is_refused_as
         assert refused["refused"] == "cage.idmap_unsupported"
         assert str(daemon.folder / "tree") in refused["message"]
         running(daemon)
+
+
+# A mount namespace like a machine's own, whose mounts reach those who listen; of the test alone all the same.
+LIKE_A_MACHINE = 'mount --make-rshared / && mkdir -p "$1/tree/inner"'
+
+
+def test_a_disk_that_is_mounted_while_the_warden_runs_is_shown_to_the_next_plugin_and_not_kept_when_it_goes() -> None:
+    with open_daemon(prepare=LIKE_A_MACHINE) as daemon:
+        running(daemon)
+        tree = daemon.folder / "tree"
+        on_the_machine(daemon, f"mount -t tmpfs none {tree} && echo from the disk > {tree}/note")
+        script = f"print(open({str(tree / 'note')!r}).read(), end='', flush=True)"
+        number = daemon.launch(script, f"read:fs:{tree}")
+        assert daemon.tell("line", number=number) == "from the disk"
+        assert daemon.tell("end", number=number)["code"] == 0
+        on_the_machine(daemon, f"umount {tree}")
+        assert str(tree) not in Path(f"/proc/{daemon.warden}/mounts").read_text()
+
+
+def test_what_the_warden_mounts_is_not_seen_by_the_machine() -> None:
+    with open_daemon(prepare=LIKE_A_MACHINE) as daemon:
+        daemon.tell("descriptors")  # it is where it is to be
+        before = Path(f"/proc/{daemon.process.pid}/mounts").read_text()
+        running(daemon)
+        assert "paddock-cages-" in Path(f"/proc/{daemon.warden}/mounts").read_text()
+        assert Path(f"/proc/{daemon.process.pid}/mounts").read_text() == before
+
+
+def test_what_is_mounted_later_in_a_granted_tree_does_not_come_into_a_cage_that_stands() -> None:
+    with open_daemon(prepare=LIKE_A_MACHINE) as daemon:
+        inner = daemon.folder / "tree" / "inner"
+        script = f"import os\nprint('ready', flush=True)\ninput()\nprint(os.listdir({str(inner)!r}), flush=True)"
+        number = running(daemon, script, f"read:fs:{daemon.folder / 'tree'}")
+        on_the_machine(daemon, f"mount -t tmpfs none {inner} && touch {inner}/late")
+        daemon.tell("write", number=number, text="go\n")
+        assert daemon.tell("line", number=number) == "[]"
+
+
+def test_for_an_ordinary_daemon_it_does_come_and_a_tree_that_is_read_only_stays_so() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    with open_daemon(prepare=LIKE_A_MACHINE, ordinary=True) as daemon:
+        inner = daemon.folder / "tree" / "inner"
+        script = f"""
+import os
+print("ready", flush=True)
+input()
+try: open({str(inner / "new")!r}, "w")
+except OSError as error: print(os.listdir({str(inner)!r}), type(error).__name__, flush=True)
+"""
+        number = running(daemon, script, f"read:fs:{daemon.folder / 'tree'}")
+        on_the_machine(daemon, f"mount -t tmpfs -o mode=1777 none {inner} && touch {inner}/late")
+        daemon.tell("write", number=number, text="go\n")
+        assert daemon.tell("line", number=number) == "['late'] PermissionError"
+
+
+def on_the_machine(daemon: Daemon, line: str) -> None:
+    """Have a shell do something in the mount namespace that the daemon is in."""
+    subprocess.run(["nsenter", "--mount", "--target", str(daemon.process.pid), "sh", "-ec", line], check=True)
 
 
 @pytest.mark.parametrize(
