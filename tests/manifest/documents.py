@@ -7,13 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from paddock.core.errors import Problem
+from paddock.core.errors import Invalid, Problem
+from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import Reading, read_bytes
 
 SEEDS = Path(__file__).parent / "seeds"
+
+SOUND_YAML = "paddock: 1\nname: a\nversion: 1.0.0\ndescription: x\n"
 
 KAGED: dict[str, Any] = {
     "name": "memory-markdown",
@@ -109,3 +113,17 @@ def warned(reading: Reading) -> list[str]:
     """The codes of the warnings that are about the text, not about files that are not there."""
     about_files = {"no_runtime", "program_missing", "schema_missing"}
     return [warning.code for warning in reading.warnings if warning.code not in about_files]
+
+
+def refusal(name: str, data: bytes | str) -> Problem:
+    with pytest.raises(Invalid) as caught:
+        read_bytes(name, data if isinstance(data, bytes) else data.encode())
+    (problem,) = caught.value.problems
+    return problem
+
+
+def imported(server: dict[str, Any], **more: Any) -> Imported:
+    reading = read_json("mcp.json", {"mcpServers": {"it": server}} | more)
+    assert reading.errors == (), [str(error) for error in reading.errors]
+    (plugin,) = reading.plugins
+    return plugin
