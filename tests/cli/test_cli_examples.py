@@ -108,7 +108,8 @@ def test_the_examples_of_the_help_work_as_they_stand_there(stage: Paddock) -> No
         if "…" in example:
             key = stage.quickly(*words_of("paddock key show ~/paddock-signing.pem --json", stage)).json["public_key"]
             words = [key if "…" in word else word for word in words]
-        stage.on_terminal(*words, answers=answers)
+        screen = stage.on_terminal(*words, answers=answers)
+        assert "error" not in screen.splitlines()[-1:], example
 
 
 def test_the_example_of_configure_takes_the_value(stage: Paddock) -> None:

@@ -216,9 +216,10 @@ def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) 
         6: ["plugin", "validate", "notes#add/input", "{}"],
     }
     for code, words in codes.items():
-        paddock.quickly(*words, code=code)
+        said = paddock.quickly(*words, code=code)
+        assert said.err and not said.out
     write_file(paddock.trees / "notes" / "1.0.0" / "more", "")
-    paddock.quickly("plugin", "enable", "notes", code=7)
+    assert "not the ones you consented to" in paddock.quickly("plugin", "enable", "notes", code=7).err
 
 
 def test_an_interrupted_question_ends_with_130_and_changes_nothing(paddock: Paddock, source: Path) -> None:

@@ -115,6 +115,7 @@ def test_a_caller_that_hangs_up_cancels_its_call(served: Daemon) -> None:
     connection.close()
 
     eventually(lambda: in_flight(served) == 0, "the call goes on for nobody")
+    assert served.ask("GET", "/healthz").status == 200
 
 
 def in_flight(served: Daemon) -> int:

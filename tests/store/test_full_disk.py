@@ -43,7 +43,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path | None]:
         assert libc.umount2(bytes(place), 2) == 0
 
 
-def refused(said: Said) -> None:
+def assert_refused(said: Said) -> None:
     assert said.code == 1, said.err
     assert said.error["code"] in ("store.full", "staging.disk")
     assert "no room left" in said.err or "No space left" in said.err or "File too large" in said.err
@@ -54,9 +54,9 @@ def story(paddock: Paddock, source: Path, run: Run) -> None:
     assert listed.code == 0, listed.err
     assert "notes" in listed.out
     assert run("plugin", "info", "notes").code == 0
-    refused(run("plugin", "enable", "notes", "--json"))
-    refused(run("plugin", "install", native(source / "other", name="other"), "--yes", "--json"))
-    refused(run("plugin", "uninstall", "notes", "--yes", "--json"))
+    assert_refused(run("plugin", "enable", "notes", "--json"))
+    assert_refused(run("plugin", "install", native(source / "other", name="other"), "--yes", "--json"))
+    assert_refused(run("plugin", "uninstall", "notes", "--yes", "--json"))
 
 
 def test_without_room_plugins_are_still_listed_and_every_change_is_refused_whole(
@@ -98,4 +98,4 @@ def test_where_no_file_may_grow_the_same_holds(tmp_path: Path) -> None:
 
 
 def test_a_first_command_on_a_full_disk_says_so(tmp_path: Path) -> None:
-    refused(limited(Paddock(tmp_path / "home"), "plugin", "list", "--json"))
+    assert_refused(limited(Paddock(tmp_path / "home"), "plugin", "list", "--json"))

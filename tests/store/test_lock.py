@@ -111,8 +111,8 @@ def test_the_lock_is_free_after_kill_9(sqlite_address: str) -> None:
     with holding(sqlite_address, "daemon") as daemon:
         daemon.send_signal(signal.SIGKILL)
         daemon.wait()
-        with open_direct(sqlite_address, role="daemon", wait=0):
-            pass
+        with open_direct(sqlite_address, role="daemon", wait=0) as database:
+            assert database.read(lambda tx: tx.all("SELECT 1 AS one")) == [{"one": 1}]
 
 
 def test_a_note_that_makes_no_sense_is_not_repeated(tmp_path: Path) -> None:
