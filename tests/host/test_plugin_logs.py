@@ -62,7 +62,8 @@ async def test_a_full_file_becomes_the_older_one_and_both_are_read(tmp_path: Pat
     async with open_plugin_logs(tmp_path, SystemClock()) as logs:
         for number in range(lines):
             logs.write("parrot", f"{number} " + "x" * 10_000)
-            await logs.last("parrot", 1)
+            if number % 20 == 0:
+                await logs.last("parrot", 1)
         kept = [int(line.split()[0]) for line in said(await logs.last("parrot", 5_000))]
     assert kept == list(range(kept[0], lines))
     sizes = [entry.stat().st_size for entry in os.scandir(tmp_path)]

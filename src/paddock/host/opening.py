@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.cage.network.serving import open_network
+from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.warden.launching import open_warden
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
@@ -19,6 +20,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.host import Host
+from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.starting import Starter
@@ -76,7 +78,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         owned_tasks() as tasks,
     ):
         news = PluginNews(logs)
-        starter = Starter(store, directories, settings, environ)
+        starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
             launcher=warden,
             prepare=starter,

@@ -11,8 +11,8 @@ from typing import Any
 from paddock.cage.plan.compile import Surroundings, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.grants import Places, config_directories
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.spec import MIB, Limits
+from paddock.cage.plan.machine import Machine
+from paddock.cage.spec import MIB, CageSpec, Limits
 from paddock.config.directories import Directories
 from paddock.config.local import read_entries
 from paddock.config.plugin_config import merge_config
@@ -20,6 +20,7 @@ from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import new_id
+from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.plugins.enabling import require_intact
@@ -31,18 +32,31 @@ from paddock.plugins.supervision.deployment import Deployment, Prepared
 
 
 @dataclass(frozen=True, slots=True)
+class _Checked:
+    """What the store says about one start: these files are the ones that were consented to."""
+
+    cage_id: str
+    root: str
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Starter:
     """Prepares every start of every plugin; see `Prepare`."""
 
     store: StoreThread
+    looks: Looks
     directories: Directories
     settings: Settings
     environ: Mapping[str, str]
 
     async def __call__(self, deployment: Deployment) -> Prepared:
-        return await self.store.run(lambda store: self._prepare(store, deployment))
+        checked = await self.store.run(lambda store: self._check(store, deployment))
+        # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
+        cage = await self.looks.run(lambda machine: self._compile(deployment, checked, machine))
+        return Prepared(cage, checked.config)
 
-    def _prepare(self, store: PluginStore, deployment: Deployment) -> Prepared:
+    def _check(self, store: PluginStore, deployment: Deployment) -> _Checked:
         manifest = deployment.manifest
         require_runnable(manifest)
         rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
@@ -51,26 +65,27 @@ class Starter:
             raise NotFound(f"{deployment.name} was uninstalled meanwhile", code="plugin.not_found")
         require_intact(store, row)
         config = self.config_of(store, manifest)
-        places = self.places_of(manifest)
         # Its own folder is the host's to make; other places are the machine owner's.
         own = self.own_folder(manifest)
         for path in config_directories(deployment.capabilities, str(own)):
             make_directory(own, Path(path))
-        root = str(local_root(store, row))
-        limits = self.settings.limits
-        cage = compile_cage(
-            cage_id=new_id("cage", store.clock, store.random),
+        return _Checked(new_id("cage", store.clock, store.random), str(local_root(store, row)), config)
+
+    def _compile(self, deployment: Deployment, checked: _Checked, machine: Machine) -> CageSpec:
+        manifest, limits = deployment.manifest, self.settings.limits
+        return compile_cage(
+            cage_id=checked.cage_id,
             manifest=manifest,
-            root=root,
+            root=checked.root,
             capabilities=deployment.capabilities,
-            environment=spawn_environment(manifest, root, manifest.observability.log_level),
+            environment=spawn_environment(manifest, checked.root, manifest.observability.log_level),
             surroundings=Surroundings(
                 python=sys.executable,
                 sdk=str(Path(__file__).parents[2]),
                 hidden=tuple(str(place) for place in self.directories.all()),
             ),
-            machine=DiskMachine(),
-            places=places,
+            machine=machine,
+            places=self.places_of(manifest),
             limits=Limits(
                 memory_bytes=limits.memory_mb * MIB,
                 pids=limits.pids,
@@ -78,7 +93,6 @@ class Starter:
                 cpu_quota=limits.hard_quota(manifest.dialect.value),
             ),
         )
-        return Prepared(cage, config)
 
     def places_of(self, manifest: Manifest) -> Places:
         """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""

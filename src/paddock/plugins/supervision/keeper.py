@@ -211,7 +211,9 @@ class Keeper:
             async with around.starts.turn() as turn:
                 if not self._wanted:
                     return Stopped()
+                turn.began()
                 prepared = await around.prepare(deployment)
+                await turn.again()
                 self._life = Life(
                     deployment,
                     launcher=around.launcher,

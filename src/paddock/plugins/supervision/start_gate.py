@@ -14,7 +14,8 @@ class StartGate:
     """Lets two starts through at a time.
 
     Starting interpreters is what costs a machine its quickness: fifty plugins that crash together would keep every
-    core busy. A turn lasts until the plugin answered its handshake, but never long: one that hangs holds up nobody.
+    core busy. A turn lasts until the plugin answered its handshake, but never long: one that hangs, in its handshake
+    or before it has a process at all, holds up nobody.
     """
 
     def __init__(self) -> None:
@@ -23,8 +24,8 @@ class StartGate:
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[Turn, None]:
         """A turn that is given back when the block ends, or earlier through `Turn.over`."""
-        await self._turns.acquire()
         turn = Turn(self._turns)
+        await turn.again()
         try:
             yield turn
         finally:
@@ -35,17 +36,30 @@ class Turn:
     """The right to be starting."""
 
     def __init__(self, turns: asyncio.Semaphore) -> None:
-        self._turns: asyncio.Semaphore | None = turns
+        self._turns = turns
+        self._held = False
         self._timer: asyncio.TimerHandle | None = None
 
+    async def again(self) -> None:
+        """Wait for the turn, where it is not held: it was never given, or was over before its owner got to use it."""
+        self._no_timer()
+        if not self._held:
+            await self._turns.acquire()
+            self._held = True
+
     def began(self) -> None:
-        """The process exists; from now on the turn lasts a moment longer at most."""
+        """Something is under way that may hang; from now on the turn lasts a moment longer at most."""
+        self._no_timer()
         self._timer = asyncio.get_running_loop().call_later(LONGEST_TURN, self.over)
 
     def over(self) -> None:
         """Let the next one start. Harmless the second time."""
+        self._no_timer()
+        if self._held:
+            self._held = False
+            self._turns.release()
+
+    def _no_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        turns, self._turns = self._turns, None
-        if turns is not None:
-            turns.release()
+            self._timer = None
