@@ -6,7 +6,7 @@ import asyncio
 import os
 
 import pytest
-from tests.rpc.contract import line
+from tests.rpc.far_end import line
 from tests.rpc.listening import PATIENCE, Owner
 
 from paddock.rpc.faults import PeerLost
