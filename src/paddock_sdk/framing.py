@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, PluginFault
+from paddock_sdk.plain import plain
 
 if TYPE_CHECKING:
     import select
@@ -20,15 +21,15 @@ CHUNK = 64 * 1024  # what a pipe holds
 
 _decode = json.JSONDecoder().raw_decode
 # ASCII only: half a surrogate pair in a string could not be sent as UTF-8.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=plain).encode
 
 
 class Lines:
     """A file descriptor to read messages from, and one to write them to."""
 
     def __init__(self, source: int, sink: int) -> None:
-        self._source = source
-        self._sink = sink
+        self.source = source
+        self.sink = sink
         self._begun: list[bytes] = []  # the pieces of a line that has not ended yet
         self._length = 0  # of that line; beyond the limit it is counted but not kept
         self._poll: select.poll | None = None
@@ -41,7 +42,7 @@ class Lines:
         Raises:
             HostGone: there are no more lines.
         """
-        chunk = os.read(self._source, CHUNK)
+        chunk = os.read(self.source, CHUNK)
         if not chunk:
             if not self._length:
                 raise HostGone
@@ -63,12 +64,12 @@ class Lines:
 
         if self._poll is None:
             self._poll = select.poll()
-            self._poll.register(self._source, select.POLLIN)
-            self._poll.register(self._sink, 0)  # its errors are told without asking
+            self._poll.register(self.source, select.POLLIN)
+            self._poll.register(self.sink, 0)  # its errors are told without asking
         seen = dict(self._poll.poll(0))
-        if seen.get(self._sink, 0) & select.POLLERR:
+        if seen.get(self.sink, 0) & select.POLLERR:
             raise HostGone
-        return self._source in seen
+        return self.source in seen
 
     def write(self, message: dict[str, Any]) -> None:
         """Send one message.
@@ -97,9 +98,9 @@ class Lines:
             raise ValueError(f"the message has {len(text)} bytes; {LIMIT} are allowed")
         line = (text + "\n").encode()
         try:
-            sent = os.write(self._sink, line)
+            sent = os.write(self.sink, line)
             while sent < len(line):
-                sent += os.write(self._sink, memoryview(line)[sent:])
+                sent += os.write(self.sink, memoryview(line)[sent:])
         except BrokenPipeError:
             raise HostGone from None
 
@@ -129,6 +130,11 @@ def _message(line: bytes) -> Any:
     except (ValueError, RecursionError):
         pass
     return PluginFault("the line is not JSON", code=PARSE_ERROR)
+
+
+def line_of(message: dict[str, Any]) -> bytes:
+    """A message as it stands on a wire."""
+    return (_encode(message) + "\n").encode()
 
 
 def take_stdio() -> Lines:

@@ -92,7 +92,7 @@ class Host:
 
     Args:
         ask: Sends a question.
-        capabilities: What the plugin was given, as texts: `host:cache`, `storage:write`.
+        declared: The services that the plugin was given; see `declared_services`.
         log: Where log lines go.
         namespace: How the host's own methods begin.
         about: Stands in every log line, e.g. the request's id.
@@ -121,13 +121,13 @@ class Host:
     def __init__(
         self,
         ask: Ask,
-        capabilities: Iterable[str],
+        declared: frozenset[str],
         log: Log,
         namespace: str = "paddock",
         about: JsonObject | None = None,
     ) -> None:
         self._ask = ask
-        self._declared = declared_services(capabilities)
+        self._declared = declared
         self._namespace = namespace
         self.logger = self.log = Logger(ask, f"{namespace}.log", log, about or {})
 
@@ -151,7 +151,7 @@ KINDS: dict[str, type[Service]] = {"cache": Cache, "storage": Objects, "sql": Sq
 
 
 def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
-    """The services that capabilities give, by their names on the host object."""
+    """The services that capabilities (`host:cache`, `storage:write`) give, by their names on the host object."""
     found = set(ALWAYS)
     for text in capabilities:
         head, _, rest = text.partition(":")

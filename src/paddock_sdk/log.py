@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -34,9 +35,11 @@ class Log:
         if LEVELS.index(level) < self._threshold:
             return
         record = {**fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
-        # One write a line, so that lines of two threads do not mix.
-        sys.stderr.write(json.dumps(record, default=str) + "\n")
-        sys.stderr.flush()
+        # What cannot be logged must not cost the call that logs it.
+        with suppress(OSError, ValueError):
+            # One write a line, so that lines of two threads do not mix.
+            sys.stderr.write(json.dumps(record, default=str) + "\n")
+            sys.stderr.flush()
 
 
 def _now() -> str:

@@ -37,6 +37,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         coroutine.close()
 
 
+def marked_as_result(step: Any) -> bool:
+    """Whether a step says of itself that it is the result: `{"type": "result", …}`."""
+    return isinstance(step, dict) and cast("JsonObject", step).get("type") == "result"
+
+
 class Stream(NamedTuple):
     """Where the steps of a generator go.
 
@@ -49,7 +54,7 @@ class Stream(NamedTuple):
 
     tell: Callable[[JsonObject], None]
     cancelled: Callable[[], Awaitable[bool]]
-    is_result: Callable[[Any], bool] = lambda _step: False
+    is_result: Callable[[Any], bool] = marked_as_result
     event_of: Callable[[Any], JsonObject] = lambda step: {"type": "data", "data": step}
 
 
@@ -67,7 +72,7 @@ async def outcome(value: Any, stream: Stream) -> Any:
     """The result of what a handler gave back. Steps of a generator go out as they come.
 
     A generator's result is what it returns. One that returns nothing, as an async one always does, may yield the result
-    as its last step.
+    as its last step: `{"type": "result", "result": …}`, or what else counts as one in the stream.
     """
     if not waits(value):
         return value
@@ -127,4 +132,11 @@ async def _streamed(advance: Callable[[bool], Awaitable[Any]], stream: Stream) -
                 stream.tell(stream.event_of(step))
             stop = await stream.cancelled()
     except _Ended as end:
-        return held if end.value is None and held is not _NOTHING else end.value
+        return end.value if held is _NOTHING or end.value is not None else _unmarked(held)
+
+
+def _unmarked(step: Any) -> Any:
+    """The result of a last step: its `result`, or all that it holds besides the mark."""
+    if not marked_as_result(step):
+        return step
+    return step["result"] if set(step) == {"type", "result"} else {k: v for k, v in step.items() if k != "type"}

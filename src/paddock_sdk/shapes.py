@@ -19,6 +19,7 @@ from typing import Any
 
 from paddock_sdk.call import JsonObject
 from paddock_sdk.limits import broken_limits
+from paddock_sdk.plain import fields_of
 from paddock_sdk.shape import Mistakes, Shape, at, of_fields, of_list, of_mapping, of_plain, of_union
 
 _LISTS: dict[Any, Any] = {
@@ -142,14 +143,14 @@ def _annotated(shape: Shape, extras: tuple[Any, ...]) -> Shape:
 
 
 def to_json(value: Any) -> Any:
-    """A value of such types as JSON can hold it; what is none of them is left as it is."""
+    """A value of such types as JSON can hold it, all the way down; what is none of them is left as it is."""
     if isinstance(value, enum.Enum):
         return to_json(value.value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        entries = typing.cast("dict[Any, Any]", value)
-        return {key: to_json(one) for key, one in entries.items()}
+    if isinstance(value, str | int | float | None):
+        return value
+    fields = fields_of(value)
+    if fields is not None:
+        return {key: to_json(one) for key, one in fields.items()}
     if isinstance(value, list | tuple):
         return [to_json(one) for one in typing.cast("list[Any]", value)]
     if isinstance(value, set | frozenset):

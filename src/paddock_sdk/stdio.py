@@ -17,7 +17,7 @@ from paddock_sdk.call import JsonObject, Underway
 from paddock_sdk.faults import METHOD_NOT_FOUND, Cancelled, HostGone, PluginFault
 from paddock_sdk.framing import take_stdio
 from paddock_sdk.handlers import Handlers
-from paddock_sdk.host import Host
+from paddock_sdk.host import Host, declared_services
 from paddock_sdk.lifetime import Lifetime, Offer
 from paddock_sdk.log import Log
 from paddock_sdk.running import Stream, outcome, run, waits
@@ -54,7 +54,7 @@ class Plugin:
         self.log = Log(name, os.environ.get(f"{namespace.upper()}_LOG_LEVEL", "info"))
         self.handlers = Handlers(name, namespace)
         self.storage = Storage(self.ask, namespace)
-        self.host = Host(self.ask, capabilities_used, self.log, namespace)
+        self.host = Host(self.ask, declared_services(capabilities_used), self.log, namespace)
         self._namespace = namespace
         self._notifications = list(notifications)
         self._capabilities_used = list(capabilities_used)

@@ -1,0 +1,47 @@
+"""Our own plugins without a program of their own: a function, or the tool of a Plugin, imported and called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.faults import METHOD_NOT_FOUND, PluginFault
+from paddock_sdk.handlers import Handler
+from paddock_sdk.running import outcome
+from paddock_sdk.stdio import Plugin
+from paddock_sdk.worker.loading import LoadError
+from paddock_sdk.worker.request import Request
+
+
+class NativeEntry:
+    """One function. It takes `(params, context)`, or its parameters by name.
+
+    Raises:
+        LoadError: it cannot be called.
+    """
+
+    def __init__(self, target: str, found: Any, name: str) -> None:
+        if isinstance(found, Plugin):
+            handler = found.handlers.tool(name)
+            if handler is None:
+                raise LoadError(f"the entry point {target} has no tool {name}")
+            self._handler = handler
+            return
+        made: Any = found() if isinstance(found, type) else found
+        function = getattr(made, "execute", made)
+        if not callable(function):
+            raise LoadError(f"the entry point {target} is no function")
+        self._handler = Handler(function)
+
+    async def describe(self) -> JsonObject:
+        typed = self._handler.typed
+        schemas = (None, None) if typed is None else (typed.input_schema, typed.output_schema)
+        return {"input_schema": schemas[0], "output_schema": schemas[1], "permissions": [], "actions": []}
+
+    async def call(self, request: Request) -> Any:
+        begun = self._handler.begin(request.payload, request.context, host=request.host)
+        return self._handler.finish(await outcome(begun, request.stream))
+
+    async def act(self, action: str, request: Request) -> JsonObject:
+        del action, request
+        raise PluginFault("this plugin has no actions", code=METHOD_NOT_FOUND)

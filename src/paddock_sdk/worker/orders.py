@@ -1,0 +1,49 @@
+"""What the host tells a worker before anything else: whose code to run, and in which form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, cast
+
+VARIABLE = "PADDOCK_WORKER"
+
+
+class Orders(NamedTuple):
+    """What to run.
+
+    Attributes:
+        name: The plugin, as in its manifest.
+        version: As in its manifest.
+        dialect: `shu`, `kernel` or `native`.
+        kind: `plugin`, or for the Kernel's `agent`, `operator`, `tool` or `adapter`.
+        root: Where its files are.
+        entrypoints: What is called -> `package.module:Attribute`.
+        capabilities: What a person granted, as texts.
+        site: Further directories to import from: the plugin's own environment, where it has one.
+    """
+
+    name: str
+    version: str
+    dialect: str
+    kind: str
+    root: str
+    entrypoints: dict[str, str]
+    capabilities: tuple[str, ...] = ()
+    site: tuple[str, ...] = ()
+
+
+def read_orders(text: str) -> Orders:
+    """The orders from the text of the variable.
+
+    Raises:
+        ValueError: they are not what the host writes.
+    """
+    given = json.loads(text)
+    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    known = {name: fields[name] for name in Orders._fields if name in fields}
+    for name in ("capabilities", "site"):
+        known[name] = tuple(known.get(name, ()))
+    try:
+        return Orders(**known)
+    except TypeError as error:
+        raise ValueError(f"the orders are incomplete: {error}") from None

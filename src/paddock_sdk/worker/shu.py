@@ -1,0 +1,62 @@
+"""Shu's plugins: a class with `execute(params, context, host)`, made once and called often.
+
+`execute` may be plain or async. One that yields, or gives an async iterator, streams: each step becomes an event as it
+comes, and the last step is the result if it has the status of a result or the type `result`. A generator that is not
+async may also return its result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.faults import METHOD_NOT_FOUND, PluginFault
+from paddock_sdk.running import outcome
+from paddock_sdk.worker.loading import LoadError
+from paddock_sdk.worker.request import Request, positional, settled
+from paddock_sdk.worker.results import action_result, shu_result
+
+
+class ShuEntry:
+    """One class of a Shu plugin.
+
+    Raises:
+        LoadError: it has no `execute`.
+    """
+
+    def __init__(self, target: str, found: Any) -> None:
+        self._plugin: Any = found() if isinstance(found, type) else found
+        execute = getattr(self._plugin, "execute", None)
+        if not callable(execute):
+            raise LoadError(f"the entry point {target} has no execute(params, context, host)")
+        self._takes_host = len(positional(execute)) != 2  # the older form is execute(parameters, user_context)
+
+    async def describe(self) -> JsonObject:
+        permissions = await self._said("requires_permission")
+        actions = await self._said("list_actions")
+        return {
+            "input_schema": await self._said("get_schema"),
+            "output_schema": await self._said("get_output_schema"),
+            "permissions": [permissions] if isinstance(permissions, str) else list(permissions or []),
+            "actions": list(actions or []),
+        }
+
+    async def call(self, request: Request) -> JsonObject:
+        given = (request.payload, request.envelope, request.host) if self._takes_host else request[:2]
+        result = await outcome(self._plugin.execute(*given), request.stream)
+        return shu_result(result, debug=wants_diagnostics(request))
+
+    async def act(self, action: str, request: Request) -> JsonObject:
+        perform = getattr(self._plugin, "perform_action", None)
+        if not callable(perform):
+            raise PluginFault("this plugin has no actions", code=METHOD_NOT_FOUND)
+        value = perform(action, request.payload, request.envelope, request.host)
+        return action_result(await outcome(value, request.stream), debug=wants_diagnostics(request))
+
+    async def _said(self, method: str) -> Any:
+        ask = getattr(self._plugin, method, None)
+        return await settled(ask()) if callable(ask) else None
+
+
+def wants_diagnostics(request: Request) -> bool:
+    return request.envelope.get("debug") is True or request.payload.get("debug") is True

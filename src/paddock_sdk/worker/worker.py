@@ -1,0 +1,103 @@
+"""The worker's side of the wire: what the host asks, handed to the plugin's code, and its answers handed back.
+
+    worker.describe {}                                → {"callables": {name: {input_schema, output_schema, …}}}
+    worker.call     {callable, payload, envelope}     → the result, in the envelope of the plugin's dialect
+    worker.action   {callable, action, args, envelope} → the result of an action
+
+Everything else is the ordinary life of a plugin. How calls share the process is the affair of whoever drives this:
+`in_turn.py`, `at_once.py` or `forks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from paddock_sdk.answer import Answer
+from paddock_sdk.call import Context, JsonObject, Underway
+from paddock_sdk.faults import METHOD_NOT_FOUND, InvalidParams, PluginFault
+from paddock_sdk.host import Host, declared_services
+from paddock_sdk.lifetime import Lifetime, Offer
+from paddock_sdk.log import Log
+from paddock_sdk.running import Stream
+from paddock_sdk.wire import Wire, own_params
+from paddock_sdk.worker.orders import Orders
+from paddock_sdk.worker.request import Entry, Request
+from paddock_sdk.worker.results import is_last_step, step_event
+
+NAMESPACE = "paddock"
+CALLS = ("worker.call", "worker.action")  # what runs the plugin's code, and may take long
+
+
+class Worker:
+    """A loaded plugin, ready to be asked."""
+
+    def __init__(self, orders: Orders, entries: Mapping[str, Entry], log: Log) -> None:
+        self._entries = entries
+        self._log = log
+        self._streams = orders.dialect != "native"
+        self._declared = declared_services(orders.capabilities)
+        self._life = Lifetime(lambda: Offer(orders.name, orders.version), log)
+
+    def accept(self, wire: Wire, message: JsonObject) -> Underway:
+        """Take a message on: from here on a call can be cancelled."""
+        call = Underway(message.get("id"), None)
+        if call.id is not None and message["method"] in CALLS:
+            wire.inbox.calls[call.id] = call
+        return call
+
+    async def serve(self, wire: Wire, message: JsonObject, call: Underway) -> None:
+        """Work on a message and answer it. Whatever happens to it, the next one is served."""
+        try:
+            wire.answer(message, await self._result(wire, message, call))
+        except Exception as error:
+            wire.fail(message, error)
+        finally:
+            if call.id is not None:
+                wire.inbox.calls.pop(call.id, None)
+
+    async def _result(self, wire: Wire, message: JsonObject, call: Underway) -> Any:
+        method: str = message["method"]
+        params, context, call.token = own_params(message)
+        if self._life.serves(method):
+            result = self._life.answer(method, params)
+            wire.inbox.open = self._life.phase == "running"
+            return result
+        if method == "worker.describe":
+            return {"callables": {name: await entry.describe() for name, entry in self._entries.items()}}
+        if method not in CALLS:
+            raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
+        entry = self._entries.get(str(params.get("callable")))
+        if entry is None:
+            raise PluginFault(f"there is no callable {str(params.get('callable'))[:128]!r}", code=METHOD_NOT_FOUND)
+        if method == "worker.call":
+            return await entry.call(self._request(wire, call, context, params, "payload"))
+        action = params.get("action")
+        if not isinstance(action, str):
+            raise InvalidParams("action must be text")
+        return await entry.act(action, self._request(wire, call, context, params, "args"))
+
+    def _request(self, wire: Wire, call: Underway, context: Context, params: JsonObject, payload: str) -> Request:
+        def ask(method: str, params: JsonObject, **how: Any) -> Answer[Any]:
+            return wire.ask(method, params, call, **how)
+
+        def tell(event: JsonObject) -> None:
+            wire.event(call, event)
+
+        stream = Stream(tell, lambda: wire.unwanted(call))
+        if self._streams:
+            stream = stream._replace(is_result=is_last_step, event_of=step_event)
+        return Request(
+            _object(params, payload),
+            _object(params, "envelope"),
+            context,
+            Host(ask, self._declared, self._log, NAMESPACE, {"request_id": context.request_id}),
+            stream,
+        )
+
+
+def _object(params: JsonObject, name: str) -> JsonObject:
+    value: Any = params.get(name) or {}
+    if not isinstance(value, dict):
+        raise InvalidParams(f"{name} must be an object")
+    return cast("JsonObject", value)
