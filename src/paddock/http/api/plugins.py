@@ -26,7 +26,7 @@ class PluginRoutes:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/plugins", self.list_plugins, "List installed plugins", "Every plugin with its state."),
+            Endpoint("GET", "/plugins", self.list_plugins, "List installed plugins", "Every plugin with `state`, its installation's, and `runtime`, its process's."),
             Endpoint(
                 "GET",
                 "/plugins/{name}",
@@ -39,14 +39,14 @@ class PluginRoutes:
                 "/plugins/{name}/enable",
                 self.enable_plugin,
                 "Enable a plugin and start it",
-                "Its state once it runs or is known not to; `reason` and `hint` say why where it does not.",
+                "How its process is doing once it runs or is known not to: the fields of `runtime`.",
             ),
             Endpoint(
                 "POST",
                 "/plugins/{name}/disable",
                 self.disable_plugin,
                 "Disable a plugin and stop it",
-                "Its state, once its process is gone.",
+                "`state`, its installation's, once its process is gone.",
             ),
             Endpoint(
                 "GET",
