@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -10,10 +11,25 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.packages import native
+from fixtures.packages import native, write_file
 from paddock.manifest.capability import parse
 from paddock.plugins.readable_places import NOBODY, Found, closed_places, nobody_may_read
 
+LOOKER = """
+import os
+from paddock_sdk import Plugin
+
+plugin = Plugin("looker", "1.0.0")
+
+@plugin.tool
+def look(params, context):
+    try:
+        return {"seen": os.listdir(params["path"])}
+    except OSError as error:
+        return {"refused": error.strerror}
+
+plugin.run()
+"""
 DIRECTORY, FILE = 0o040000, 0o100000
 real_root = pytest.mark.skipif(
     os.geteuid() != 0 or "4294967295" not in Path("/proc/self/uid_map").read_text(), reason="only of a root daemon"
@@ -78,3 +94,29 @@ def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_rea
 
     closed.chmod(0o755)
     assert paddock.quickly("plugin", "info", "notes", "--json").json["warnings"] == []
+
+
+@real_root
+@pytest.mark.parametrize(("mode", "access"), [(0o700, "read"), (0o755, "read"), (0o700, "write")])
+def test_a_place_is_closed_in_the_cage_exactly_where_it_was_warned_of(tmp_path: Path, mode: int, access: str) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    write_file(place / "letter", "dear")
+    os.chown(place, 1000, 1000)
+    place.chmod(mode)
+    looker = native(
+        tmp_path / "looker",
+        "looker",
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[f"{access}:fs:{place}"],
+        tools=[{"name": "look", "description": "Looks", "effects": ["read_only"], "input_schema": {"type": "object"}}],
+    )
+    write_file(looker / "main.py", LOOKER)
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "install", looker, "--yes")
+    warned = paddock.quickly("plugin", "enable", "looker", "--json").json["warnings"]
+
+    answer = paddock("call", "looker.look", "-p", json.dumps({"path": str(place)})).json
+
+    assert answer == ({"refused": "Permission denied"} if warned else {"seen": ["letter"]})
+    assert bool(warned) == (mode == 0o700 and access == "read")
