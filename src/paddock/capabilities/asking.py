@@ -1,0 +1,29 @@
+"""Who asks the host for something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.call import CallContext
+from paddock.core.ids import PluginName, Tenant
+from paddock.manifest.capability import Capability
+from paddock.manifest.model import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A plugin, what it was granted, and the call it asks for where it said which.
+
+    Attributes:
+        granted: What a person granted; not what the manifest asks for.
+        call: None when the plugin acts for itself: no user's secret, no user's identity.
+        instance: Which of the plugin's processes asks, where several versions run side by side. What belongs to a
+            process, such as an open transaction, belongs to this one.
+    """
+
+    tenant: Tenant
+    plugin: PluginName
+    manifest: Manifest
+    granted: tuple[Capability, ...]
+    call: CallContext | None
+    instance: str = ""

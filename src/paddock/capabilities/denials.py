@@ -1,0 +1,67 @@
+"""The record of what plugins asked for and did not get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paddock.capabilities.asking import Asking
+from paddock.core.clock import Clock
+from paddock.core.errors import Denied
+from paddock.core.event import Publish
+from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
+from paddock.core.events_host import PluginStorageDenied
+from paddock.core.ids import Tenant
+
+RECORDED_A_SECOND = 20  # for one plugin; a flood is one event more, and no reason to fill a disk
+
+
+@dataclass(slots=True)
+class _Window:
+    started: float
+    count: int = 0
+
+
+class Denials:
+    """Publishes each denial as an event of its own, up to a number a second.
+
+    Args:
+        publisher: Where one tenant's events are recorded.
+        clock: Says when a second is over.
+    """
+
+    def __init__(self, publisher: Callable[[Tenant], Publish], clock: Clock) -> None:
+        self._publisher = publisher
+        self._clock = clock
+        self._windows: dict[tuple[Tenant, str], _Window] = {}
+
+    def record(self, asking: Asking, method: str, denied: Denied) -> None:
+        """Note that this was refused."""
+        events = self._publisher(asking.tenant)
+        count = self._counted(asking)
+        if count == RECORDED_A_SECOND + 1:
+            events.publish(PluginDenialFlood(name=asking.plugin, limit_per_second=RECORDED_A_SECOND))
+        if count > RECORDED_A_SECOND:
+            return
+        sql = denied.details.get("sql")
+        if sql is not None:
+            events.publish(PluginStorageDenied(name=asking.plugin, sql=sql))
+            return
+        events.publish(
+            PluginCapabilityDenied(
+                name=asking.plugin,
+                method=method,
+                capability=str(denied.details.get("capability", "")),
+                request_id=asking.call.request if asking.call else None,
+            )
+        )
+
+    def _counted(self, asking: Asking) -> int:
+        """How many this plugin had within this second, this one included."""
+        now = self._clock.monotonic()
+        key = (asking.tenant, asking.plugin)
+        window = self._windows.get(key)
+        if window is None or now - window.started >= 1.0:
+            window = self._windows[key] = _Window(now)
+        window.count += 1
+        return window.count

@@ -1,0 +1,68 @@
+"""What a plugin can ask for, by its name on the wire, and which grant each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paddock.core.errors import NotFound
+from paddock.core.printable import printable
+from paddock.manifest.capability import Capability, HostService, Storage
+from paddock.manifest.model import Dialect, Manifest
+
+_READ, _WRITE = Storage("read"), Storage("write")
+_VALUES, _CACHE = HostService("storage"), HostService("cache")
+
+NEEDS: Mapping[str, Capability | None] = {
+    "log.write": None,  # every plugin may
+    "storage.query": _READ,
+    "storage.schema": _READ,
+    "storage.exec": _WRITE,
+    "storage.begin": _WRITE,
+    "storage.commit": _WRITE,
+    "storage.rollback": _WRITE,
+    "keyvalue.get": _VALUES,
+    "keyvalue.put": _VALUES,
+    "keyvalue.delete": _VALUES,
+    "keyvalue.list": _VALUES,
+    "cache.get": _CACHE,
+    "cache.set": _CACHE,
+    "cache.delete": _CACHE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One thing that can be asked for."""
+
+    name: str  # family.operation, as in NEEDS
+    needs: Capability | None
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+
+_METHODS = {name: Method(name, needs) for name, needs in NEEDS.items()}
+
+
+def namespace(manifest: Manifest) -> str:
+    """How the host's own methods begin for this plugin."""
+    return "kaged" if manifest.dialect is Dialect.KAGED else "paddock"
+
+
+def method_named(manifest: Manifest, wire_name: str) -> Method:
+    """The method that a plugin of this dialect means.
+
+    Raises:
+        NotFound: there is none; names of the other namespace are unknown too.
+    """
+    ours, _, name = wire_name.partition(".")
+    method = _METHODS.get(name) if ours == namespace(manifest) else None
+    if method is None:
+        raise NotFound(
+            f"this host serves no {printable(wire_name, 80)}",
+            code="method_not_found",
+            hint=f"its methods begin with '{namespace(manifest)}.', e.g. {namespace(manifest)}.storage.query",
+        )
+    return method

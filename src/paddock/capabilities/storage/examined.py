@@ -1,0 +1,72 @@
+"""What can be known of a statement before it runs, by letting SQLite compile it and not run it."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+
+import apsw
+
+from paddock.capabilities.storage.failures import refused
+from paddock.capabilities.storage.guard import Guard
+from paddock.capabilities.storage.limits import value_limit
+from paddock.capabilities.storage.values import Bindings, column_names
+from paddock.core.errors import CallerError
+
+_NOTHING_MORE = re.compile(r"(?:\s|;|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One statement that is the plugin's to run."""
+
+    writes: bool
+    defines: bool  # changes the schema
+    altering: bool
+    columns: list[str]  # of the rows it gives; none where it gives none
+    largest_value: int
+
+
+def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings) -> Examined:
+    """Compile the statement under the guard's eyes.
+
+    Raises:
+        Denied: there is a second statement.
+        CallerError: there is no statement at all.
+        apsw.Error: SQLite cannot compile it, or the guard refused something.
+    """
+    only: list[str] = []
+    columns: list[str] = []
+
+    def described(cursor: apsw.Cursor, _statement: str, _bound: object) -> bool:
+        columns.extend(column[0] for column in cursor.get_description())
+        return False  # seen enough
+
+    def begins(_cursor: apsw.Cursor, statement: str, _bound: object) -> bool:
+        # SQLite itself says where a statement ends, so no trick with quotes or comments hides a second one.
+        if only and not _NOTHING_MORE.match(statement):
+            raise refused(sql, "a second statement")
+        only.append(statement)
+        return True
+
+    try:
+        connection.exec_trace = begins
+        instructions = sum(1 for _ in connection.execute(sql, bound, explain=1, can_cache=False))
+        connection.exec_trace = described
+        with suppress(apsw.ExecTraceAbort):
+            connection.execute(sql, bound)
+    finally:
+        connection.exec_trace = None
+    if not only or _NOTHING_MORE.match(only[0]):
+        raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
+    return Examined(
+        writes=guard.writes,
+        defines=guard.defines,
+        altering=guard.altering,
+        columns=column_names(columns),
+        largest_value=value_limit(instructions=instructions, searches=guard.searches, merges=guard.merges),
+    )

@@ -1,0 +1,140 @@
+"""SQLite's errors as errors of our own tree, in words for whoever wrote the statement."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import apsw
+
+from paddock.capabilities.storage.functions import TooMuchText
+from paddock.capabilities.storage.guard import Guard
+from paddock.capabilities.storage.redaction import redacted
+from paddock.core.errors import Busy, CallerError, Conflict, Denied, HostError, PaddockError, StoreUnavailable
+from paddock.core.printable import printable
+from paddock.store.space import OUT_OF_SPACE
+
+_LONGEST = 500
+_ROOM = 4 << 20  # a disk with less than this counts as full
+
+# What SQLite refuses by itself, and what names things that are not the plugin's: its internals, other schemas, and
+# names as the host knows other plugins' tables by. The schema of the plugin's own tables is called main.
+_NOT_ITS_OWN = re.compile(
+    r"""may\ not\ be\ (?:modified|dropped|altered|indexed)
+      | reserved\ for\ internal\ use | unknown\ database | unsafe\ use\ of | is\ prohibited | not\ authorized
+      | too\ many\ attached | qualified\ table\ names\ are\ not\ allowed | cannot\ reference\ objects\ in\ database
+      | no\ such\ table:\ plugin_ | no\ such\ table:\ main\.plugin_
+      | no\ such\ table:\ (?!main\.)[^.]+\. | no\ such\ module | cannot\ (?:ATTACH|DETACH|VACUUM)
+      | trigger\ \S+\ cannot\ reference
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def refused(sql: str, why: str) -> Denied:
+    """The refusal of a statement that reaches for what is not the plugin's."""
+    return Denied(
+        f"the statement is not allowed: {printable(why, 200)}",
+        code="storage_access_denied",
+        hint="a plugin has its own tables, one statement a call; see the reference of storage for what it may use",
+        details={"sql": redacted(sql)},
+    )
+
+
+def failure(error: Exception, sql: str, guard: Guard, path: Path) -> PaddockError:
+    """The error to raise in place of one that came out of SQLite while a plugin's statement ran."""
+    if isinstance(error, PaddockError):
+        return error
+    if guard.stopped:
+        return CallerError(f"the statement was stopped: {guard.stopped}", code="storage.too_slow", hint=_SMALLER)
+    if guard.refused and isinstance(error, apsw.AuthError | apsw.SQLError):
+        return refused(sql, guard.refused)
+    words = printable(str(error), _LONGEST)
+    match error:
+        case apsw.AuthError():
+            return refused(sql, words)
+        case apsw.SQLError() if _NOT_ITS_OWN.search(words):
+            return refused(sql, words)
+        case apsw.SQLError() | apsw.MismatchError() | apsw.RangeError() | apsw.BindingsError() | apsw.AbortError():
+            return CallerError(f"SQLite says: {words}", code="storage.sql", details={"sql": redacted(sql)})
+        case apsw.ConstraintError():
+            return Conflict(f"SQLite says: {words}", code="storage.constraint")
+        case apsw.TooBigError() | apsw.NoMemError() | MemoryError():
+            return CallerError("a value or the statement is too large", code="storage.too_big", hint=_SMALLER)
+        case TooMuchText():
+            return CallerError(words, code="storage.too_big", hint=_SMALLER)
+        case apsw.CorruptError() if getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB:
+            return CallerError(
+                f"a full-text index does not fit its table: {words}",
+                code="storage.sql",
+                hint="INSERT INTO ft(ft) VALUES ('rebuild')",
+            )
+        case UnicodeDecodeError():
+            return CallerError(
+                "a text in the answer is not valid UTF-8", code="storage.sql", hint="read it with CAST(x AS BLOB)"
+            )
+        case apsw.Error():
+            return file_failure(error, path)
+        case _:
+            return HostError(f"a plugin's storage failed: {type(error).__name__}: {words}", code="storage.failed")
+
+
+_SMALLER = "do it in smaller steps: LIMIT, an index, several statements in one transaction"
+
+
+def file_failure(error: apsw.Error, path: Path) -> PaddockError:
+    """The error for trouble with the file, not with the statement. Nothing is told of where the file lies."""
+    match error:
+        case apsw.FullError() if not _disk_is_full(path):
+            return CallerError(
+                "the plugin's storage is full", code="storage.full", hint="delete rows that are not needed any more"
+            )
+        case apsw.FullError():
+            return _no_room()
+        case apsw.BusyError() | apsw.LockedError():
+            return Busy("another process uses the plugin's storage", code="storage.busy", hint="try again in a moment")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return HostError(
+                f"the plugin's storage file {path.name} is damaged",
+                code="storage.corrupt",
+                hint="nothing was changed; the operator can restore the file from a backup",
+            )
+        case apsw.IOError() | apsw.CantOpenError() if _disk_is_full(path):
+            return _no_room()
+        case _:
+            return StoreUnavailable(
+                f"the plugin's storage cannot be used: {printable(str(error), 200)}",
+                code="storage.unavailable",
+                hint="nothing was changed; the operator should look at the disk and its permissions",
+            )
+
+
+def no_access(error: OSError) -> PaddockError:
+    """The error for a file that cannot be made or opened."""
+    if error.errno in OUT_OF_SPACE:
+        return _no_room()
+    return StoreUnavailable(
+        f"the plugin's storage cannot be opened: {error.strerror}",
+        code="storage.unavailable",
+        hint="the operator should look at the permissions of the storage folder",
+    )
+
+
+def _no_room() -> StoreUnavailable:
+    return StoreUnavailable(
+        "there is no room left on the disk of the plugin's storage",
+        code="storage.disk_full",
+        hint="nothing was changed; try again when the operator has freed some space",
+    )
+
+
+def _disk_is_full(path: Path) -> bool:
+    try:
+        space = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return space.f_bavail * space.f_frsize < _ROOM

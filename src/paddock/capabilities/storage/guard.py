@@ -1,0 +1,183 @@
+"""What a plugin's SQL may do: the answers to SQLite's own questions while it compiles a statement.
+
+SQLite asks before every table it reads or writes, every function, every change of the schema, also for what views,
+triggers and full-text tables do on the plugin's behalf. What is not on a list here is refused, so that a newer SQLite
+with more in it opens nothing.
+"""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import apsw
+
+from paddock.capabilities.storage.allowed_names import (
+    BEHIND_THE_TABLES,
+    FUNCTIONS,
+    MERGES,
+    MODULES,
+    OWN_INTERNALS,
+    SEARCHES,
+    WHILE_ALTERING,
+)
+from paddock.capabilities.storage.limits import CHECKED_EVERY, StorageLimits
+
+_OK, _DENY = apsw.SQLITE_OK, apsw.SQLITE_DENY
+
+_CHANGES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_DEFINITIONS = frozenset(
+    {
+        apsw.SQLITE_CREATE_TABLE, apsw.SQLITE_DROP_TABLE, apsw.SQLITE_CREATE_INDEX, apsw.SQLITE_DROP_INDEX,
+        apsw.SQLITE_CREATE_VIEW, apsw.SQLITE_DROP_VIEW, apsw.SQLITE_CREATE_TRIGGER, apsw.SQLITE_DROP_TRIGGER,
+        apsw.SQLITE_REINDEX, apsw.SQLITE_ANALYZE,
+    }
+)  # fmt: skip
+
+_HOST_GRACE = 30.0  # seconds
+_DISK_EVERY = 0.05  # seconds between two looks at how much was written
+_MOST_QUESTIONS = 50_000  # while one statement is compiled; views of views of views can ask without end
+
+
+class Guard:
+    """Answers for one connection, which is used by one thread at a time.
+
+    What it saw while a statement was compiled can be read off afterwards.
+    """
+
+    def __init__(self, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
+        self._limits = limits
+        self._monotonic = monotonic
+        self._written_before: int | None = None
+        self._looked = 0.0
+        self.trusted = True  # statements of our own are running
+        self._forget()
+
+    def watch(self, connection: apsw.Connection) -> None:
+        """Answer SQLite's questions about this connection from now on."""
+        connection.authorizer = self.authorize
+        connection.set_progress_handler(self.progress, CHECKED_EVERY)
+
+    @contextmanager
+    def plugin_runs(self, *, may_write: bool, altering: bool, deadline: float) -> Generator[None, None, None]:
+        """Within the block, statements are the plugin's. What was seen can be read afterwards, until the next one."""
+        self._forget()
+        self.may_write = may_write
+        self.altering = altering
+        self.deadline = deadline
+        self._looked = self._monotonic()
+        self._written_before = None
+        self.trusted = False
+        try:
+            yield
+        finally:
+            self.trusted = True
+
+    def host_runs(self) -> None:
+        """A statement of our own comes next; it has some time too."""
+        self.deadline = self._monotonic()
+
+    def _forget(self) -> None:
+        self.may_write = self.altering = False
+        self.deadline = 0.0
+        self.writes = self.defines = False
+        self.searches = self.merges = 0
+        self.refused = ""  # what was refused, in words
+        self.stopped = ""  # why a statement that went on too long was ended
+        self._questions = 0
+
+    # --- asked by SQLite --------------------------------------------------------------------------------------------
+
+    def authorize(self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None) -> int:
+        """Whether a statement may do one thing."""
+        del by
+        if self.trusted:
+            return _OK
+        self._questions += 1
+        if self._endless():
+            return _DENY
+        if self._allowed(action, first or "", second or "", schema):
+            return _OK
+        kind = apsw.mapping_authorizer_function.get(action, action)
+        words = str(kind).removeprefix("SQLITE_").replace("_", " ").lower()
+        named = second if action == apsw.SQLITE_FUNCTION else first
+        self.refused = self.refused or (f"{words} {named}" if named else words)
+        return _DENY
+
+    def progress(self) -> bool:
+        """Whether to end the running statement."""
+        now = self._monotonic()
+        if self.trusted:
+            # Committing can still be work that the plugin left: its full-text tables write their index then.
+            return now >= self.deadline + _HOST_GRACE
+        if now >= self.deadline:
+            self.stopped = f"it ran for more than {self._limits.statement_seconds:g} s"
+        elif now - self._looked > _DISK_EVERY:
+            self._look_at_disk(now)
+        return bool(self.stopped)
+
+    def _look_at_disk(self, now: float) -> None:
+        # What sorting, grouping and recursion do not hold in memory, SQLite writes to temporary files without a limit.
+        written = written_by_this_thread()
+        if self._written_before is None:
+            self._written_before = written
+        elif written - self._written_before > self._limits.statement_bytes:
+            self.stopped = f"it writes more than {self._limits.statement_bytes >> 20} MiB to the disk"
+        self._looked = now
+
+    # --- the rules --------------------------------------------------------------------------------------------------
+
+    def _allowed(self, action: int, first: str, second: str, schema: str | None) -> bool:
+        if action in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
+            return True
+        if action == apsw.SQLITE_READ:
+            return self._readable(first.lower(), schema)
+        if action == apsw.SQLITE_FUNCTION:
+            return self._callable(second.lower())
+        if action == apsw.SQLITE_PRAGMA:
+            # Full-text tables ask for the one, ALTER TABLE for the other.
+            return first == "data_version" if not self.altering else first in ("data_version", "quick_check")
+        self.writes = True
+        if not self.may_write:
+            return False
+        if action in _CHANGES:
+            return schema == "main" or (self.altering and first == "sqlite_temp_master")
+        self.defines = True
+        if action == apsw.SQLITE_ALTER_TABLE:
+            self.altering = first == "main"
+            return self.altering
+        if action in (apsw.SQLITE_CREATE_VTABLE, apsw.SQLITE_DROP_VTABLE):
+            return schema == "main" and second.lower() in MODULES
+        return action in _DEFINITIONS and schema == "main"
+
+    def _readable(self, table: str, schema: str | None) -> bool:
+        if schema == "temp":
+            return self.altering and table == "sqlite_temp_master"
+        if table.startswith("pragma_"):
+            return self.altering and table == "pragma_quick_check"
+        if table.startswith("sqlite_"):
+            return table in OWN_INTERNALS
+        return schema in (None, "main") and table not in BEHIND_THE_TABLES
+
+    def _callable(self, function: str) -> bool:
+        self.searches += function in SEARCHES
+        self.merges += function in MERGES
+        return function in FUNCTIONS or (self.altering and function in WHILE_ALTERING)
+
+    def _endless(self) -> bool:
+        if self._questions > _MOST_QUESTIONS or self._monotonic() >= self.deadline:
+            self.stopped = "it takes too long to be understood"
+        return bool(self.stopped)
+
+
+def written_by_this_thread() -> int:
+    """How many bytes this thread has handed to the kernel to write; 0 where the kernel does not count."""
+    try:
+        with open("/proc/thread-self/io", "rb") as counters:  # noqa: PTH123  # no path to build, many times a second
+            words = counters.read().split()
+    except OSError:
+        return 0
+    return int(words[words.index(b"wchar:") + 1])

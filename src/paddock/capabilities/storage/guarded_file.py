@@ -1,0 +1,252 @@
+"""One plugin's file of tables: opened with every safety that SQLite has, and used by one thread at a time."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+import orjson
+
+from paddock.capabilities.storage.examined import Examined, examine
+from paddock.capabilities.storage.failures import failure, file_failure, no_access, refused
+from paddock.capabilities.storage.functions import bound_functions
+from paddock.capabilities.storage.guard import Guard
+from paddock.capabilities.storage.limits import FIXED, LARGEST_VALUE, StorageLimits
+from paddock.capabilities.storage.values import Bindable, Bindings, as_objects, estimated_size, too_large
+from paddock.core.errors import StoreUnavailable
+
+_PAGE = 4096
+_BUSY_MS = 2_000
+_REMEMBERED = 256  # statements whose examination is kept
+_LONGEST_REMEMBERED = 4_096
+# Full-text tables keep their index in tables beside them, which are nobody's business.
+_TABLES = (
+    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual', 'view')"
+    " AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
+)
+_SETTINGS = {
+    apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
+    apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE: 0,
+    apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA: 0,
+    apsw.SQLITE_DBCONFIG_DQS_DML: 0,
+    apsw.SQLITE_DBCONFIG_DQS_DDL: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one statement did and found."""
+
+    rows_affected: int
+    columns: list[str]
+    rows: list[Any]
+
+
+class GuardedFile:
+    """An open file. Every method blocks, and raises errors of our own tree only."""
+
+    def __init__(self, path: Path, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
+        self.path = path
+        self._limits = limits
+        self._monotonic = monotonic
+        self._guard = Guard(limits, monotonic)
+        self._examined: OrderedDict[str, Examined] = OrderedDict()
+        create(path)
+        self._connection = self._opened()
+
+    def close(self) -> None:
+        """Let go of the file; an open transaction is rolled back."""
+        with suppress(apsw.Error):
+            self._connection.close()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def run(self, sql: str, bound: Bindings, *, may_write: bool, seconds: float) -> Answer:
+        """Run one statement of the plugin's: wholly, or not at all.
+
+        Raises:
+            Denied: it is not the plugin's to run.
+            CallerError: it is wrong, or wants too much.
+            Conflict: a constraint forbids it.
+            StoreUnavailable, HostError: the file or the disk; nothing was changed.
+        """
+        deadline = self._monotonic() + seconds
+        try:
+            known = self._known(sql, bound, may_write, deadline)
+            if not known.writes:
+                return Answer(0, known.columns, self._fetched(sql, bound, known, may_write, deadline))
+            if not may_write:
+                raise refused(sql, "a query only reads; change tables with exec")  # noqa: TRY301
+            return self._changed(sql, bound, known, deadline)
+        except Exception as error:
+            # The one boundary to SQLite: whatever comes out of it is told in our own words.
+            raise failure(error, sql, self._guard, self.path) from error
+
+    def tables(self) -> list[str]:
+        """The names of the plugin's tables and views."""
+        return [row[0] for row in self._host(_TABLES)]
+
+    def begin(self) -> None:
+        """Begin a transaction, which the following statements belong to."""
+        self._host("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make the transaction's changes durable. When that fails, nothing of it was kept."""
+        try:
+            self._host("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Take back the transaction's changes, where there are any left."""
+        self._examined.clear()
+        if self.in_transaction:
+            self._host("ROLLBACK")
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def _known(self, sql: str, bound: Bindings, may_write: bool, deadline: float) -> Examined:
+        known = self._examined.get(sql)
+        if known is not None:
+            self._examined.move_to_end(sql)
+            return known
+        with self._guard.plugin_runs(may_write=may_write, altering=False, deadline=deadline):
+            known = examine(self._connection, self._guard, sql, bound)
+        if len(sql) <= _LONGEST_REMEMBERED:
+            self._examined[sql] = known
+            if len(self._examined) > _REMEMBERED:
+                self._examined.popitem(last=False)
+        return known
+
+    def _changed(self, sql: str, bound: Bindings, known: Examined, deadline: float) -> Answer:
+        connection = self._connection
+        nested = connection.in_transaction
+        connection.execute("SAVEPOINT a_call" if nested else "BEGIN IMMEDIATE")
+        try:
+            before = connection.total_changes()
+            rows = self._fetched(sql, bound, known, True, deadline)
+            # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
+            affected = connection.changes() if connection.total_changes() != before and not known.defines else 0
+            if nested:
+                self._require_short_log()
+            connection.execute("RELEASE a_call" if nested else "COMMIT")
+        except BaseException:
+            self._undo(nested)
+            raise
+        finally:
+            if known.defines:
+                self._examined.clear()
+        return Answer(affected, known.columns, rows)
+
+    def _require_short_log(self) -> None:
+        # Within one transaction the same pages can be written over and over, and the log of them only grows.
+        if log_size(self.path) > 2 * self._limits.file_bytes:
+            raise apsw.FullError("the transaction writes too much")
+
+    def _undo(self, nested: bool) -> None:
+        # After the worst errors SQLite has rolled back everything by itself.
+        if self._connection.in_transaction:
+            with suppress(apsw.Error):
+                self._connection.execute("ROLLBACK TO a_call; RELEASE a_call" if nested else "ROLLBACK")
+
+    def _fetched(self, sql: str, bound: Bindings, known: Examined, may_write: bool, deadline: float) -> list[Any]:
+        connection, most = self._connection, self._limits.result_bytes
+        rows: list[tuple[Bindable, ...]] = []
+        size = 0
+        with self._guard.plugin_runs(may_write=may_write, altering=known.altering, deadline=deadline):
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, known.largest_value)
+            try:
+                names = sum(map(len, known.columns)) + 4 * len(known.columns)
+                for row in connection.execute(sql, bound):
+                    size += estimated_size(row) + names
+                    if size > most:
+                        raise too_large(most)
+                    rows.append(row)
+            finally:
+                connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        objects = as_objects(known.columns, rows)
+        # A character can become six bytes of JSON, so a small answer need not be measured.
+        if size * 6 > most and len(orjson.dumps(objects)) > most:
+            raise too_large(most)
+        return objects
+
+    # --- our own statements -----------------------------------------------------------------------------------------
+
+    def _host(self, sql: str) -> list[Any]:
+        self._guard.host_runs()
+        try:
+            rows = cast("list[Any]", self._connection.execute(sql).fetchall())
+        except apsw.ConstraintError as error:
+            raise failure(error, sql, self._guard, self.path) from error
+        except apsw.Error as error:
+            raise file_failure(error, self.path) from error
+        return rows
+
+    def _opened(self) -> apsw.Connection:
+        connection = None
+        try:
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
+            connection.set_busy_timeout(_BUSY_MS)
+            for setting, value in _SETTINGS.items():
+                connection.config(setting, value)
+            for limit, value in FIXED.items():
+                connection.limit(limit, value)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", "FULL")
+            connection.pragma("foreign_keys", True)
+            connection.pragma("cell_size_check", True)
+            connection.pragma("temp_store", 1)  # in files, where what is written can be counted
+            connection.pragma("journal_size_limit", 4 << 20)
+            connection.pragma("max_page_count", self._limits.file_bytes // _PAGE)
+            bound_functions(connection)
+            self._guard.watch(connection)
+        except apsw.Error as error:
+            if connection is not None:
+                connection.close()
+            raise file_failure(error, self.path) from error
+        return connection
+
+
+def log_size(path: Path) -> int:
+    """The size of what was written and is not in the file itself yet."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except OSError:
+        return 0
+
+
+def create(path: Path) -> None:
+    """Make the file where it is missing, and its folders, for nobody else to read.
+
+    Raises:
+        StoreUnavailable: it cannot be made, or something else stands in its place.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        try:
+            plain = stat.S_ISREG(os.fstat(handle).st_mode)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise no_access(error) from error
+    if not plain:
+        raise StoreUnavailable("something else stands in the place of the plugin's storage", code="storage.unavailable")
