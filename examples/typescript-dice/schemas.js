@@ -1,5 +1,9 @@
 /** What the tools take and give, as in the manifest: the host checks it, and so does the plugin. */
-const dice = { type: "string", pattern: "^[0-9]{0,3}d[0-9]{1,4}([+-][0-9]{1,4})?$", description: "Like 3d6+1, or d20" };
+const dice = {
+    type: "string",
+    pattern: "^[0-9]{0,3}d[0-9]{1,4}([+-][0-9]{1,4})?$",
+    description: "Like 3d6+1, or d20",
+};
 export const ROLL = {
     input: { type: "object", required: ["dice"], additionalProperties: false, properties: { dice } },
     output: {

@@ -1,4 +1,4 @@
-/** One call as a handler sees it: who is calling, whether the answer is still wanted, and a way to tell how far it is. */
+/** One call as a handler sees it: who is calling, whether anybody still waits, and a way to tell how far it is. */
 import { setImmediate as turnOfTheLoop } from "node:timers/promises";
 import { isObject } from "./json.js";
 /** The context and the call's token, taken out of the parameters; what stays is the handler's own. */

@@ -14,10 +14,11 @@
  */
 export type { Call, Context } from "./call.js";
 export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, } from "./faults.js";
-export type { Given, Handler, Schemas } from "./handlers.js";
+export type { Given, Handler, Schemas, Typed } from "./handlers.js";
 export type { Json, JsonObject } from "./json.js";
 export type { Fields, Level, Log } from "./log.js";
 export { createPlugin, Plugin, type PluginOptions } from "./plugin.js";
 export type { Problem } from "./schema/findings.js";
 export type { FromSchema, Schema, SchemaObject } from "./schema/schema.js";
 export type { Row, Rows, Statements, Storage, Transaction } from "./storage.js";
+export type { Cache, KeyValue } from "./values.js";

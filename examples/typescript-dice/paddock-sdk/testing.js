@@ -131,7 +131,7 @@ export class FakeHost {
         const answer = this.#options.answers?.[method.replace(`${this.#plugin.namespace}.`, "")];
         try {
             if (!answer) {
-                throw new PluginFault(`nobody granted ${method}: the test gives no answer for it`, undefined, CAPABILITY_DENIED);
+                throw new PluginFault(`${method} is not granted: the test has no answer for it`, undefined, CAPABILITY_DENIED);
             }
             this.#say({ id, result: (await answer(own)) ?? null });
         }

@@ -1,4 +1,4 @@
-/** One call as a handler sees it: who is calling, whether the answer is still wanted, and a way to tell how far it is. */
+/** One call as a handler sees it: who is calling, whether anybody still waits, and a way to tell how far it is. */
 import { type JsonObject } from "./json.js";
 import type { Id } from "./message.js";
 /** Who is calling. Project, agent and session are all known, or all null for a call of the host's own. */

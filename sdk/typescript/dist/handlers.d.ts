@@ -12,12 +12,12 @@ export interface Schemas<I extends Schema = Schema, O extends Schema = Schema> {
     readonly input?: I;
     readonly output?: O;
 }
-export type Input<S> = S extends {
+/** A handler whose types are those of its schemas. */
+export type Typed<S> = Handler<S extends {
     readonly input: infer I;
-} ? FromSchema<I> : JsonObject;
-export type Output<S> = S extends {
+} ? FromSchema<I> : JsonObject, S extends {
     readonly output: infer O;
-} ? FromSchema<O> : unknown;
+} ? FromSchema<O> : unknown>;
 /** A handler with its checks compiled. */
 export declare class Served {
     #private;

@@ -1,10 +1,10 @@
 /** A plugin as its author declares it, and what its handlers may do while it runs. */
-import type { Call } from "./call.js";
 import { Conversation } from "./conversation.js";
-import { type Given, type Handler, type Input, type Output, type Schemas } from "./handlers.js";
+import { type Handler, type Schemas, type Typed } from "./handlers.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
 import { Storage } from "./storage.js";
+import { Cache, KeyValue } from "./values.js";
 export interface PluginOptions {
     /** As in the manifest; the host ends a plugin that answers to another name. */
     readonly name: string;
@@ -36,12 +36,14 @@ export declare class Plugin {
     readonly version: string;
     readonly namespace: string;
     readonly storage: Storage;
+    readonly keyvalue: KeyValue;
+    readonly cache: Cache;
     constructor(options: PluginOptions);
     /** Serve a tool; on the wire it is `<plugin>.<tool>`. Parameters and result are checked against the schemas. */
-    tool<const S extends Schemas>(name: string, schemas: S, handler: (params: Input<S>, call: Call) => Given<Output<S>>): this;
+    tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
     tool(name: string, handler: Handler): this;
     /** Serve a method, e.g. `presets.list`. Parameters and result are checked against the schemas. */
-    method<const S extends Schemas>(name: string, schemas: S, handler: (params: Input<S>, call: Call) => Given<Output<S>>): this;
+    method<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
     method(name: string, handler: Handler): this;
     /** Be told of a moment in a session, e.g. `on_session_start`. */
     hook(name: string, handler: Handler): this;

@@ -7,11 +7,14 @@ import { Log } from "./log.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System } from "./system.js";
+import { Cache, KeyValue } from "./values.js";
 export class Plugin {
     name;
     version;
     namespace;
     storage;
+    keyvalue;
+    cache;
     #options;
     #methods = [];
     #handlers = new Map(); // by the name on the wire
@@ -24,7 +27,10 @@ export class Plugin {
         this.name = options.name;
         this.version = options.version;
         this.namespace = options.namespace ?? "paddock";
-        this.storage = new Storage((method, params) => this.request(method, params), this.namespace);
+        const ask = (method, params) => this.request(method, params);
+        this.storage = new Storage(ask, this.namespace);
+        this.keyvalue = new KeyValue(ask, this.namespace);
+        this.cache = new Cache(ask, this.namespace);
         if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
             throw new RangeError("concurrency must be a whole number from 1");
         }

@@ -12,7 +12,7 @@ export interface HostOptions {
     readonly config?: JsonObject;
     /** Projects that use the plugin, each with its configuration. */
     readonly projects?: Readonly<Record<string, JsonObject>>;
-    /** What the host answers, by method without its namespace. Throw a PluginFault to refuse; any other is not granted. */
+    /** What the host answers, by method without its namespace; nothing else is granted. Throw a PluginFault to refuse. */
     readonly answers?: Readonly<Record<string, (params: JsonObject) => unknown>>;
 }
 export interface CallOptions {

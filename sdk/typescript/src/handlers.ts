@@ -18,8 +18,11 @@ export interface Schemas<I extends Schema = Schema, O extends Schema = Schema> {
   readonly output?: O;
 }
 
-export type Input<S> = S extends { readonly input: infer I } ? FromSchema<I> : JsonObject;
-export type Output<S> = S extends { readonly output: infer O } ? FromSchema<O> : unknown;
+/** A handler whose types are those of its schemas. */
+export type Typed<S> = Handler<
+  S extends { readonly input: infer I } ? FromSchema<I> : JsonObject,
+  S extends { readonly output: infer O } ? FromSchema<O> : unknown
+>;
 
 type Steps = Generator<unknown, unknown, unknown> | AsyncGenerator<unknown, unknown, unknown>;
 

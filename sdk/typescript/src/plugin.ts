@@ -2,15 +2,16 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
-import type { Call, Underway } from "./call.js";
+import type { Underway } from "./call.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
-import { Served, type Given, type Handler, type Input, type Output, type Schemas } from "./handlers.js";
+import { Served, type Handler, type Schemas, type Typed } from "./handlers.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System, type Settings } from "./system.js";
+import { Cache, KeyValue } from "./values.js";
 
 export interface PluginOptions {
   /** As in the manifest; the host ends a plugin that answers to another name. */
@@ -44,6 +45,8 @@ export class Plugin {
   readonly version: string;
   readonly namespace: string;
   readonly storage: Storage;
+  readonly keyvalue: KeyValue;
+  readonly cache: Cache;
   readonly #options: PluginOptions;
   readonly #methods: string[] = [];
   readonly #handlers = new Map<string, Served>(); // by the name on the wire
@@ -57,7 +60,10 @@ export class Plugin {
     this.name = options.name;
     this.version = options.version;
     this.namespace = options.namespace ?? "paddock";
-    this.storage = new Storage((method, params) => this.request(method, params), this.namespace);
+    const ask = (method: string, params: JsonObject): Promise<Json> => this.request(method, params);
+    this.storage = new Storage(ask, this.namespace);
+    this.keyvalue = new KeyValue(ask, this.namespace);
+    this.cache = new Cache(ask, this.namespace);
     if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
       throw new RangeError("concurrency must be a whole number from 1");
     }
@@ -71,14 +77,14 @@ export class Plugin {
   // --- what an author declares --------------------------------------------------------------------------------------
 
   /** Serve a tool; on the wire it is `<plugin>.<tool>`. Parameters and result are checked against the schemas. */
-  tool<const S extends Schemas>(name: string, schemas: S, handler: (params: Input<S>, call: Call) => Given<Output<S>>): this;
+  tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
   tool(name: string, handler: Handler): this;
   tool(name: string, ...rest: [Handler] | [Schemas, Handler<never>]): this {
     return this.#serve(`${this.name}.${name}`, rest);
   }
 
   /** Serve a method, e.g. `presets.list`. Parameters and result are checked against the schemas. */
-  method<const S extends Schemas>(name: string, schemas: S, handler: (params: Input<S>, call: Call) => Given<Output<S>>): this;
+  method<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
   method(name: string, handler: Handler): this;
   method(name: string, ...rest: [Handler] | [Schemas, Handler<never>]): this {
     this.#serve(name, rest);

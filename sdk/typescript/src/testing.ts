@@ -18,7 +18,7 @@ export interface HostOptions {
   readonly config?: JsonObject;
   /** Projects that use the plugin, each with its configuration. */
   readonly projects?: Readonly<Record<string, JsonObject>>;
-  /** What the host answers, by method without its namespace. Throw a PluginFault to refuse; any other is not granted. */
+  /** What the host answers, by method without its namespace; nothing else is granted. Throw a PluginFault to refuse. */
   readonly answers?: Readonly<Record<string, (params: JsonObject) => unknown>>;
 }
 
@@ -175,7 +175,7 @@ export class FakeHost {
     const answer = this.#options.answers?.[method.replace(`${this.#plugin.namespace}.`, "")];
     try {
       if (!answer) {
-        throw new PluginFault(`nobody granted ${method}: the test gives no answer for it`, undefined, CAPABILITY_DENIED);
+        throw new PluginFault(`${method} is not granted: the test has no answer for it`, undefined, CAPABILITY_DENIED);
       }
       this.#say({ id, result: (await answer(own)) ?? null });
     } catch (error) {

@@ -25,7 +25,11 @@ test("a handler's parameters and result have the types of its schemas", async ()
         required: ["name"],
         properties: { name: { type: "string" }, times: { type: "integer" }, mood: { enum: ["glad", "sad"] } },
       },
-      output: { type: "object", required: ["lines"], properties: { lines: { type: "array", items: { type: "string" } } } },
+      output: {
+        type: "object",
+        required: ["lines"],
+        properties: { lines: { type: "array", items: { type: "string" } } },
+      },
     },
     ({ name, times, mood }) => {
       const often: number | undefined = times;
@@ -39,20 +43,17 @@ test("a handler's parameters and result have the types of its schemas", async ()
   some().tool("count", { output: { type: "number" } }, () => "three");
 
   const host = await hostFor(plugin);
-  assert.deepEqual(await host.call("greet", { name: "Ada", times: 2, mood: "glad" }), { lines: ["glad Ada", "glad Ada"] });
+  const greeting = await host.call("greet", { name: "Ada", times: 2, mood: "glad" });
+  assert.deepEqual(greeting, { lines: ["glad Ada", "glad Ada"] });
 });
 
 test("wrong parameters are refused with every mistake, before the handler runs", async () => {
-  const host = await hostFor(
-    some().tool(
-      "roll",
-      { input: { type: "object", required: ["sides"], properties: { sides: { minimum: 2 }, times: { type: "integer" } } } },
-      () => assert.fail("not reached"),
-    ),
-  );
+  const sides = { sides: { minimum: 2 }, times: { type: "integer" } } as const;
+  const input = { type: "object", required: ["sides"], properties: sides } as const;
+  const host = await hostFor(some().tool("roll", { input }, () => assert.fail("not reached")));
   await assert.rejects(host.call("roll", { times: "x" }), (failed: CallFailed) => {
     assert.equal(failed.code, -32602);
-    assert.equal(failed.message, "the parameters are wrong: sides: missing field 'sides'; times: expected integer, found string");
+    assert.match(failed.message, /wrong: sides: missing field 'sides'; times: expected integer, found string$/);
     assert.deepEqual((failed.data as JsonObject)["errors"], [
       { path: "sides", message: "missing field 'sides'" },
       { path: "times", message: "expected integer, found string" },
@@ -63,12 +64,15 @@ test("wrong parameters are refused with every mistake, before the handler runs",
 
 test("a result that breaks its own schema is the plugin's fault, and its log says how", async () => {
   const plugin = some();
-  plugin.method("when.now", { output: { type: "object", properties: { at: { type: "string" } } } }, ((params: JsonObject) =>
-    params["right"] ? { at: new Date(0), unsaid: undefined } : { at: 5 }) as never);
+  const output = { type: "object", properties: { at: { type: "string" } } } as const;
+  const wrongly = (params: JsonObject): unknown =>
+    params["right"] ? { at: new Date(0), unsaid: undefined } : { at: 5 };
+  plugin.method("when.now", { output }, wrongly as never);
   const host = await hostFor(plugin);
 
   assert.deepEqual(await host.call("when.now", { right: true }), { at: "1970-01-01T00:00:00.000Z" });
-  await assert.rejects(host.call("when.now"), { code: -32603, message: "the plugin gave something else than it declares" });
+  const refusal = { code: -32603, message: "the plugin gave something else than it declares" };
+  await assert.rejects(host.call("when.now"), refusal);
   assert.deepEqual(host.log.map((line) => [line["method"], line["errors"]]), [
     ["when.now", [{ path: "at", message: "expected string, found integer" }]],
   ]);
@@ -147,9 +151,44 @@ test("what nobody granted is told apart from what went wrong", async () => {
   assert.equal(await host.call("write"), HostRefused.name);
 });
 
+test("values are kept by key, and all keys are found page by page", async () => {
+  const plugin = some();
+  const kept = new Map<string, unknown>();
+  plugin.tool("fill", async () => {
+    for (const name of ["a1", "a2", "a3", "b1"]) {
+      await plugin.keyvalue.put(name, { name });
+    }
+    await plugin.keyvalue.delete("a2");
+    await plugin.cache.set("short", [1], 5);
+    const names: string[] = [];
+    for await (const name of plugin.keyvalue.keys("a")) {
+      names.push(name);
+    }
+    return { names, value: await plugin.keyvalue.get("b1"), none: (await plugin.cache.get("b1")) === undefined };
+  });
+  const host = await hostFor(plugin, {
+    answers: {
+      "keyvalue.put": ({ key, value }) => void kept.set(String(key), value),
+      "keyvalue.delete": ({ key }) => ({ deleted: kept.delete(String(key)) }),
+      "keyvalue.get": ({ key }) => ({ value: kept.get(String(key)), found: kept.has(String(key)) }),
+      "keyvalue.list": ({ prefix, after }) => {
+        const [key, ...more] = [...kept.keys()].filter((one) => one.startsWith(String(prefix)) && one > String(after));
+        return { keys: key === undefined ? [] : [key], next: more.length > 0 ? key : null };
+      },
+      "cache.set": ({ ttl }) => ({ ttl }),
+      "cache.get": () => ({ value: null, found: false }),
+    },
+  });
+  assert.deepEqual(await host.call("fill"), { names: ["a1", "a3"], value: { name: "b1" }, none: true });
+  const cached = host.asked.find(({ method }) => method === "paddock.cache.set");
+  assert.deepEqual(cached?.params, { key: "short", value: [1], ttl: 5 });
+});
+
 test("the host is asked at most thirty-two things at a time", async () => {
   const plugin = some();
-  plugin.tool("many", async () => (await Promise.all(Array.from({ length: 100 }, () => plugin.request("paddock.x")))).length);
+  const hundred = (): Promise<unknown[]> =>
+    Promise.all(Array.from({ length: 100 }, () => plugin.request("paddock.x")));
+  plugin.tool("many", async () => (await hundred()).length);
   let open = 0;
   let most = 0;
   const host = await hostFor(plugin, {
@@ -221,7 +260,8 @@ test("hooks, projects and refused settings", async () => {
 test("an author's slips are told when the plugin is put together", async () => {
   const plugin = some().tool("twice", () => 1);
   assert.throws(() => plugin.tool("twice", () => 2), /some\.twice has a handler already/);
-  assert.throws(() => plugin.tool("odd", { input: { kind: "text" } as never }, () => 1), /kind: this keyword is not checked/);
+  const odd = { kind: "text" } as never;
+  assert.throws(() => plugin.tool("odd", { input: odd }, () => 1), /kind: this keyword is not checked/);
   assert.throws(() => plugin.notify("no.such"), /not among the notifications/);
   assert.throws(() => createPlugin({ name: "some", version: "1", concurrency: 0 }), /concurrency/);
   await assert.rejects(plugin.request("paddock.x"), /not running/);

@@ -95,7 +95,7 @@ test("where one of several forms was clearly meant, its own mistakes are told", 
 
 test("a schema that promises a check which is not made is refused", () => {
   const unknown = (schema: unknown): (() => unknown) => () => compile(schema as Schema);
-  assert.throws(unknown({ properties: { a: { contains: {} } } }), /properties\.a\.contains: this keyword is not checked/);
+  assert.throws(unknown({ properties: { a: { contains: {} } } }), /properties\.a\.contains: this keyword/);
   assert.throws(unknown({ constructor: 1 }), /constructor/);
   assert.throws(unknown({ type: "text" }), /type must be one of/);
   assert.throws(unknown({ minimum: "1" }), /minimum must be a number/);

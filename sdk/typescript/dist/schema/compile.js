@@ -138,7 +138,7 @@ function* compositions(schema, scope, at) {
     }
     if (schema.not !== undefined) {
         const forbidden = compileIn(schema.not, scope, below(at, "not"));
-        yield (value, path, find) => (fits(forbidden, value) ? find(path, `${shown(value)} is not allowed here`) : undefined);
+        yield (value, path, find) => fits(forbidden, value) ? find(path, `${shown(value)} is not allowed here`) : undefined;
     }
     if (schema.$ref !== undefined) {
         yield reference(schema.$ref, scope, below(at, "$ref"));

@@ -157,7 +157,8 @@ function* compositions(schema: SchemaObject, scope: Scope, at: string): Generato
   }
   if (schema.not !== undefined) {
     const forbidden = compileIn(schema.not, scope, below(at, "not"));
-    yield (value, path, find) => (fits(forbidden, value) ? find(path, `${shown(value)} is not allowed here`) : undefined);
+    yield (value, path, find) =>
+      fits(forbidden, value) ? find(path, `${shown(value)} is not allowed here`) : undefined;
   }
   if (schema.$ref !== undefined) {
     yield reference(schema.$ref, scope, below(at, "$ref"));

@@ -48,7 +48,10 @@ function ofNumber(complaint: (value: number, limit: number) => string): Make {
   };
 }
 
-function ofSize(measure: (value: unknown) => number | undefined, complaint: (size: number, limit: number) => string): Make {
+function ofSize(
+  measure: (value: unknown) => number | undefined,
+  complaint: (size: number, limit: number) => string,
+): Make {
   return (operand, at) => {
     const limit = number(operand, at);
     return (value, path, find) => {
