@@ -56,9 +56,10 @@ class Objects(Service):
     def delete(self, reference: str) -> Answer[None]:
         return self.ask("delete", {"key": reference}, _nothing)
 
-    def list(self, prefix: str = "") -> Answer[list[str]]:
-        """The references that begin so."""
-        return self.ask("list", {"prefix": prefix}, lambda result: result["keys"])
+    def list(self, prefix: str = "", *, after: str = "", limit: int = 100) -> Answer[list[str]]:
+        """The references that begin so, in order, a page at a time: the next page is after the last of this one."""
+        asked = {"prefix": prefix, "after": after, "limit": limit}
+        return self.ask("list", asked, lambda result: result["keys"])
 
 
 class Logger(Service):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,7 @@ class Log:
 
     def __init__(self, plugin: str, level: str = "info") -> None:
         self._plugin = plugin
+        self.on_line: Callable[[dict[str, Any]], object] | None = None  # told instead, where somebody else listens
         known = level.lower()
         self._threshold = LEVELS.index(known if known in LEVELS else "info")
 
@@ -35,6 +37,9 @@ class Log:
         if LEVELS.index(level) < self._threshold:
             return
         record = {**fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
+        if self.on_line is not None:
+            self.on_line(record)
+            return
         # What cannot be logged must not cost the call that logs it.
         with suppress(OSError, ValueError):
             # One write a line, so that lines of two threads do not mix.

@@ -55,7 +55,7 @@ class Plugin:
         self.handlers = Handlers(name, namespace)
         self.storage = Storage(self.ask, namespace)
         self.host = Host(self.ask, declared_services(capabilities_used), self.log, namespace)
-        self._namespace = namespace
+        self.namespace = namespace
         self._notifications = list(notifications)
         self._capabilities_used = list(capabilities_used)
         self._life = Lifetime(self._offer, self.log)
@@ -159,19 +159,14 @@ class Plugin:
 
     def run(self) -> None:
         """Serve until the host says shutdown or closes the pipe. Whatever happens to one call, the next is served."""
-        self.serve(Wire(take_stdio(), self.log, self._namespace))
+        self.serve(Wire(take_stdio(), self.log, self.namespace))
 
     def serve(self, wire: Wire) -> None:
         """The same on a wire that is there already."""
         self._wire = wire
         try:
             while (message := wire.inbox.next())["method"] != "shutdown":
-                try:
-                    wire.answer(message, self._handle(wire, message))
-                except Exception as error:
-                    wire.fail(message, error)
-                finally:
-                    self._finished(wire)
+                self.serve_one(wire, message)
         except HostGone:
             self.log.debug("the host closed the pipe")
         try:
@@ -182,6 +177,26 @@ class Plugin:
             # What it should have kept may be lost: the exit code must say so.
             wire.fault_of("shutdown", error)
             raise SystemExit(1) from None
+
+    def forget(self) -> None:
+        """Be as before any handshake: for tests, which greet the same plugin many times."""
+        on_config = self._life.on_config
+        self._life = Lifetime(self._offer, self.log)
+        self._life.on_config = on_config
+
+    def serve_one(self, wire: Wire, message: JsonObject) -> None:
+        """Run one request or notification, and answer it if it is a request.
+
+        Raises:
+            HostGone: nobody hears the answer.
+        """
+        self._wire = wire
+        try:
+            wire.answer(message, self._handle(wire, message))
+        except Exception as error:
+            wire.fail(message, error)
+        finally:
+            self._finished(wire)
 
     def _running(self) -> Wire:
         if self._wire is None:

@@ -43,7 +43,7 @@ def load_entries(orders: Orders) -> dict[str, Entry]:
         LoadError: an entry point is not there, or cannot be called.
         Exception: whatever the plugin raises on the way.
     """
-    return {name: _entry(orders, name, target, load(target)) for name, target in orders.entrypoints.items()}
+    return {name: entry_of(orders, name, target, load(target)) for name, target in orders.entrypoints.items()}
 
 
 def serve(worker: Worker, wire: Wire, *, forks: bool, with_loop: bool) -> None:
@@ -62,7 +62,12 @@ def serve(worker: Worker, wire: Wire, *, forks: bool, with_loop: bool) -> None:
         serve_in_turn(worker, wire)
 
 
-def _entry(orders: Orders, name: str, target: str, found: Any) -> Entry:
+def entry_of(orders: Orders, name: str, target: str, found: Any) -> Entry:
+    """What an entry point named, in the form of the plugin's dialect.
+
+    Raises:
+        LoadError: it cannot be called.
+    """
     match orders.dialect:
         case "shu":
             from paddock_sdk.worker.shu import ShuEntry

@@ -1,0 +1,91 @@
+"""The entry point of a Shu, Kernel or native plugin, called as the worker would call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.log import Log
+from paddock_sdk.running import run
+from paddock_sdk.testing.fake_host import FakeHost
+from paddock_sdk.testing.memory_wire import MemoryLines, result_in
+from paddock_sdk.wire import Wire
+from paddock_sdk.worker.loading import load
+from paddock_sdk.worker.orders import Orders
+from paddock_sdk.worker.starting import entry_of
+from paddock_sdk.worker.worker import NAMESPACE, Worker
+
+NAME = "under_test"
+
+
+class EntryTester:
+    """One class or function, loaded and ready. Calls share it, also those of an agent.
+
+    Args:
+        found: The class or function itself, or its entry point `package.module:Attribute`.
+        dialect: Whose contract it keeps.
+        kind: For the Kernel's: `agent`, `operator`, `tool` or `adapter`.
+        host: What it talks to.
+        with_loop: Run it on an event loop, as a plugin is run that uses asyncio.
+
+    Attributes:
+        events: What the last call told before its result.
+        log: The log lines so far.
+    """
+
+    def __init__(
+        self,
+        found: Any,
+        dialect: Literal["shu", "kernel", "native"] = "shu",
+        *,
+        kind: Literal["plugin", "agent", "operator", "tool", "adapter"] = "plugin",
+        host: FakeHost | None = None,
+        with_loop: bool = False,
+    ) -> None:
+        self.host = host or FakeHost()
+        self.events: list[JsonObject] = []
+        self.log: list[JsonObject] = []
+        log = Log(NAME)
+        log.on_line = self.log.append
+        orders = Orders(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
+        loaded, target = (load(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
+        self._worker = Worker(orders, {NAME: entry_of(orders, NAME, target, loaded)}, log)
+        self._lines = MemoryLines(self.host, NAMESPACE)
+        self._wire = Wire(self._lines, log, NAMESPACE)
+        self._with_loop = with_loop
+        self._request("initialize", {})
+        self._request("initialized", {})
+
+    def describe(self) -> JsonObject:
+        """Its schemas, permissions and actions."""
+        return self._request("worker.describe", {})["callables"][NAME]
+
+    def call(self, payload: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None) -> Any:
+        """The result in its envelope.
+
+        Raises:
+            PluginFault: it failed, or refused; `error_code` and `data` are as on the wire.
+        """
+        return self._request("worker.call", {"payload": dict(payload or {}), "envelope": dict(envelope or {})})
+
+    def act(
+        self, action: str, args: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None
+    ) -> JsonObject:
+        """The result of an action. Raises as `call` does."""
+        asked = {"action": action, "args": dict(args or {}), "envelope": dict(envelope or {})}
+        return self._request("worker.action", asked)
+
+    def _request(self, method: str, params: JsonObject) -> Any:
+        given = {**params, "callable": NAME, "_call": "call-under-test"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+        serving = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
+        if self._with_loop:
+            import asyncio
+
+            asyncio.run(serving)
+        else:
+            run(serving)
+        said = self._lines.take()
+        self.events = said.events
+        return result_in(said.answer)

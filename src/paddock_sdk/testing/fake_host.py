@@ -1,0 +1,113 @@
+"""A host in memory: cache, objects and tables for a plugin under test, and an answer for everything else that it asks.
+
+It grants what it is given and refuses the rest as the real one does, and remembers what it was asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from paddock_sdk.call import JsonObject
+from paddock_sdk.faults import CAPABILITY_DENIED, METHOD_NOT_FOUND, PluginFault
+from paddock_sdk.host import WIRE_NAMES, declared_services
+from paddock_sdk.testing.fake_tables import STORAGE_DENIED, FakeTables
+
+_SERVICE_OF = {"keyvalue": "storage", "storage": "sql"} | {
+    wire: name for name, wire in WIRE_NAMES.items() if name not in ("storage", "sql", "rate_limit")
+}
+
+
+DENIED = ("capability_denied", CAPABILITY_DENIED)
+
+
+class FakeHost:
+    """What a plugin under test talks to.
+
+    Args:
+        capabilities: What was granted, as in a manifest: `host:cache`, `storage:write`.
+        answers: For services that are not kept here, by name: a value, or a function of the parameters. For example
+            `{"http.fetch": {"status": 200, "headers": {}, "body": ""}}`.
+        clock: Says when the time of a cached value is over.
+
+    Attributes:
+        asked: Every question: its name without the namespace, and its parameters.
+        denied: The names among them that were refused because nothing grants them.
+        cache: What is cached, with the time until which it is.
+        objects: What is stored by reference.
+        logged: What was written with `host.log.write`.
+    """
+
+    def __init__(
+        self,
+        capabilities: Iterable[str] = (),
+        answers: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        granted = list(capabilities)
+        self.capabilities = tuple(granted)
+        self.asked: list[tuple[str, JsonObject]] = []
+        self.denied: list[str] = []
+        self.cache: dict[str, tuple[Any, float]] = {}
+        self.objects: dict[str, Any] = {}
+        self.logged: list[JsonObject] = []
+        self.tables = FakeTables(writable=any(one.endswith("storage:write") for one in granted))
+        self._services = declared_services(granted)
+        self._answers = dict(answers or {})
+        self._clock = clock
+
+    def answer(self, method: str, params: JsonObject) -> Any:
+        """The result of a question.
+
+        Raises:
+            PluginFault: it is refused; the plugin meets it as HostRefused.
+        """
+        family, _, operation = method.partition(".")[2].partition(".")
+        name = f"{family}.{operation}"
+        self.asked.append((name, params))
+        if _SERVICE_OF.get(family, family) not in self._services:
+            self.denied.append(name)
+            storage = family == "storage"
+            code, number = ("storage_access_denied", STORAGE_DENIED) if storage else DENIED
+            raise PluginFault(f"the plugin was not granted {name}", {"code": code}, code=number)
+        if name in self._answers:
+            given = self._answers[name]
+            return given(params) if callable(given) else given
+        keep = getattr(self, f"_{family}_{operation}", None)
+        if keep is not None:
+            return keep(**params)
+        if family == "storage":
+            return self.tables.answer(operation, params)
+        raise PluginFault(f"there is no method {method}", code=METHOD_NOT_FOUND)
+
+    def _cache_get(self, key: str) -> JsonObject:
+        value, until = self.cache.get(key, (None, 0.0))
+        return {"value": value if until > self._clock() else None}
+
+    def _cache_set(self, key: str, value: Any, ttl: float | None = None) -> JsonObject:
+        self.cache[key] = (value, float("inf") if ttl is None else self._clock() + ttl)
+        return {}
+
+    def _cache_delete(self, key: str) -> JsonObject:
+        self.cache.pop(key, None)
+        return {}
+
+    def _keyvalue_get(self, key: str) -> JsonObject:
+        return {"value": self.objects.get(key)}
+
+    def _keyvalue_put(self, key: str, value: Any) -> JsonObject:
+        self.objects[key] = value
+        return {}
+
+    def _keyvalue_delete(self, key: str) -> JsonObject:
+        self.objects.pop(key, None)
+        return {}
+
+    def _keyvalue_list(self, prefix: str = "", after: str = "", limit: int = 100) -> JsonObject:
+        found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        return {"keys": found[:limit], "next": found[limit - 1] if len(found) > limit else None}
+
+    def _log_write(self, **line: Any) -> JsonObject:
+        self.logged.append(line)
+        return {}

@@ -1,0 +1,70 @@
+"""A Plugin called as the host would call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock_sdk.call import NOBODY, Context, JsonObject
+from paddock_sdk.stdio import Plugin
+from paddock_sdk.testing.fake_host import FakeHost
+from paddock_sdk.testing.memory_wire import MemoryLines, result_in
+from paddock_sdk.wire import Wire
+
+
+class PluginTester:
+    """One plugin, greeted and ready.
+
+    Args:
+        plugin: The Plugin of a program.
+        host: What it talks to.
+        config: The settings that it starts with.
+
+    Attributes:
+        events: What the last call told before its result.
+        notifications: What was announced so far: name and parameters.
+        log: The log lines so far.
+    """
+
+    def __init__(self, plugin: Plugin, host: FakeHost | None = None, config: Mapping[str, Any] | None = None) -> None:
+        self.plugin = plugin
+        self.host = host or FakeHost()
+        self.events: list[JsonObject] = []
+        self.notifications: list[tuple[str, JsonObject]] = []
+        self.log: list[JsonObject] = []
+        plugin.log.on_line = self.log.append
+        self._lines = MemoryLines(self.host, plugin.namespace)
+        self._wire = Wire(self._lines, plugin.log, plugin.namespace)
+        plugin.forget()
+        self.introduction: JsonObject = self.request("initialize", {"plugin_name": plugin.name, "api_version": 1})
+        self._tell("initialized", {})
+        if config is not None:
+            self.configure(config)
+
+    def call(self, tool: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+        """The result of a tool.
+
+        Raises:
+            PluginFault: it answered with an error; `error_code` and `data` are as on the wire.
+        """
+        return self.request(f"{self.plugin.name}.{tool}", params, context)
+
+    def fire(self, hook: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+        """What a hook answers. Raises as `call` does."""
+        return self.request(f"{self.plugin.namespace}.hook.{hook}", params, context)
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Give it new settings. Raises PluginFault where it refuses them."""
+        self.request("config.update", {"config": dict(config)})
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+        """The result of any method, by its name on the wire. Raises as `call` does."""
+        given = {**(params or {}), "_context": context._asdict(), "_call": "call-under-test"}
+        self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
+        said = self._lines.take()
+        self.events = said.events
+        self.notifications += said.notifications
+        return result_in(said.answer)
+
+    def _tell(self, method: str, params: JsonObject) -> None:
+        self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "method": method, "params": params})
