@@ -55,7 +55,7 @@ ELSEWHERE = {
     "paddock plugin configure weather api_key": "reads the value where nobody asks yes or no; see below",
     "paddock serve --log-format json": "goes on; see below",
     "paddock plugin logs slow-count --follow": "goes on; see below",
-    "paddock demo": "has tests of its own",
+    "paddock demo --once": "has tests of its own",
 }
 
 

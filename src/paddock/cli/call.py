@@ -163,6 +163,20 @@ def _by_the_daemon(daemon: DaemonClient, name: str, params: dict[str, Any], seco
     raise HostError("the daemon went away before the call ended", code="daemon.lost")
 
 
+def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+    """The same for another command of ours that knows that a daemon runs.
+
+    Raises:
+        PaddockError: it failed, took longer than that, or there is no daemon.
+    """
+    from paddock.cli.daemon import running_daemon
+
+    daemon = running_daemon()
+    if daemon is None:
+        raise HostError("no daemon runs", code="daemon.lost", hint="start one: paddock serve")
+    return _by_the_daemon(daemon, name, params, seconds)
+
+
 def _by_ourselves(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once

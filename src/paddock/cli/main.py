@@ -30,7 +30,7 @@ COMMANDS = {
     "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
     "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),
     "doctor": Entry("paddock.cli.doctor", "Say what works on this machine, and what to type where it does not."),
-    "demo": Entry("paddock.cli.demo", "Install the example plugins into a temporary home and show them."),
+    "demo": Entry("paddock.cli.demo", "Run the example plugins in a temporary home, and show what they do."),
 }
 
 
