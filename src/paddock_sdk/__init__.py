@@ -31,6 +31,7 @@ from paddock_sdk.faults import (
 )
 from paddock_sdk.host import Host
 from paddock_sdk.log import Log
+from paddock_sdk.payload import read_payload
 from paddock_sdk.scopes import requires_scopes
 from paddock_sdk.stdio import Plugin
 from paddock_sdk.storage import Rows, Storage
@@ -54,5 +55,6 @@ __all__ = [
     "ScopeMissing",
     "Storage",
     "disclose",
+    "read_payload",
     "requires_scopes",
 ]
