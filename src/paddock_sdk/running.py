@@ -15,22 +15,22 @@ from paddock_sdk.faults import Cancelled
 
 T = TypeVar("T")
 
+NEEDS_LOOP = "this awaits what only an event loop can bring; import asyncio in a module of the plugin, and the plugin runs on one"
 _NOTHING: Any = object()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that waits for nothing but the host.
 
-    Raises:
-        RuntimeError: it waits for something else, which only an event loop could bring.
+    Where it awaits something else, which only an event loop could bring, a RuntimeError is raised at that place in it.
     """
     try:
+        waits_for = coroutine.send(None)
         while True:
-            if coroutine.send(None) is not None:
-                raise RuntimeError(
-                    "it awaits what only an event loop can bring; import asyncio in a module of the plugin, and the "
-                    "plugin runs on one"
-                )
+            if waits_for is None:
+                waits_for = coroutine.send(None)  # it only gave way to others, and there are none
+            else:
+                waits_for = coroutine.throw(RuntimeError(NEEDS_LOOP))
     except StopIteration as end:
         return end.value
     finally:

@@ -67,19 +67,22 @@ def run(call):
 """
 
 
+NO = {"code": "X", "message": "no"}
+
+
 @pytest.mark.req("K-01")
 @pytest.mark.parametrize(
     ("kind", "answer", "told"),
     [
         ("operator", {"status": "in_progress", "x": 1}, {"status": "in_progress"}),
-        ("operator", {"status": "failed", "error": "no"}, {"status": "failed", "error": {"code": "error", "message": "no"}}),
+        ("operator", {"status": "failed", "error": NO}, {"status": "failed", "error": NO}),
         ("operator", {"status": "ready"}, {"status": "succeeded", "result": {"status": "ready"}}),
         ("tool", {"result": 1, "metrics": {"latency_ms": 2}}, {"result": 1, "metrics": {"latency_ms": 2}}),
         ("tool", {"result": 1, "page": 2}, {"result": {"result": 1, "page": 2}}),
         ("tool", {"metrics": 1}, {"result": {"metrics": 1}}),
-        ("tool", {"result": None, "error": {"code": "X", "message": "y"}}, {"result": None, "error": {"code": "X", "message": "y"}}),
+        ("tool", {"result": None, "error": NO}, {"result": None, "error": NO}),
     ],
-)  # fmt: skip
+)
 def test_an_envelope_passes_and_anything_else_is_put_into_one(
     tmp_path: Path, kind: str, answer: Any, told: Any
 ) -> None:
