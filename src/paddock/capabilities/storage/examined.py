@@ -48,7 +48,8 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
 
     def begins(_cursor: apsw.Cursor, statement: str, _bound: object) -> bool:
         # SQLite itself says where a statement ends, so no trick with quotes or comments hides a second one.
-        if only and not _NOTHING_MORE.match(statement):
+        rest = statement if only else sql.removeprefix(statement)
+        if not _NOTHING_MORE.match(rest):
             raise refused(sql, "a second statement")
         only.append(statement)
         return True

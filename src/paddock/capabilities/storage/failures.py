@@ -27,7 +27,7 @@ _NOT_ITS_OWN = re.compile(
     r"""may\ not\ be\ (?:modified|dropped|altered|indexed)
       | reserved\ for\ internal\ use | unknown\ database | unsafe\ use\ of | is\ prohibited | not\ authorized
       | too\ many\ attached | qualified\ table\ names\ are\ not\ allowed | cannot\ reference\ objects\ in\ database
-      | no\ such\ table:\ plugin_ | no\ such\ table:\ main\.plugin_
+      | no\ such\ table:\ (?:main\.)?(?:plugin|sqlite)_
       | no\ such\ table:\ (?!main\.)[^.]+\. | no\ such\ module | cannot\ (?:ATTACH|DETACH|VACUUM)
       | trigger\ \S+\ cannot\ reference
     """,

@@ -1,0 +1,144 @@
+"""A whole door with every family behind it, plugins to ask through it, and what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from paddock.capabilities.asking import Asking
+from paddock.capabilities.cache import Cache, CacheLimits
+from paddock.capabilities.denials import Denials
+from paddock.capabilities.door import Door
+from paddock.capabilities.keyvalue import KeyValue
+from paddock.capabilities.keyvalue_rows import KeyValueLimits
+from paddock.capabilities.log import Log
+from paddock.capabilities.storage.limits import StorageLimits
+from paddock.capabilities.storage.storage import Storage, open_storage
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import PaddockError
+from paddock.core.event import Event
+from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
+from paddock.core.outward import json_rpc_error
+from paddock.manifest.capability import parse
+from paddock.manifest.model import Dialect, Manifest
+from paddock.store.database import Database, open_database
+
+SQL = ("storage:write",)
+EVERYTHING = ("storage:write", "host:storage", "host:cache")
+
+
+class SetClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The events of one tenant."""
+
+    events: list[Event]
+
+    def publish(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def plugin(
+    name: str = "notes",
+    granted: tuple[str, ...] = EVERYTHING,
+    *,
+    tenant: str = DEFAULT_TENANT,
+    dialect: Dialect = Dialect.NATIVE,
+    instance: str = "",
+) -> Asking:
+    """A plugin that asks, with what it was granted."""
+    manifest = Manifest(PluginName(name), "1.0.0", dialect)
+    held = tuple(parse(text) for text in granted)
+    return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance)
+
+
+@dataclass(slots=True)
+class Stage:
+    """The door, and everything around it that a test may look at."""
+
+    door: Door
+    storage: Storage
+    cache: Cache
+    database: Database
+    clock: SetClock
+    events: dict[str, list[Event]]
+    lines: list[tuple[str, str, str, Mapping[str, str]]] = field(default_factory=list)
+
+    async def ask(self, asking: Asking, method: str, **params: Any) -> Any:
+        """What the plugin gets for a method; the namespace is added."""
+        namespace = "kaged" if asking.manifest.dialect is Dialect.KAGED else "paddock"
+        return await self.door.answer(asking, f"{namespace}.{method}", params)
+
+    async def refused(self, asking: Asking, method: str, **params: Any) -> PaddockError:
+        """The error that the plugin gets instead."""
+        try:
+            answer = await self.ask(asking, method, **params)
+        except PaddockError as error:
+            return error
+        raise AssertionError(f"{method} {params} was answered with {str(answer)[:200]}")
+
+    async def exec(self, asking: Asking, sql: str, *params: Any, **more: Any) -> Any:
+        return await self.ask(asking, "storage.exec", sql=sql, params=list(params), **more)
+
+    async def rows(self, asking: Asking, sql: str, *params: Any, **more: Any) -> list[tuple[Any, ...]]:
+        """What a query finds, as tuples."""
+        answer = await self.ask(asking, "storage.query", sql=sql, params=list(params), **more)
+        return [tuple(row.values()) for row in answer["rows"]]
+
+    def recorded(self, kind: type[Event], tenant: str = DEFAULT_TENANT) -> list[Any]:
+        return [event for event in self.events.get(tenant, []) if isinstance(event, kind)]
+
+
+def wire_code(error: PaddockError) -> int:
+    """The number that the plugin sees."""
+    return json_rpc_error(error)["code"]
+
+
+@asynccontextmanager
+async def open_stage(
+    directory: Path,
+    *,
+    limits: StorageLimits | None = None,
+    cache: CacheLimits | None = None,
+    values: KeyValueLimits | None = None,
+    store: str | None = None,
+) -> AsyncGenerator[Stage, None]:
+    """A stage whose files lie below a directory."""
+    clock = SetClock()
+    events: dict[str, list[Event]] = {}
+    lines: list[tuple[str, str, str, Mapping[str, str]]] = []
+
+    def sink(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
+        lines.append((asking.plugin, level, message, fields))
+
+    async with (
+        open_database(store or directory / "store.db") as database,
+        # The system's clock: statements really run, and their time is up when it is.
+        open_storage(directory / "storage", clock=SystemClock(), random=SystemRandom(), limits=limits) as storage,
+    ):
+        kept_values = KeyValue(database, clock, values)
+        kept_cache = Cache(clock, cache)
+        denials = Denials(lambda tenant: Kept(events.setdefault(tenant, [])), clock)
+        handlers = {
+            **Log(sink, clock).handlers(),
+            **storage.handlers(),
+            **kept_values.handlers(),
+            **kept_cache.handlers(),
+        }
+        yield Stage(Door(handlers, denials), storage, kept_cache, database, clock, events, lines)
