@@ -77,23 +77,23 @@ def _tell_json(told: dict[str, Any]) -> None:
 class _Words:
     """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
 
-    What happens to plugins later stands in the log.
+    Those that take their time are told of when they run or do not. What happens to plugins later stands in the log.
     """
 
     def __init__(self) -> None:
         self._ready = False
+        self._starting: set[str] = set()
 
     def tell(self, told: dict[str, Any]) -> None:
         match told["event"]:
             case "ready":
                 self._ready = True
-                count = told["running"]
+                count, starting = told["running"], told["starting"]
                 plugins = "1 plugin runs" if count == 1 else f"{count} plugins run"
-                result(f"ready: {plugins}; listening on {told['socket']} (pid {told['pid']})")
-            case "plugin" if told["reason"] and not self._ready:
-                say(f"{styled('!', 'yellow')} {told['name']} {told['state']}: {printable(told['reason'], 400)}")
-                if told["hint"]:
-                    say(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
+                more = f", {starting} starting" if starting else ""
+                result(f"ready: {plugins}{more}; listening on {told['socket']} (pid {told['pid']})")
+            case "plugin":
+                self._tell_of_start(told)
             case "draining":
                 say("stopping: calls under way may finish; once more to end now")
             case "stopped":
@@ -101,3 +101,16 @@ class _Words:
             case _:
                 pass
         sys.stdout.flush()
+
+    def _tell_of_start(self, told: dict[str, Any]) -> None:
+        name, late = told["name"], told["name"] in self._starting
+        if told["state"] == "spawning":
+            self._starting |= set() if self._ready else {name}
+            return
+        self._starting.discard(name)
+        if told["reason"] and (late or not self._ready):
+            say(f"{styled('!', 'yellow')} {name} {told['state']}: {printable(told['reason'], 400)}")
+            if told["hint"]:
+                say(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
+        elif late and told["state"] == "running":
+            say(f"{styled('✓', 'green')} {name} runs")

@@ -27,6 +27,7 @@ from paddock.http.local_address import socket_path
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SETTLING = 2.0  # seconds that plugins get to start before we say that we are ready, with some of them or without
 HURRY = 1.0  # seconds from the second signal to the end, whatever still goes on
 
 log = logging.getLogger("paddock.daemon")
@@ -76,16 +77,25 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
 
 
 async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
-    """That the daemon is ready, once every plugin runs or is known not to; then what becomes of each."""
-    at_start = [_told(one.key.plugin, one.version, runtime_value(one)) for one in await host.settled()]
+    """That the daemon is ready, and what becomes of each plugin.
+
+    It takes calls already. The word waits a moment for plugins to start, since most do; a call to one that has not yet
+    waits for it.
+    """
+    at_start = [_told(one.key.plugin, one.version, runtime_value(one)) for one in await host.settled(SETTLING)]
     for told in at_start:
         tell(told)
     running = sum(told["state"] == "running" for told in at_start)
-    tell({"event": "ready", "pid": os.getpid(), "socket": path, "plugins": len(at_start), "running": running})
+    starting = {told["name"] for told in at_start if told["state"] == "spawning"}
+    counts = {"plugins": len(at_start), "running": running, "starting": len(starting)}
+    tell({"event": "ready", "pid": os.getpid(), "socket": path, **counts})
     async for one in host.follow_states():
         told = _told(one.key.plugin, one.version, runtime_value(one))
         tell(told)
-        _log(told)
+        if told["name"] in starting:
+            starting.discard(told["name"])  # how its start went is told, like that of the others, and not logged
+        else:
+            _log(told)
 
 
 def _told(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:

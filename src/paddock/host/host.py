@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
+
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
@@ -161,14 +163,15 @@ class Host:
         """How every plugin that is known to the supervisor is doing."""
         return self._supervisor.statuses()
 
-    async def settled(self) -> tuple[Status, ...]:
-        """The same, once each of them runs or is known not to."""
-        for status in self._supervisor.statuses():
-            if (
-                status.state in (State.SPAWNING, State.DISABLED)
-                and self._reconciler.keys.get(status.key.plugin) == status.key
-            ):
-                await self._supervisor.settled(status.key)
+    async def settled(self, within: float | None = None) -> tuple[Status, ...]:
+        """The same, once each of them runs or is known not to; some are still starting where that takes longer."""
+        with anyio.move_on_after(within):
+            for status in self._supervisor.statuses():
+                if (
+                    status.state in (State.SPAWNING, State.DISABLED)
+                    and self._reconciler.keys.get(status.key.plugin) == status.key
+                ):
+                    await self._supervisor.settled(status.key)
         return self._supervisor.statuses()
 
     # --- the daemon's own ---------------------------------------------------------------------------------------------
