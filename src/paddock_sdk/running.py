@@ -15,7 +15,7 @@ from paddock_sdk.faults import Cancelled
 
 T = TypeVar("T")
 
-NEEDS_LOOP = "this awaits what only an event loop can bring; import asyncio in a module of the plugin, and the plugin runs on one"
+NEEDS_LOOP = "this awaits what only an event loop brings; import asyncio in a module of the plugin, and it runs on one"
 _NOTHING: Any = object()
 
 
@@ -27,10 +27,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         waits_for = coroutine.send(None)
         while True:
-            if waits_for is None:
-                waits_for = coroutine.send(None)  # it only gave way to others, and there are none
-            else:
-                waits_for = coroutine.throw(RuntimeError(NEEDS_LOOP))
+            # With None it only gave way to others, and there are none.
+            waits_for = coroutine.send(None) if waits_for is None else coroutine.throw(RuntimeError(NEEDS_LOOP))
     except StopIteration as end:
         return end.value
     finally:

@@ -93,7 +93,7 @@ def _class_shape(hint: type[Any], inside: tuple[Any, ...]) -> Shape:
         return _one_of({member.value: member for member in hint}, hint.__name__)
     if typing.is_typeddict(hint):
         hints = hints_of(hint)
-        required: frozenset[str] = getattr(hint, "__required_keys__", frozenset())
+        required = _required_keys(hint, hints)
         shapes = {name: shape_of(one, inside) for name, one in hints.items()}
         return of_fields(hint.__name__, shapes, required, {}, dict)
     if dataclasses.is_dataclass(hint):
@@ -105,6 +105,18 @@ def _class_shape(hint: type[Any], inside: tuple[Any, ...]) -> Shape:
         defaults = {one.name: one.default for one in fields if one.default is not missing}
         return of_fields(hint.__name__, shapes, needed, defaults, hint)
     raise TypeError(f"{_name(hint)} cannot be told in JSON; use a dataclass, a TypedDict or plain types")
+
+
+def _required_keys(hint: type[Any], hints: dict[str, Any]) -> set[str]:
+    """Python itself overlooks NotRequired where annotations are kept as text, so the resolved types decide."""
+    keys: set[str] = set(getattr(hint, "__required_keys__", ()))
+    for name, one in hints.items():
+        origin = typing.get_origin(one)
+        if origin is typing.NotRequired:
+            keys.discard(name)
+        elif origin is typing.Required:
+            keys.add(name)
+    return keys
 
 
 def _one_of(values: dict[Any, Any], name: str) -> Shape:

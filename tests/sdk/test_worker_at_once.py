@@ -149,4 +149,4 @@ def test_awaiting_what_only_a_loop_can_bring_says_what_to_do(tmp_path: Path) -> 
     with shu(tmp_path, code) as plugin:
         assert plugin.failure()["message"] == "the plugin failed (RuntimeError)"
         _, log = plugin.wire.end()
-    assert "the plugin runs on one" in log[0]["traceback"]
+    assert "and it runs on one" in log[0]["traceback"]
