@@ -114,6 +114,8 @@ DENIED = [
     "SELECT 1;;;SELECT 2",
     "SELECT 1 /* ; */; DELETE FROM own",
     "SELECT ';' ; DELETE FROM own",
+    "SELECT 1; /* x */ DELETE FROM own /* y */",
+    "SELECT 1; -- x\n DELETE FROM own -- y",
     "SELECT 1;\ufeffSELECT 2",
     "BEGIN",
     "BEGIN EXCLUSIVE",

@@ -125,7 +125,11 @@ async def test_a_statement_known_as_harmless_is_looked_at_again_when_its_view_ha
 @pytest.mark.req("G-39")
 async def test_a_trigger_or_view_cannot_do_what_its_author_may_not(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
-        for body in ("SELECT load_extension('x')", "DELETE FROM sqlite_master", "INSERT INTO plugin_a_b_secrets VALUES (1)"):
+        for body in (
+            "SELECT load_extension('x')",
+            "DELETE FROM sqlite_master",
+            "INSERT INTO plugin_a_b_secrets VALUES (1)",
+        ):
             await stage.exec(INTRUDER, f"CREATE TRIGGER t AFTER INSERT ON own BEGIN {body}; END")
             error = await stage.refused(INTRUDER, "storage.exec", sql="INSERT INTO own VALUES (1)")
             assert wire_code(error) == -32003, body
@@ -137,7 +141,9 @@ async def test_a_trigger_or_view_cannot_do_what_its_author_may_not(tmp_path: Pat
 @pytest.mark.req("G-39")
 async def test_a_full_text_table_cannot_be_pointed_behind_the_tables(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
-        await stage.exec(INTRUDER, "CREATE VIRTUAL TABLE peek USING fts5(name, content='dbstat', content_rowid='pageno')")
+        await stage.exec(
+            INTRUDER, "CREATE VIRTUAL TABLE peek USING fts5(name, content='dbstat', content_rowid='pageno')"
+        )
         await stage.refused(INTRUDER, "storage.query", sql="SELECT * FROM peek")
         await stage.refused(INTRUDER, "storage.exec", sql="INSERT INTO peek(peek) VALUES ('rebuild')")
 

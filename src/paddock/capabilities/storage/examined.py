@@ -17,13 +17,14 @@ from paddock.capabilities.storage.limits import value_limit
 from paddock.capabilities.storage.values import Bindings, column_names
 from paddock.core.errors import CallerError
 
-_NOTHING_MORE = re.compile(r"(?:\s|;|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*\Z", re.DOTALL)
+_NOTHING_MORE = re.compile(r"(?:\s|;|(?>--[^\n]*)|(?>/\*.*?(?:\*/|\Z)))*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
     """One statement that is the plugin's to run."""
 
+    statement: str  # without anything that comes after it
     writes: bool
     defines: bool  # changes the schema
     altering: bool
@@ -57,14 +58,15 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
     try:
         connection.exec_trace = begins
         instructions = sum(1 for _ in connection.execute(sql, bound, explain=1, can_cache=False))
+        if _NOTHING_MORE.match(only[0] if only else ""):
+            raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
         connection.exec_trace = described
         with suppress(apsw.ExecTraceAbort):
-            connection.execute(sql, bound)
+            connection.execute(only[0], bound)
     finally:
         connection.exec_trace = None
-    if not only or _NOTHING_MORE.match(only[0]):
-        raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
     return Examined(
+        statement=only[0],
         writes=guard.writes,
         defines=guard.defines,
         altering=guard.altering,

@@ -59,6 +59,8 @@ def failure(error: Exception, sql: str, guard: Guard, path: Path) -> PaddockErro
             return refused(sql, words)
         case apsw.SQLError() if _NOT_ITS_OWN.search(words):
             return refused(sql, words)
+        case KeyError():
+            return CallerError(f"no value is given for the parameter {words}", code="storage.sql")
         case apsw.SQLError() | apsw.MismatchError() | apsw.RangeError() | apsw.BindingsError() | apsw.AbortError():
             return CallerError(f"SQLite says: {words}", code="storage.sql", details={"sql": redacted(sql)})
         case apsw.ConstraintError():

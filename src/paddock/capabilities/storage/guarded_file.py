@@ -90,10 +90,10 @@ class GuardedFile:
         try:
             known = self._known(sql, bound, may_write, deadline)
             if not known.writes:
-                return Answer(0, known.columns, self._fetched(sql, bound, known, may_write, deadline))
+                return Answer(0, known.columns, self._fetched(known, bound, may_write, deadline))
             if not may_write:
                 raise refused(sql, "a query only reads; change tables with exec")  # noqa: TRY301
-            return self._changed(sql, bound, known, deadline)
+            return self._changed(known, bound, deadline)
         except Exception as error:
             # The one boundary to SQLite: whatever comes out of it is told in our own words.
             raise failure(error, sql, self._guard, self.path) from error
@@ -135,13 +135,13 @@ class GuardedFile:
                 self._examined.popitem(last=False)
         return known
 
-    def _changed(self, sql: str, bound: Bindings, known: Examined, deadline: float) -> Answer:
+    def _changed(self, known: Examined, bound: Bindings, deadline: float) -> Answer:
         connection = self._connection
         nested = connection.in_transaction
         connection.execute("SAVEPOINT a_call" if nested else "BEGIN IMMEDIATE")
         try:
             before = connection.total_changes()
-            rows = self._fetched(sql, bound, known, True, deadline)
+            rows = self._fetched(known, bound, True, deadline)
             # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
             affected = connection.changes() if connection.total_changes() != before and not known.defines else 0
             if nested:
@@ -166,7 +166,7 @@ class GuardedFile:
             with suppress(apsw.Error):
                 self._connection.execute("ROLLBACK TO a_call; RELEASE a_call" if nested else "ROLLBACK")
 
-    def _fetched(self, sql: str, bound: Bindings, known: Examined, may_write: bool, deadline: float) -> list[Any]:
+    def _fetched(self, known: Examined, bound: Bindings, may_write: bool, deadline: float) -> list[Any]:
         connection, most = self._connection, self._limits.result_bytes
         rows: list[tuple[Bindable, ...]] = []
         size = 0
@@ -174,7 +174,7 @@ class GuardedFile:
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, known.largest_value)
             try:
                 names = sum(map(len, known.columns)) + 4 * len(known.columns)
-                for row in connection.execute(sql, bound):
+                for row in connection.execute(known.statement, bound):
                     size += estimated_size(row) + names
                     if size > most:
                         raise too_large(most)
