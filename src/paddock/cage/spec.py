@@ -1,6 +1,7 @@
 """A cage as a value: everything that decides what one plugin process sees and may use. No file is touched here.
 
-The daemon makes a spec from granted capabilities (`compile.py`); the warden builds the cage from it and adds nothing.
+The daemon makes a spec from granted capabilities (`plan/compile.py`); the warden builds the cage from it and adds
+nothing.
 """
 
 from __future__ import annotations
