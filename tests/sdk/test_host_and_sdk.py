@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,14 +17,21 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemClock
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId
 from paddock.manifest.read import read_package
+from paddock.plugins.runtimes.native.wire import NativeWire
+from paddock.plugins.supervision.call_plan import CallPlan, plan_call
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
 from paddock.plugins.supervision.ending import Fatal
-from paddock.plugins.supervision.handshake import Introduced, initialize_params, judge
 from paddock.rpc.pipes import open_pipes
 
 FOLDER = ROOT / "examples" / "slow-count"
 ME = CallContext(Principal(PrincipalId("me")), RequestId("r1"))
+
+
+def planned(tool: str, idle: float) -> CallPlan:
+    manifest = read_package(FOLDER).single()
+    spec = next(spec for spec in manifest.callables if spec.name == tool)
+    return replace(plan_call(manifest, spec, 30.0), idle=idle)
 
 
 class Nobody:
@@ -61,8 +69,8 @@ async def wire() -> AsyncGenerator[tuple[Conversation, list[Fatal]], None]:
     fatal: list[Fatal] = []
     wire = Conversation(
         deployment,
+        NativeWire(deployment, Nobody()),
         publish=Nobody(),
-        door=Nobody(),
         clock=SystemClock(),
         on_fatal=fatal.append,
         on_notification=lambda _name, _params: None,
@@ -72,11 +80,8 @@ async def wire() -> AsyncGenerator[tuple[Conversation, list[Fatal]], None]:
     wire.attach(transport)
     transport.start()
     try:
-        asked = initialize_params(manifest, storage_available=False, projects=())
-        introduced = judge(manifest, granted, await wire.ask("initialize", asked, PATIENCE))
-        assert isinstance(introduced, Introduced), introduced
-        wire.tell("initialized", {})
-        wire.open(introduced.features)
+        await wire.wire.greet(wire)
+        wire.open()
         yield wire, fatal
     finally:
         wire.close("the test is over")
@@ -92,7 +97,7 @@ async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_it
     told: list[Any] = []
 
     # Thirty steps of 50 ms are longer than one second of patience; no single one is.
-    result = await conversation.call("slow-count.count", {"to": 30, "pause_ms": 50}, ME, idle=1.0, on_event=told.append)
+    result = await conversation.call(planned("count", 1.0), {"to": 30, "pause_ms": 50}, ME, on_event=told.append)
 
     assert result == {"counted": 30}
     assert [event["progress"] for event in told] == list(range(1, 31))
@@ -108,7 +113,7 @@ async def test_a_call_that_its_caller_gave_up_stops_and_the_process_lives_on(
     begun = asyncio.Event()
     endless = {"to": 1000, "pause_ms": 20}
     call = asyncio.ensure_future(
-        conversation.call(f"slow-count.{tool}", endless, ME, idle=PATIENCE, on_event=lambda _event: begun.set())
+        conversation.call(planned(tool, PATIENCE), endless, ME, on_event=lambda _event: begun.set())
     )
     async with asyncio.timeout(PATIENCE):
         await begun.wait()
@@ -118,5 +123,5 @@ async def test_a_call_that_its_caller_gave_up_stops_and_the_process_lives_on(
             await call
 
         # The next call is answered because the last one has stopped: the plugin does one thing at a time.
-        after = await conversation.call("slow-count.count", {"to": 1, "pause_ms": 0}, ME, idle=5.0)
+        after = await conversation.call(planned("count", 5.0), {"to": 1, "pause_ms": 0}, ME)
     assert (after, fatal) == ({"counted": 1}, [])

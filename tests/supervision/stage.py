@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,12 +29,15 @@ from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.manifest.read import read_package
+from paddock.plugins.runtimes.choosing import wire_for
+from paddock.plugins.supervision.body import CagedBodies
 from paddock.plugins.supervision.closed_door import ClosedDoor
 from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepared, Status
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor
+from paddock.plugins.supervision.wire import Definition
 
 E = TypeVar("E", bound=Event)
 
@@ -89,6 +93,7 @@ class Audience:
         self.lines: list[str] = []
         self.notifications: list[tuple[str, Mapping[str, Any]]] = []
         self.lost: list[InstanceKey] = []
+        self.definitions: dict[str, tuple[Definition, ...]] = {}
         self._news = asyncio.Event()
 
     def publisher(self, tenant: Tenant) -> Audience:
@@ -107,6 +112,10 @@ class Audience:
     def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         del key
         self.notifications.append((method, params))
+        self._news.set()
+
+    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        self.definitions[deployment.name] = definitions
         self._news.set()
 
     def moved(self, key: InstanceKey, status: Status) -> None:
@@ -280,13 +289,14 @@ async def open_stage(
         return await stage.prepare(deployment)
 
     async with open_warden() as warden:
+        clock = clock or LoopClock()
         around = Surroundings(
-            launcher=launcher or warden,
+            bodies=CagedBodies(launcher or warden, clock),
+            wire_for=partial(wire_for, door=door or ClosedDoor()),
             prepare=prepare,
             publish_for=audience.publisher,
-            door=door or ClosedDoor(),
             watcher=audience,
-            clock=clock or LoopClock(),
+            clock=clock,
             random=SystemRandom(),
             starts=StartGate(),
         )

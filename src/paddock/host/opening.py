@@ -27,7 +27,9 @@ from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
 from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import trees_in
+from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.store_thread import open_store_thread
+from paddock.plugins.supervision.body import CagedBodies
 from paddock.plugins.supervision.closed_door import ClosedDoor
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.owned_tasks import owned_tasks
@@ -80,10 +82,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
-            launcher=warden,
+            bodies=CagedBodies(warden, clock),
+            wire_for=partial(wire_for, door=ClosedDoor()),
             prepare=starter,
             publish_for=events.publisher,
-            door=ClosedDoor(),
             watcher=news,
             clock=clock,
             random=random,

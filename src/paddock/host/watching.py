@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from paddock.host.followers import Followers, Following
 from paddock.host.plugin_logs import PluginLogs
-from paddock.plugins.supervision.deployment import InstanceKey, Status
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
+from paddock.plugins.supervision.wire import Definition
 
 
 class PluginNews:
@@ -18,6 +19,7 @@ class PluginNews:
         self._notifications: Followers[dict[str, Any]] = Followers(256)
         self._states: Followers[Status] = Followers(1_000)
         self.on_given_up: Callable[[InstanceKey, str], None] = lambda _key, _reason: None
+        self.on_met: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]] = _ignored
 
     def logged(self, key: InstanceKey, line: str) -> None:
         self._logs.write(key.plugin, line)
@@ -25,6 +27,9 @@ class PluginNews:
     def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         entry = {"plugin": key.plugin, "notification": method, "params": dict(params)}
         self._notifications.tell(key.plugin, entry)
+
+    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        await self.on_met(deployment, definitions)
 
     def moved(self, key: InstanceKey, status: Status) -> None:
         self._states.tell("", status)
@@ -40,3 +45,7 @@ class PluginNews:
     def states(self) -> Following[Status]:
         """Every change of any plugin's state from now on."""
         return self._states.follow("")
+
+
+async def _ignored(_deployment: Deployment, _definitions: tuple[Definition, ...]) -> None:
+    pass

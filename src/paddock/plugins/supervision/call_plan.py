@@ -1,4 +1,4 @@
-"""What calling one callable means on its plugin's wire; worked out once, since calls are many."""
+"""What calling one callable means; worked out once, since calls are many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest, Timing
 from paddock.plugins.supervision.flight import LONGEST
-from paddock.plugins.supervision.wire_names import method_of
 
 _UNSAID = Timing().call
 _WITHOUT_EFFECT = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.UNKNOWN})
@@ -17,8 +16,8 @@ _WITHOUT_EFFECT = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.UN
 class CallPlan:
     """How to call it."""
 
-    method: str
-    confirmed: bool  # whether the plugin has to have said in its handshake that it serves it
+    spec: CallableSpec
+    method: str  # what it is called where the call is recorded
     idle: float  # seconds without an answer or a sign of progress
     effect: bool  # whether stopping it late may do harm
 
@@ -33,8 +32,8 @@ def plan_call(manifest: Manifest, spec: CallableSpec, default_timeout: float) ->
     """
     own = spec.timeout_sec or (manifest.timing.call if manifest.timing.call != _UNSAID else default_timeout)
     return CallPlan(
-        method=method_of(manifest, spec),
-        confirmed=spec.form is Form.METHOD,
+        spec=spec,
+        method=spec.name if spec.form is Form.METHOD else f"{manifest.name}.{spec.name}",
         idle=min(float(own), LONGEST),
         effect=not _WITHOUT_EFFECT.issuperset(spec.effects or ()),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
@@ -17,16 +17,20 @@ from paddock.core.errors import TimedOut, Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.plugins.supervision.answers import error_of
-from paddock.plugins.supervision.deployment import Deployment, Door
+from paddock.plugins.supervision.call_plan import CallPlan
+from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.flight import Flight, Flights, OnEvent
 from paddock.plugins.supervision.incoming import Incoming
-from paddock.plugins.supervision.wire_names import CALL_TOKENS, CANCEL, cancel_method
+from paddock.plugins.supervision.wire import Message, Wire
 from paddock.rpc.faults import PeerLost, RpcFault
 from paddock.rpc.peer import Peer
 from paddock.rpc.transport import Transport
 
 CANCEL_GRACE = 5.0
+
+# The request that tells of a moment in a session, given the token that names it.
+Hooked: TypeAlias = Callable[[str], Message]
 
 
 class Conversation:
@@ -35,31 +39,33 @@ class Conversation:
     def __init__(
         self,
         deployment: Deployment,
+        wire: Wire,
         *,
         publish: Publish,
-        door: Door,
         clock: Clock,
         on_fatal: Callable[[Fatal], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_redefined: Callable[[], None] = lambda: None,
     ) -> None:
+        self.wire = wire
         self._name = deployment.name
         self._publish = publish.publish
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._flights = Flights(self._loop, self._expired)
         self._incoming = Incoming(
-            deployment,
+            deployment.name,
+            wire,
             self._flights,
             publish=publish,
-            door=door,
             clock=clock,
             tell=self.tell,
             on_fatal=on_fatal,
             on_notification=on_notification,
+            on_redefined=on_redefined,
         )
         self._peer = Peer(self._incoming)
-        self._cancel_method = cancel_method(deployment.manifest)
-        self._last_token = 0
+        self._calls = 0
 
     # --- for the owner of the process -------------------------------------------------------------------------------
 
@@ -71,9 +77,8 @@ class Conversation:
     def attach(self, transport: Transport) -> None:
         self._peer.attach(transport)
 
-    def open(self, features: frozenset[str]) -> None:
-        """The handshake is over: calls and notifications may pass."""
-        self._incoming.features = features
+    def open(self) -> None:
+        """The first exchange is over: calls and notifications may pass."""
         self._incoming.phase = "open"
 
     def close(self, reason: str) -> None:
@@ -95,15 +100,9 @@ class Conversation:
         """Wait until no call is under way."""
         await self._flights.all_landed()
 
-    async def ask(self, method: str, params: Mapping[str, Any], within: float) -> Any:
-        """A request of the host's own: the handshake, a ping, a new configuration.
-
-        Raises:
-            RpcFault: the plugin answered with an error.
-            TimeoutError: it did not answer in time.
-            PeerLost: it is gone.
-        """
-        pending = self._peer.request(method, dict(params))
+    async def ask(self, message: Message, within: float) -> Any:
+        """A request of the host's own; see `Talk`."""
+        pending = self._peer.request(message.method, message.params)
         try:
             async with asyncio.timeout(within):
                 return await pending.future
@@ -111,34 +110,34 @@ class Conversation:
             self._peer.forget(pending)
             raise
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """A notification to the plugin; lost when the plugin is, or when it does not read."""
+    def tell(self, message: Message) -> None:
+        """A notification of the host's own; see `Talk`."""
         with contextlib.suppress(PeerLost, RpcFault):
-            self._peer.notify(method, dict(params))
+            self._peer.notify(message.method, message.params)
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
     async def call(
         self,
-        method: str,
+        plan: CallPlan,
         payload: Mapping[str, Any],
         context: CallContext,
         *,
-        idle: float,
-        effect: bool = False,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """Call a method of the plugin and wait for its answer.
+        """Call the plugin and wait for its answer.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
         not is ended, and at once where the call has an effect.
 
         Raises:
-            TimedOut: no answer, and no sign of progress, within `idle` seconds.
+            TimedOut: no answer, and no sign of progress, in the time that the plan gives it.
             Unavailable: the plugin ended meanwhile.
             PaddockError: the plugin answered with an error; see `answers.py`.
         """
-        params, token = self._addressed(payload, context)
+        self._calls += 1
+        token = self.wire.token(self._calls)
+        method, params = self.wire.call(plan.spec, payload, context, token)
         started = self._loop.time()
         try:
             pending = self._peer.request(method, params)
@@ -146,12 +145,12 @@ class Conversation:
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
             raise self._unavailable(gone.reason) from None
-        flight = Flight(pending, context, token, started, idle, effect, on_event)
+        flight = Flight(pending, context, token, started, plan.idle, plan.effect, on_event)
         self._flights.add(flight)
         self._publish(
             PluginMethodCalled(
                 name=self._name,
-                method=method,
+                method=plan.method,
                 request_id=context.request,
                 operator_id=context.operator,
                 project_id=context.project,
@@ -159,7 +158,7 @@ class Conversation:
         )
         answered = False
         try:
-            result = await pending.future
+            result = self.wire.result(plan.spec, await pending.future)
         except RpcFault as fault:
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
@@ -178,20 +177,22 @@ class Conversation:
             self._publish(
                 PluginMethodReturned(
                     name=self._name,
-                    method=method,
+                    method=plan.method,
                     request_id=context.request,
                     duration_ms=int((self._loop.time() - started) * 1e6) / 1000,
                     success=answered,
                 )
             )
 
-    async def hook(self, method: str, payload: Mapping[str, Any], context: CallContext, within: float) -> Any:
+    async def hook(self, told: Hooked, context: CallContext, within: float) -> Any:
         """Tell the plugin of a moment in a session. It counts as being under way, and its time is the caller's to end.
 
         Raises:
             RpcFault, TimeoutError, PeerLost: as for `ask`.
         """
-        params, token = self._addressed(payload, context)
+        self._calls += 1
+        token = self.wire.token(self._calls)
+        method, params = told(token)
         pending = self._peer.request(method, params)
         flight = Flight(pending, context, token, self._loop.time(), float("inf"), effect=False, on_event=None)
         self._flights.add(flight)
@@ -200,21 +201,11 @@ class Conversation:
                 return await pending.future
         except (TimeoutError, asyncio.CancelledError):
             self._peer.forget(pending)
-            if CANCEL in self._incoming.features:
-                self.tell(self._cancel_method, {"id": pending.id})
+            if self.wire.stoppable:
+                self.tell(self.wire.stop(pending.id, token))
             raise
         finally:
             self._flights.land(flight)
-
-    def _addressed(self, payload: Mapping[str, Any], context: CallContext) -> tuple[dict[str, Any], str]:
-        """What goes over the wire for a call, and the token that names it there; empty where there is none."""
-        params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
-        if CALL_TOKENS not in self._incoming.features:
-            return params, ""
-        # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
-        self._last_token += 1
-        token = params["_call"] = f"call-{self._last_token}"
-        return params, token
 
     def _expired(self, flight: Flight) -> None:
         waiting = flight.pending.future
@@ -230,7 +221,7 @@ class Conversation:
         )
         hung = Fatal("hung", f"a call was not answered within {flight.idle:g} s")
         # A plugin that cannot be asked to stop has had its time.
-        self._end_unless_it_stops(flight, late, hung, at_once=flight.effect or CANCEL not in self._incoming.features)
+        self._end_unless_it_stops(flight, late, hung, at_once=flight.effect or not self.wire.stoppable)
 
     def _abandoned(self, flight: Flight) -> None:
         late = self._peer.detach(flight.pending)
@@ -241,8 +232,8 @@ class Conversation:
         if at_once:
             self._on_fatal(fatal)
             return
-        if CANCEL in self._incoming.features:
-            self.tell(self._cancel_method, {"id": flight.pending.id})
+        if self.wire.stoppable:
+            self.tell(self.wire.stop(flight.pending.id, flight.token))
         timer = self._loop.call_later(CANCEL_GRACE, self._on_fatal, fatal)
         late.add_done_callback(lambda done: (timer.cancel(), done.cancelled() or done.exception()))
 

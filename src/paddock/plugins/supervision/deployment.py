@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from paddock.cage.spec import CageSpec
 from paddock.core.call import CallContext
@@ -43,11 +43,15 @@ class Deployment:
         return self.manifest.config_schema is not None or self.manifest.system_config_schema is not None
 
 
+# Where a plugin lives.
+Place: TypeAlias = CageSpec
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A deployment at the moment of its start."""
 
-    cage: CageSpec
+    place: Place
     config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
 
 

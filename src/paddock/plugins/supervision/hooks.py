@@ -13,9 +13,9 @@ from paddock.core.event import Publish
 from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
 from paddock.core.outward import json_rpc_error
 from paddock.core.printable import printable
-from paddock.plugins.supervision import wire_names
 from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.life import Running
+from paddock.plugins.supervision.wire import HookingWire
 from paddock.rpc.faults import INTERNAL_ERROR, PeerLost, RpcFault
 
 
@@ -50,9 +50,12 @@ async def fire_hook(
     try:
         async with one_at_a_time:
             conversation = (await running()).conversation
+            wire = conversation.wire
+            if not isinstance(wire, HookingWire):
+                return None
             publish.publish(fired)
             started = clock.monotonic()
-            result = await conversation.hook(wire_names.hook_method(manifest, hook), params, context, limit)
+            result = await conversation.hook(lambda token: wire.hook(hook, params, context, token), context, limit)
     except TimeoutError:
         publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
         return None

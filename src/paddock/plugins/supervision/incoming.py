@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
+from paddock.core.call import CallContext
 from paddock.core.clock import Clock
-from paddock.core.errors import NotFound
 from paddock.core.event import Publish
 from paddock.core.events_contracts import OversizeMessage
 from paddock.core.events_host import (
@@ -20,12 +20,12 @@ from paddock.core.events_host import (
     PluginProtocolViolation,
     PluginStdoutNoise,
 )
+from paddock.core.ids import PluginName
 from paddock.core.printable import printable
-from paddock.plugins.supervision.deployment import Asking, Deployment, Door
 from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.flight import Flights
 from paddock.plugins.supervision.flood import RateWindow
-from paddock.plugins.supervision.wire_names import EVENTS, RATE_LIMITED, event_method
+from paddock.plugins.supervision.wire import Announced, Message, Nothing, Progress, Redefined, Wire
 from paddock.rpc.faults import RpcFault
 from paddock.rpc.message import MAX_FRAME
 
@@ -40,42 +40,42 @@ class Incoming:
     """The `PeerOwner` of one plugin's wire.
 
     Args:
-        deployment: Whose wire it is.
+        name: The plugin's.
+        wire: Says what its words mean, and answers its requests.
         flights: The calls under way, which its events and requests may belong to.
         publish: Where what happened is recorded.
-        door: Who answers its requests.
         clock: Says when a second is over.
         tell: Sends it a notification.
         on_fatal: Told what the process must not survive.
         on_notification: Told of its notifications.
+        on_redefined: Told when it says that it offers something else now.
     """
 
     def __init__(
         self,
-        deployment: Deployment,
+        name: PluginName,
+        wire: Wire,
         flights: Flights,
         *,
         publish: Publish,
-        door: Door,
         clock: Clock,
-        tell: Callable[[str, Mapping[str, Any]], None],
+        tell: Callable[[Message], None],
         on_fatal: Callable[[Fatal], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_redefined: Callable[[], None],
     ) -> None:
         self.phase: Literal["greeting", "open", "over"] = "greeting"
-        self.features: frozenset[str] = frozenset()
         self.noise_lines: list[str] = []  # the first ones
-        self._deployment = deployment
-        self._name = deployment.name
+        self._name = name
+        self._wire = wire
         self._flights = flights
         self._publish = publish.publish
-        self._door = door
         self._clock = clock
         self._tell = tell
         self._on_fatal = on_fatal
         self._on_notification = on_notification
+        self._on_redefined = on_redefined
         self._loop = asyncio.get_running_loop()
-        self._event_method = event_method(deployment.manifest)
         self._notifications = RateWindow(NOTIFICATIONS_A_SECOND)
         self._events = RateWindow(EVENTS_A_SECOND)
         # Apart from each other: a flood of noise must not hide that it also broke the rules.
@@ -88,37 +88,50 @@ class Incoming:
         if self.phase == "greeting":
             self._on_fatal(Fatal("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over"))
             raise RpcFault(-32002, "the handshake is not over")
-        own = {key: value for key, value in params.items() if key != "_call"}
-        token = params.get("_call")
-        flight = self._flights.under(token) if isinstance(token, str) else None
-        if token is not None and flight is None:
-            raise NotFound("no call with this token is under way", code="call.unknown_token")
-        asking = Asking(self._deployment.key, self._deployment.manifest, flight.context if flight else None)
-        return await self._door.answer(asking, method, own)
+        return await self._wire.serve(method, params, self._call_of)
+
+    def _call_of(self, token: str) -> CallContext | None:
+        flight = self._flights.under(token)
+        return flight.context if flight is not None else None
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         if self.phase == "greeting":
             self._on_fatal(Fatal("spoke_first", f"it sent {printable(method, 80)} before the handshake was over"))
             return
-        if method == self._event_method and EVENTS in self.features:
-            self._progress(params)
-            return
-        if not self._notifications.take(self._clock.monotonic()):
-            if self._notifications.just_exceeded:
-                rate = float(self._notifications.count)
-                self._publish(PluginNotificationFlood(name=self._name, rate=rate))
-                self._tell(RATE_LIMITED, {"limit_per_second": NOTIFICATIONS_A_SECOND})
-            return
-        self._publish(PluginNotification(name=self._name, notification_type=printable(method, 128)))
-        self._on_notification(method, params)
+        heard = self._wire.heard(method, params)
+        match heard:
+            case Progress():
+                self._progressed(heard)
+            case Announced():
+                self._announced(method, params)
+            case Redefined():
+                if self._passes():
+                    self._on_redefined()
+            case Nothing():
+                pass
 
-    def _progress(self, params: Mapping[str, Any]) -> None:
-        event = params.get("event")
-        number = params.get("id")
-        flight = self._flights.get(number) if isinstance(number, int) else None
-        if flight is None or not isinstance(event, dict) or not self._events.take(self._clock.monotonic()):
+    def _announced(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._passes():
+            self._publish(PluginNotification(name=self._name, notification_type=printable(method, 128)))
+            self._on_notification(method, params)
+
+    def _passes(self) -> bool:
+        """Whether there is room for one more notification in this second."""
+        if self._notifications.take(self._clock.monotonic()):
+            return True
+        if self._notifications.just_exceeded:
+            self._publish(PluginNotificationFlood(name=self._name, rate=float(self._notifications.count)))
+            told = self._wire.slow_down(NOTIFICATIONS_A_SECOND)
+            if told is not None:
+                self._tell(told)
+        return False
+
+    def _progressed(self, heard: Progress) -> None:
+        call = heard.call
+        flight = self._flights.get(call) if isinstance(call, int) else self._flights.under(call)
+        if flight is None or not self._events.take(self._clock.monotonic()):
             return  # late, or too many: the result is what counts
-        flight.progressed(self._loop.time(), cast("Mapping[str, Any]", event))
+        flight.progressed(self._loop.time(), heard.event)
 
     def noise(self, line: bytes) -> None:
         if len(self.noise_lines) < TOLD_A_SECOND:

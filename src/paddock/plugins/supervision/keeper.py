@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from paddock.cage.launcher import Launcher
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginFailed
 from paddock.core.ids import Tenant
 from paddock.manifest.model import Dialect
+from paddock.plugins.supervision.body import Bodies
 from paddock.plugins.supervision.call_plan import CallPlan
-from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepare, Status
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepare, Status
 from paddock.plugins.supervision.diagnosis import Diagnosis
 from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped, ending_of
 from paddock.plugins.supervision.life import Life, Running
 from paddock.plugins.supervision.lifecycle import ALIVE, Move, State, after
 from paddock.plugins.supervision.restart import Account, Again, with_jitter
 from paddock.plugins.supervision.start_gate import StartGate
+from paddock.plugins.supervision.wire import Definition, Wire
 
 HOST_TROUBLE_PAUSE = 5.0  # seconds until a start is tried again that the host itself could not make
 READY_WITHIN = 30.0  # seconds that a caller waits for a plugin that is starting
@@ -39,6 +40,10 @@ class Watcher(Protocol):
         """It sent a notification."""
         ...
 
+    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        """It says what it offers. Nobody calls it before this is over."""
+        ...
+
     def moved(self, key: InstanceKey, status: Status) -> None:
         """It is in another state now."""
         ...
@@ -52,10 +57,10 @@ class Watcher(Protocol):
 class Surroundings:
     """What every plugin of one supervisor shares."""
 
-    launcher: Launcher
+    bodies: Bodies
+    wire_for: Callable[[Deployment], Wire]
     prepare: Prepare
     publish_for: Callable[[Tenant], Publish]
-    door: Door
     watcher: Watcher
     clock: Clock
     random: Random
@@ -178,7 +183,7 @@ class Keeper:
             restarts_in=max(0.0, self._next_start - now) if self._next_start is not None else None,
             in_flight=running.conversation.in_flight if running else 0,
             calls=self.calls,
-            unavailable_methods=running.introduced.warning.missing if running and running.introduced.warning else (),
+            unavailable_methods=tuple(sorted(running.introduced.missing)) if running else (),
             features=tuple(sorted(running.introduced.features)) if running else (),
         )
 
@@ -216,10 +221,11 @@ class Keeper:
                 await turn.again()
                 self._life = Life(
                     deployment,
-                    launcher=around.launcher,
+                    around.wire_for(deployment),
+                    bodies=around.bodies,
                     publish=self._publish,
-                    door=around.door,
                     clock=around.clock,
+                    meet=lambda definitions: around.watcher.met(deployment, definitions),
                     on_running=self._met_running,
                     on_log=lambda line: around.watcher.logged(deployment.key, line),
                     on_notification=lambda method, params: around.watcher.notified(deployment.key, method, params),

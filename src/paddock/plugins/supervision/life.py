@@ -5,41 +5,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
-from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import Exit
 from paddock.core.clock import Clock
 from paddock.core.event import Publish
-from paddock.core.events_contracts import PluginInitializeTimeout, PluginStopped
+from paddock.core.events_contracts import PluginStopped
 from paddock.core.events_host import (
     PluginCrashed,
     PluginExited,
     PluginInitialized,
     PluginKilled,
-    PluginSpawned,
+    PluginProtocolViolation,
 )
-from paddock.plugins.supervision import handshake, wire_names
-from paddock.plugins.supervision.answers import fault_words
+from paddock.core.printable import printable
+from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.conversation import Conversation
-from paddock.plugins.supervision.deployment import Deployment, Door, Prepared
+from paddock.plugins.supervision.deployment import Deployment, Prepared
 from paddock.plugins.supervision.diagnosis import Diagnosis, what_it_said, why_it_ended
 from paddock.plugins.supervision.ending import Crashed, Ending, Fatal, GaveUp, Stopped
-from paddock.plugins.supervision.handshake import Introduced, Refused
 from paddock.plugins.supervision.health import Health, Unwell
 from paddock.plugins.supervision.start_gate import Turn
-from paddock.plugins.supervision.stderr_tail import StderrReader, StderrTail
-from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
-from paddock.rpc.pipes import open_pipes
+from paddock.plugins.supervision.wire import Definition, Introduced, Refusal, Silent, Wire
+from paddock.rpc.faults import PeerLost, RpcFault
 
-CONFIG_TIMEOUT = 10.0
 TERM_GRACE = 2.0
 EXIT_GRACE = 2.0  # for a process that closed its output, before it is taken for stuck
 _LAST_WAIT = 10.0  # for the kernel to bury a killed cage
+
+# Told what a server says of itself, before anybody may call it.
+Meet: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Running:
 
     conversation: Conversation
     introduced: Introduced
-    pid: int
-    cage_id: str
+    pid: int | None
+    cage_id: str | None
     config: Mapping[str, Any] = field(repr=False)  # may hold secrets in the clear
 
 
@@ -57,12 +56,6 @@ class _FatalEnd(Exception):
     def __init__(self, fatal: Fatal) -> None:
         super().__init__(fatal.reason)
         self.fatal = fatal
-
-
-class _Refusal(Exception):
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.reason)
-        self.refused = refused
 
 
 class _StopAsked(Exception):
@@ -75,31 +68,36 @@ class Life:
     def __init__(
         self,
         deployment: Deployment,
+        wire: Wire,
         *,
-        launcher: Launcher,
+        bodies: Bodies,
         publish: Publish,
-        door: Door,
         clock: Clock,
+        meet: Meet,
         on_running: Callable[[Running], None],
         on_log: Callable[[str], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._deployment = deployment
-        self._launcher = launcher
+        self._wire = wire
+        self._bodies = bodies
         self._publish = publish
+        self._meet = meet
         self._on_running = on_running
+        self._on_log = on_log
         self._loop = asyncio.get_running_loop()
         self._stop_asked: asyncio.Future[None] = self._loop.create_future()
         self._fatal: asyncio.Future[Fatal] = self._loop.create_future()
-        self._stderr = StderrReader(StderrTail(on_log), clock)
+        self._redefined = asyncio.Event()
         self._answered = False
         self._conversation = Conversation(
             deployment,
+            wire,
             publish=publish,
-            door=door,
             clock=clock,
             on_fatal=self._meet_fatal,
             on_notification=on_notification,
+            on_redefined=self._redefined.set,
         )
 
     def stop(self) -> None:
@@ -111,54 +109,54 @@ class Life:
         """From launch to end. Whatever happens in between, the process is gone when this returns.
 
         Raises:
-            PaddockError: the cage could not be built.
+            PaddockError: there was nothing to begin with, e.g. the cage could not be built.
         """
-        spec = prepared.cage
-        process = await self._launcher.launch(spec)
+        body = await self._bodies.begin(prepared.place, self._on_log)
         turn.began()
-        name, version = self._deployment.name, self._deployment.manifest.version
-        self._publish.publish(PluginSpawned(name=name, version=version, pid=process.pid, cage_id=spec.cage_id))
-        exited = asyncio.ensure_future(process.wait())
+        self._publish.publish(body.began(self._deployment.name, self._deployment.manifest.version))
+        exited = asyncio.ensure_future(body.wait())
         try:
-            await self._stderr.attach(process.stderr)
-            transport = await open_pipes(process.stdout, process.stdin, self._conversation.peer)
-            self._conversation.attach(transport)
-            return await self._lived(process, prepared, turn, exited)
+            self._conversation.attach(await body.connect(self._conversation.peer))
+            return await self._lived(body, prepared, turn, exited)
         finally:
             # Shielded: whoever cancels us must not leave a plugin running.
             with anyio.CancelScope(shield=True):
-                process.kill()
+                body.kill()
                 self._conversation.close("the process ended")
                 await _within(exited, _LAST_WAIT)
-                self._stderr.close()
+                body.close()
 
-    async def _lived(
-        self, process: CagedProcess, prepared: Prepared, turn: Turn, exited: asyncio.Future[Exit]
-    ) -> Ending:
+    async def _lived(self, body: Body, prepared: Prepared, turn: Turn, exited: asyncio.Future[Exit]) -> Ending:
         try:
             introduced = await self._race(self._greet(), exited)
             turn.over()
-            await self._race(self._configure(prepared), exited)
-            self._on_running(
-                Running(self._conversation, introduced, process.pid, prepared.cage.cage_id, prepared.config)
-            )
-            await self._race(Health(self._deployment, self._conversation, self._publish).watch(), exited)
+            await self._race(self._wire.configure(self._conversation, prepared.config, self._projects), exited)
+            await self._race(self._learn(), exited)
+            self._on_running(Running(self._conversation, introduced, body.pid, body.cage_id, prepared.config))
+            await self._race(self._watch(), exited)
         except _StopAsked:
-            return await self._shut_down(process, exited)
-        except _Refusal as refusal:
+            return await self._shut_down(body, exited)
+        except Refusal as refusal:
             self._publish.publish(refusal.refused.event)
             return GaveUp(refusal.refused.code, Diagnosis(refusal.refused.reason, refusal.refused.hint))
+        except Silent as silent:
+            self._publish.publish(silent.event)
+            return GaveUp("initialize.timeout", self._why_silent(silent, body))
         except _FatalEnd as end:
-            return await self._ended_badly(end.fatal, process, exited)
+            return await self._ended_badly(end.fatal, body, exited)
         except Unwell:
             # It may still be able to put its affairs in order, so it is told before it is killed.
-            process.signal(signal.SIGTERM)
+            body.signal(signal.SIGTERM)
             if not await _within(exited, TERM_GRACE):
-                process.kill()
-            return await self._crashed(exited, Fatal("unwell", "it failed three health checks in a row"))
+                body.kill()
+            return await self._crashed(body, exited, Fatal("unwell", "it failed three health checks in a row"))
         except PeerLost as gone:
-            return await self._ended_badly(Fatal("output_closed", gone.reason), process, exited)
-        raise AssertionError("a watch over a plugin's health ends only by an exception")
+            return await self._ended_badly(Fatal("output_closed", gone.reason), body, exited)
+        raise AssertionError("a watch over a plugin ends only by an exception")
+
+    @property
+    def _projects(self) -> Mapping[str, Mapping[str, Any]]:
+        return self._deployment.projects
 
     async def _race(self, work: Any, exited: asyncio.Future[Exit]) -> Any:
         """The result of the work, unless the process ends, a person wants it to, or it does what ends it, first."""
@@ -181,62 +179,49 @@ class Life:
                 task.exception()  # seen; a race has one winner
 
     async def _greet(self) -> Introduced:
-        deployment = self._deployment
-        params = handshake.initialize_params(
-            deployment.manifest, storage_available=deployment.storage_available, projects=deployment.projects
-        )
-        try:
-            answer = await self._conversation.ask(wire_names.INITIALIZE, params, handshake.TIMEOUT)
-        except TimeoutError:
-            event = PluginInitializeTimeout(name=deployment.name, timeout_sec=handshake.TIMEOUT)
-            raise _Refusal(self._silent(event)) from None
-        except RpcFault as fault:
-            told = f"it refused the handshake: {fault_words(fault)}"
-            raise _Refusal(handshake.malformed(deployment.manifest, told)) from None
+        introduced = await self._wire.greet(self._conversation)
         self._answered = True
-        verdict = handshake.judge(deployment.manifest, deployment.capabilities, answer)
-        if isinstance(verdict, Refused):
-            raise _Refusal(verdict)
-        if verdict.warning is not None:
-            self._publish.publish(verdict.warning)
-        self._conversation.open(verdict.features)
-        self._conversation.tell(wire_names.INITIALIZED, {})
+        if introduced.warning is not None:
+            self._publish.publish(introduced.warning)
+        self._conversation.open()
         self._publish.publish(
             PluginInitialized(
-                name=deployment.name,
-                methods_count=len(verdict.methods),
-                capabilities_count=len(deployment.capabilities),
+                name=self._deployment.name,
+                methods_count=introduced.serves,
+                capabilities_count=len(self._deployment.capabilities),
             )
         )
-        return verdict
+        return introduced
 
-    def _silent(self, event: PluginInitializeTimeout) -> Refused:
+    async def _learn(self) -> None:
+        """Have what it says of itself compared with what people accepted."""
+        self._redefined.clear()
+        definitions = await self._wire.definitions(self._conversation)
+        if definitions is not None:
+            await self._meet(definitions)
+
+    async def _watch(self) -> None:
+        """See that it stays well, and look again when it says that it offers something else. Never ends by itself."""
+        health = Health(self._deployment, self._conversation, self._publish)
+        interval = self._deployment.manifest.timing.health_interval
+        next_look = self._loop.time() + interval
+        while True:
+            try:
+                async with asyncio.timeout_at(next_look):
+                    await self._redefined.wait()
+            except TimeoutError:
+                await health.look()
+                next_look = self._loop.time() + interval
+            else:
+                with contextlib.suppress(RpcFault, TimeoutError):  # it stays with what is known of it
+                    await self._learn()
+
+    def _why_silent(self, silent: Silent, body: Body) -> Diagnosis:
         """A plugin that never answered; what it wrote elsewhere may tell why."""
-        reason = f"it did not answer the handshake within {handshake.TIMEOUT:g} s"
-        said = what_it_said([*self._conversation.noise_lines, *self._stderr.lines])
+        said = what_it_said([*self._conversation.noise_lines, *body.lines])
         if said is not None:
-            return Refused("initialize.timeout", f"{reason}: {said.reason}", event, said.hint)
-        return Refused("initialize.timeout", reason, event, "see what it wrote: paddock plugin logs")
-
-    async def _configure(self, prepared: Prepared) -> None:
-        """The configuration first, then the projects: only then does the plugin run."""
-        await self._ask_or_refuse(wire_names.CONFIG_UPDATE, {"config": dict(prepared.config)})
-        for project, config in self._deployment.projects.items():
-            await self._ask_or_refuse(wire_names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
-
-    async def _ask_or_refuse(self, method: str, params: Mapping[str, Any]) -> None:
-        try:
-            await self._conversation.ask(method, params, CONFIG_TIMEOUT)
-        except RpcFault as fault:
-            if fault.code == METHOD_NOT_FOUND and not self._deployment.takes_config:
-                return  # a plugin that declares no configuration need not serve it
-            raise _Refusal(self._refused_config(method, fault_words(fault))) from None
-        except TimeoutError:
-            raise _Refusal(self._refused_config(method, f"no answer within {CONFIG_TIMEOUT:g} s")) from None
-
-    def _refused_config(self, method: str, words: str) -> Refused:
-        refused = handshake.malformed(self._deployment.manifest, f"it did not accept {method}: {words}")
-        return Refused("config_invalid", refused.reason, refused.event)
+            return Diagnosis(f"{silent}: {said.reason}", said.hint)
+        return Diagnosis(str(silent), "see what it wrote: paddock plugin logs")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -244,14 +229,14 @@ class Life:
         if not self._fatal.done():
             self._fatal.set_result(fatal)
 
-    async def _shut_down(self, process: CagedProcess, exited: asyncio.Future[Exit]) -> Ending:
+    async def _shut_down(self, body: Body, exited: asyncio.Future[Exit]) -> Ending:
         """The ladder: ask, SIGTERM, SIGKILL. Each step waits its time and no longer."""
         name = self._deployment.name
-        self._conversation.tell(wire_names.SHUTDOWN, {})
+        self._wire.farewell(self._conversation)
         if not await _within(exited, self._deployment.manifest.timing.shutdown):
-            process.signal(signal.SIGTERM)
+            body.signal(signal.SIGTERM)
             if not await _within(exited, TERM_GRACE):
-                process.kill()
+                body.kill()
                 await _within(exited, _LAST_WAIT)
                 self._publish.publish(PluginKilled(name=name))
                 return Stopped()
@@ -261,23 +246,27 @@ class Life:
         self._publish.publish(PluginStopped(name=name))
         return Stopped()
 
-    async def _ended_badly(self, fatal: Fatal, process: CagedProcess, exited: asyncio.Future[Exit]) -> Ending:
+    async def _ended_badly(self, fatal: Fatal, body: Body, exited: asyncio.Future[Exit]) -> Ending:
         # Whoever closed its output is usually on its way out, and how it goes says more than that it went.
         if fatal.kind == "output_closed" and await _within(exited, EXIT_GRACE):
-            return await self._crashed(exited, None)
-        process.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
+            return await self._crashed(body, exited, None)
+        body.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
         self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
         if not self._answered and fatal.kind != "output_closed":
-            refused = handshake.malformed(self._deployment.manifest, f"during the handshake: {fatal.reason}")
-            self._publish.publish(refused.event)
+            reason = f"during the handshake: {fatal.reason}"
+            self._publish.publish(
+                PluginProtocolViolation(
+                    name=self._deployment.name, violation_type="handshake", detail=printable(reason, 500)
+                )
+            )
             await _within(exited, _LAST_WAIT)
-            return GaveUp(refused.code, Diagnosis(refused.reason, "the plugin's author has to mend it"))
-        return await self._crashed(exited, fatal)
+            return GaveUp("protocol_violation", Diagnosis(reason, "the plugin's author has to mend it"))
+        return await self._crashed(body, exited, fatal)
 
-    async def _crashed(self, exited: asyncio.Future[Exit], fatal: Fatal | None) -> Ending:
+    async def _crashed(self, body: Body, exited: asyncio.Future[Exit], fatal: Fatal | None) -> Ending:
         await _within(exited, _LAST_WAIT)
         ended = exited.result() if exited.done() else Exit(None, signal.SIGKILL)
-        last_words = await self._stderr.last_words()
+        last_words = await body.last_words()
         self._publish.publish(
             PluginCrashed(
                 name=self._deployment.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,21 +15,22 @@ from anyio.abc import TaskGroup
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, PaddockError, TimedOut, Unavailable
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.supervision import wire_names
 from paddock.plugins.supervision.answers import error_of
 from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.hooks import fire_hook
 from paddock.plugins.supervision.keeper import Keeper, Surroundings
-from paddock.plugins.supervision.life import CONFIG_TIMEOUT, Running
+from paddock.plugins.supervision.life import Running
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.seats import Seats
+from paddock.plugins.supervision.wire import HookingWire, Message
 from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
 
 DRAIN = 10.0  # seconds that calls under way get before their plugin is asked to stop
 IDLE_STOP = 600.0
+CONFIG_TIMEOUT = 10.0
 _CLOSE_WITHIN = 60.0
 
 
@@ -154,15 +155,13 @@ class Supervisor:
         if plan is None:
             plan = plan_call(keeper.deployment.manifest, spec, self._call_timeout)
             keeper.plans[spec.name] = plan
-        if plan.confirmed and plan.method not in running.introduced.methods:
+        if spec.name in running.introduced.missing:
             raise _unserved(key, spec)
         conversation = running.conversation
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await conversation.call(
-                plan.method, payload, context, idle=plan.idle, effect=plan.effect, on_event=on_event
-            )
+            return await conversation.call(plan, payload, context, on_event=on_event)
         finally:
             self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()
@@ -214,7 +213,7 @@ class Supervisor:
             PaddockError: it refused, and keeps the old one.
         """
         keeper = self._keeper(key)
-        await self._told(keeper, wire_names.CONFIG_UPDATE, {"config": dict(config)})
+        await self._told(keeper, lambda wire: wire.new_config(config))
         keeper.config = config
 
     def config_of(self, key: InstanceKey) -> Mapping[str, Any]:
@@ -224,29 +223,32 @@ class Supervisor:
     async def activate_project(self, key: InstanceKey, project: str, config: Mapping[str, Any]) -> None:
         """A project that uses the plugin was loaded, or loaded again."""
         keeper = self._keeper(key)
-        await self._told(keeper, wire_names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
+        await self._told(keeper, lambda wire: wire.project_activated(project, config))
         projects = {**keeper.deployment.projects, project: config}
         keeper.replace(replace(keeper.deployment, projects=projects))
 
     async def deactivate_project(self, key: InstanceKey, project: str) -> None:
         """A project that used the plugin was unloaded."""
         keeper = self._keeper(key)
-        await self._told(keeper, wire_names.PROJECT_DEACTIVATED, {"project": project})
+        await self._told(keeper, lambda wire: wire.project_deactivated(project))
         projects = {name: config for name, config in keeper.deployment.projects.items() if name != project}
         keeper.replace(replace(keeper.deployment, projects=projects))
 
-    async def _told(self, keeper: Keeper, method: str, params: Mapping[str, Any]) -> None:
+    async def _told(self, keeper: Keeper, message_of: Callable[[HookingWire], Message]) -> None:
         if keeper.state is not State.RUNNING:
             return  # it gets everything when it starts
-        running = await keeper.running()
+        conversation = (await keeper.running()).conversation
+        if not isinstance(conversation.wire, HookingWire):
+            return  # its protocol has no word for it
+        message = message_of(conversation.wire)
         try:
-            await running.conversation.ask(method, params, CONFIG_TIMEOUT)
+            await conversation.ask(message, CONFIG_TIMEOUT)
         except RpcFault as fault:
             if fault.code != METHOD_NOT_FOUND or keeper.deployment.takes_config:
                 raise error_of(keeper.deployment.name, fault) from None
         except TimeoutError:
             raise TimedOut(
-                f"{keeper.deployment.name} did not take {method} within {CONFIG_TIMEOUT:g} s",
+                f"{keeper.deployment.name} did not take {message.method} within {CONFIG_TIMEOUT:g} s",
                 hint="it gets the new values when it starts again: paddock plugin enable",
                 details={"plugin": keeper.deployment.name},
             ) from None

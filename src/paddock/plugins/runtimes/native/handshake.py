@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock import __version__
-from paddock.core.event import Event
 from paddock.core.events_contracts import (
     PluginApiMismatch,
     PluginMethodsDiffer,
@@ -18,30 +16,11 @@ from paddock.core.events_host import PluginCapabilityOverreach, PluginProtocolVi
 from paddock.core.printable import printable
 from paddock.manifest.capability import BadCapability, Capability, NoNetwork, covers, normalise, parse
 from paddock.manifest.model import Form, Manifest
-from paddock.plugins.supervision.wire_names import API_VERSION, FEATURES
+from paddock.plugins.runtimes.native.names import API_VERSION, FEATURES
+from paddock.plugins.supervision.wire import Introduced, Refused
 
 TIMEOUT = 10.0
 _MOST_NAMES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Introduced:
-    """A plugin that answered as its manifest promised."""
-
-    methods: frozenset[str]  # those of the manifest that it really serves
-    notifications: frozenset[str]
-    features: frozenset[str]
-    warning: PluginMethodsDiffer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An answer that ends the plugin. Starting it again would end the same way."""
-
-    code: str
-    reason: str
-    event: Event
-    hint: str = "the plugin's author has to mend it"
 
 
 def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:
@@ -119,9 +98,9 @@ def _introduced(manifest: Manifest, lists: Mapping[str, Any]) -> Introduced:
             missing=tuple(sorted(missing)),
         )
     return Introduced(
-        methods=frozenset(declared & offered),
-        notifications=frozenset(lists["notifications"]),
         features=frozenset(lists["features"]) & FEATURES,
+        serves=len(declared & offered),
+        missing=frozenset(missing),
         warning=warning,
     )
 

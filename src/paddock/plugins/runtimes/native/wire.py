@@ -1,0 +1,166 @@
+"""Our own protocol, as a plugin's life needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from paddock.core.call import CallContext
+from paddock.core.errors import NotFound
+from paddock.core.events_contracts import PluginInitializeTimeout
+from paddock.manifest.model import CallableSpec
+from paddock.plugins.runtimes.native import handshake, names
+from paddock.plugins.supervision.answers import fault_words
+from paddock.plugins.supervision.deployment import Asking, Deployment, Door
+from paddock.plugins.supervision.wire import (
+    Announced,
+    CallOf,
+    Heard,
+    Introduced,
+    Message,
+    Nothing,
+    Progress,
+    Refusal,
+    Refused,
+    Silent,
+    Talk,
+)
+from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
+
+CONFIG_TIMEOUT = 10.0
+PING_TIMEOUT = 5.0
+
+
+class NativeWire:
+    """See `Wire`.
+
+    Args:
+        deployment: Whose wire it is.
+        door: Who answers its requests.
+    """
+
+    def __init__(self, deployment: Deployment, door: Door) -> None:
+        self._deployment = deployment
+        self._manifest = deployment.manifest
+        self._door = door
+        self._features: frozenset[str] = frozenset()
+        self._event_method = names.event_method(deployment.manifest)
+        self._stop_method = names.cancel_method(deployment.manifest)
+        self._tokens = False
+
+    @property
+    def stoppable(self) -> bool:
+        return names.CANCEL in self._features
+
+    # --- the host's own requests --------------------------------------------------------------------------------------
+
+    async def greet(self, talk: Talk) -> Introduced:
+        deployment = self._deployment
+        hello = handshake.initialize_params(
+            self._manifest, storage_available=deployment.storage_available, projects=deployment.projects
+        )
+        try:
+            answer = await talk.ask(Message(names.INITIALIZE, hello), handshake.TIMEOUT)
+        except TimeoutError:
+            event = PluginInitializeTimeout(name=deployment.name, timeout_sec=handshake.TIMEOUT)
+            raise Silent(event, handshake.TIMEOUT) from None
+        except RpcFault as fault:
+            told = f"it refused the handshake: {fault_words(fault)}"
+            raise Refusal(handshake.malformed(self._manifest, told)) from None
+        verdict = handshake.judge(self._manifest, deployment.capabilities, answer)
+        if isinstance(verdict, Refused):
+            raise Refusal(verdict)
+        self._features = verdict.features
+        self._tokens = names.CALL_TOKENS in verdict.features
+        talk.tell(Message(names.INITIALIZED, {}))
+        return verdict
+
+    async def definitions(self, talk: Talk) -> None:
+        del talk
+
+    async def configure(self, talk: Talk, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]) -> None:
+        await self._accepts(talk, self.new_config(config))
+        for project, own in projects.items():
+            await self._accepts(talk, self.project_activated(project, own))
+
+    def new_config(self, config: Mapping[str, Any]) -> Message:
+        return Message(names.CONFIG_UPDATE, {"config": dict(config)})
+
+    def project_activated(self, project: str, config: Mapping[str, Any]) -> Message:
+        return Message(names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
+
+    def project_deactivated(self, project: str) -> Message:
+        return Message(names.PROJECT_DEACTIVATED, {"project": project})
+
+    async def _accepts(self, talk: Talk, message: Message) -> None:
+        try:
+            await talk.ask(message, CONFIG_TIMEOUT)
+        except RpcFault as fault:
+            if fault.code == METHOD_NOT_FOUND and not self._deployment.takes_config:
+                return  # a plugin that declares no configuration need not serve it
+            raise Refusal(self._refused_config(message.method, fault_words(fault))) from None
+        except TimeoutError:
+            raise Refusal(self._refused_config(message.method, f"no answer within {CONFIG_TIMEOUT:g} s")) from None
+
+    def _refused_config(self, method: str, words: str) -> Refused:
+        refused = handshake.malformed(self._manifest, f"it did not accept {method}: {words}")
+        return Refused("config_invalid", refused.reason, refused.event)
+
+    async def well(self, talk: Talk) -> bool:
+        try:
+            answer = await talk.ask(Message(names.PING, {}), PING_TIMEOUT)
+        except RpcFault:
+            return False
+        return isinstance(answer, dict) and cast("dict[str, Any]", answer).get("status") == "ok"
+
+    def farewell(self, talk: Talk) -> None:
+        talk.tell(Message(names.SHUTDOWN, {}))
+
+    def slow_down(self, most_a_second: int) -> Message | None:
+        return Message(names.RATE_LIMITED, {"limit_per_second": most_a_second})
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def token(self, number: int) -> str:
+        # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
+        return f"call-{number}" if self._tokens else ""
+
+    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+        return self._addressed(names.method_of(self._manifest, spec), payload, context, token)
+
+    def hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+        """The request that tells of a moment in a session."""
+        return self._addressed(names.hook_method(self._manifest, hook), payload, context, token)
+
+    def _addressed(self, method: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+        params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
+        if token:
+            params["_call"] = token
+        return Message(method, params)
+
+    def stop(self, request: int, token: str) -> Message:
+        del token
+        return Message(self._stop_method, {"id": request})
+
+    def result(self, spec: CallableSpec, raw: Any) -> Any:
+        del spec
+        return raw
+
+    # --- what it says by itself ---------------------------------------------------------------------------------------
+
+    def heard(self, method: str, params: Mapping[str, Any]) -> Heard:
+        if method != self._event_method or names.EVENTS not in self._features:
+            return Announced()
+        number, event = params.get("id"), params.get("event")
+        if not isinstance(number, int) or not isinstance(event, dict):
+            return Nothing()
+        return Progress(number, cast("dict[str, Any]", event))
+
+    async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf) -> Any:
+        own = {key: value for key, value in params.items() if key != "_call"}
+        token = params.get("_call")
+        context = call_of(token) if isinstance(token, str) else None
+        if token is not None and context is None:
+            raise NotFound("no call with this token is under way", code="call.unknown_token")
+        asking = Asking(self._deployment.key, self._manifest, context)
+        return await self._door.answer(asking, method, own)

@@ -1,0 +1,130 @@
+"""What a plugin lives in: a process in a cage, a connection to a server elsewhere, functions of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from paddock.cage.launcher import CagedProcess, Launcher
+from paddock.cage.spec import Exit
+from paddock.core.clock import Clock
+from paddock.core.event import Event
+from paddock.core.events_host import PluginSpawned
+from paddock.core.ids import PluginName
+from paddock.plugins.supervision.deployment import Place
+from paddock.plugins.supervision.stderr_tail import StderrReader, StderrTail
+from paddock.rpc.pipes import open_pipes
+from paddock.rpc.transport import Receiver, Transport
+
+
+class Body(Protocol):
+    """One life's worth. Whoever began it kills it, waits for its end and closes it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process as the host sees it; None where it has none."""
+        ...
+
+    @property
+    def cage_id(self) -> str | None: ...
+
+    @property
+    def lines(self) -> list[str]:
+        """The last lines of its log."""
+        ...
+
+    def began(self, plugin: PluginName, version: str) -> Event:
+        """What is recorded about its beginning."""
+        ...
+
+    async def connect(self, receiver: Receiver) -> Transport:
+        """The way to talk to it; the transport is the caller's.
+
+        Raises:
+            OSError, PaddockError: there is none.
+        """
+        ...
+
+    async def wait(self) -> Exit:
+        """How it ended."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, where that means something."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once. Harmless when it is gone already."""
+        ...
+
+    async def last_words(self) -> tuple[str, ...]:
+        """After its end: the last lines of its log, once they are all read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Bodies(Protocol):
+    """Begins them."""
+
+    async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
+        """One at this place; `on_log` is told each line of its log.
+
+        Raises:
+            PaddockError: there can be none.
+        """
+        ...
+
+
+class CagedBodies:
+    """Processes in cages."""
+
+    def __init__(self, launcher: Launcher, clock: Clock) -> None:
+        self._launcher = launcher
+        self._clock = clock
+
+    async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
+        return CagedBody(await self._launcher.launch(place), place.cage_id, on_log, self._clock)
+
+
+class CagedBody:
+    """A process in a cage; see `Body`."""
+
+    def __init__(self, process: CagedProcess, cage_id: str, on_log: Callable[[str], None], clock: Clock) -> None:
+        self._process = process
+        self._cage_id = cage_id
+        self._stderr = StderrReader(StderrTail(on_log), clock)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    @property
+    def cage_id(self) -> str | None:
+        return self._cage_id
+
+    @property
+    def lines(self) -> list[str]:
+        return [*self._stderr.lines]
+
+    def began(self, plugin: PluginName, version: str) -> Event:
+        return PluginSpawned(name=plugin, version=version, pid=self._process.pid, cage_id=self._cage_id)
+
+    async def connect(self, receiver: Receiver) -> Transport:
+        await self._stderr.attach(self._process.stderr)
+        return await open_pipes(self._process.stdout, self._process.stdin, receiver)
+
+    async def wait(self) -> Exit:
+        return await self._process.wait()
+
+    def signal(self, number: int) -> None:
+        self._process.signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def last_words(self) -> tuple[str, ...]:
+        return await self._stderr.last_words()
+
+    def close(self) -> None:
+        self._stderr.close()
