@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from paddock.core.json_value import deeper_than
 from paddock.rpc.framing import LineSplitter, Oversize, TooDense, Violation
-from paddock.rpc.structure import StructureCounter
+from paddock.rpc.structure import StructureCounter, nested_deeper
 
 # Bytes that mean something to a splitter or a counter, and some that mean nothing.
 TRICKY = st.lists(st.sampled_from([b"\n", b"\r\n", b"{", b"}", b"[", b",", b'"', b"\\", b"x", b"\xff"])).map(b"".join)
@@ -126,3 +127,17 @@ def test_ordinary_data_of_four_mebibytes_is_not_dense():
     line = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": rows})
     assert len(line) > 1_000_000
     assert split(pieces(line + b"\n", list(range(0, len(line), 65_536)))) == ([line], False)
+
+
+TEXTS = st.text(st.sampled_from('[]{}"\\,:aé\n'), max_size=5)
+VALUES = st.recursive(
+    st.none() | TEXTS | st.integers(-9, 9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(VALUES, st.integers(0, 8))
+def test_depth_is_seen_in_the_bytes_as_it_is_in_the_value(value, depth):
+    assert nested_deeper(orjson.dumps(value), depth) == deeper_than(value, depth)
+    assert nested_deeper(orjson.dumps(value, option=orjson.OPT_INDENT_2), depth) == deeper_than(value, depth)

@@ -21,8 +21,9 @@ from typing import Any, Final, Literal, TypeGuard
 
 import orjson
 
-from paddock.core.json_value import MAX_DEPTH, deeper_than
+from paddock.core.json_value import MAX_DEPTH
 from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcFault, to_wire
+from paddock.rpc.structure import nested_deeper
 
 MAX_FRAME: Final = 4 * 1024 * 1024
 MAX_ID_TEXT: Final = 128
@@ -110,7 +111,11 @@ def decode(frame: bytes) -> Message:
             return Malformed(INVALID_REQUEST, "batches are not accepted", kind="batch")
         return Noise(frame)
     # Each level takes two bytes, so most lines are too short to be deep, and few of the others open enough.
-    if len(frame) > 2 * MAX_DEPTH and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and deeper_than(value):
+    if (
+        len(frame) > 2 * MAX_DEPTH
+        and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH
+        and nested_deeper(frame, MAX_DEPTH)
+    ):
         return _too_deep(value)
     if value.get("jsonrpc") != "2.0":
         return _malformed(value, '`jsonrpc` is not "2.0"')
