@@ -25,6 +25,7 @@ INSTALLED = {
     "shu-notes": ("shu_notes", Dialect.SHU),
     "shu-web-digest": ("web_digest", Dialect.SHU),
     "slow-count": ("slow-count", Dialect.NATIVE),
+    "typescript-dice": ("typescript-dice", Dialect.NATIVE),
 }
 
 
