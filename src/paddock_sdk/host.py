@@ -19,7 +19,7 @@ from paddock_sdk.service import Ask, Service
 from paddock_sdk.storage import Sql
 
 # The service's name on the object -> its name on the wire. Most are the same.
-WIRE_NAMES = {"storage": "keyvalue", "sql": "storage", "rate_limit": "rate"}
+WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
 # Who may use it; all others are declared as `host:<name>`.
 ALWAYS = frozenset({"audit", "log", "logger"})
 SERVICES = (
@@ -108,6 +108,8 @@ class Host:
     http: Service
     identity: Service
     kb: Service
+    log: Logger
+    logger: Logger
     memory: Service
     model: Service
     ocr: Service
@@ -130,7 +132,8 @@ class Host:
         self._ask = ask
         self._declared = declared
         self._namespace = namespace
-        self.logger = self.log = Logger(ask, f"{namespace}.log", log, about or {})
+        self._log = log
+        self._about = about or {}
 
     def __contains__(self, service: str) -> bool:
         return service in self._declared
@@ -139,11 +142,13 @@ class Host:
         return sorted(self._declared)
 
     def __getattr__(self, name: str) -> Service:
-        if name not in SERVICES:
+        wire_name = f"{self._namespace}.{WIRE_NAMES.get(name, name)}"
+        if name in ("log", "logger"):
+            made = Logger(self._ask, wire_name, self._log, self._about)
+        elif name in SERVICES:
+            made = KINDS.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
+        else:
             raise AttributeError(f"the host has no service {name!r}")
-        made = KINDS.get(name, Service)(
-            self._ask, f"{self._namespace}.{WIRE_NAMES.get(name, name)}", declared=name in self._declared
-        )
         setattr(self, name, made)  # found at once the next time
         return made
 

@@ -40,6 +40,11 @@ def marked_as_result(step: Any) -> bool:
     return isinstance(step, dict) and cast("JsonObject", step).get("type") == "result"
 
 
+def as_data(step: Any) -> JsonObject:
+    """A step as an event that holds it."""
+    return {"type": "data", "data": step}
+
+
 class Stream(NamedTuple):
     """Where the steps of a generator go.
 
@@ -53,7 +58,7 @@ class Stream(NamedTuple):
     tell: Callable[[JsonObject], None]
     cancelled: Callable[[], Awaitable[bool]]
     is_result: Callable[[Any], bool] = marked_as_result
-    event_of: Callable[[Any], JsonObject] = lambda step: {"type": "data", "data": step}
+    event_of: Callable[[Any], JsonObject] = as_data
 
 
 def waits(value: Any) -> bool:

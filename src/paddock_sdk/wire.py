@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 from paddock_sdk.answer import Answer
 from paddock_sdk.call import Context, JsonObject, Underway, take_context
-from paddock_sdk.faults import INTERNAL_ERROR, HostGone, InvalidParams, PluginFault
+from paddock_sdk.faults import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    HostGone,
+    HostRefused,
+    InvalidParams,
+    PluginFault,
+)
 from paddock_sdk.framing import Lines
 from paddock_sdk.inbox import Asker, Inbox
 from paddock_sdk.log import Log
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+
+# What the host finds wrong with a question of ours is no fault of whoever called us.
+ABOUT_THE_QUESTION = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, InvalidParams.code)
 
 
 class Wire:
@@ -103,6 +116,8 @@ class Wire:
 
     def fault_of(self, method: str, error: Exception) -> PluginFault:
         """What the caller hears of an exception. The details of a handler's mistake are its author's alone."""
+        if isinstance(error, HostRefused) and error.error_code in ABOUT_THE_QUESTION:
+            return PluginFault(f"the host refused: {error.message}", error.data)
         if isinstance(error, PluginFault):
             return error
         import traceback  # late: only a failing plugin pays for it

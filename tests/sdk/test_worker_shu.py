@@ -318,6 +318,18 @@ def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where
         assert plugin.failure({"service": "nonsense"})["message"] == "the plugin failed (AttributeError)"
 
 
+@pytest.mark.req("S-09")
+@pytest.mark.parametrize(("refused", "told"), [(-32601, -32000), (-32602, -32000), (-32005, -32005)])
+def test_what_the_host_finds_wrong_with_a_question_is_not_told_as_the_callers_fault(
+    tmp_path: Path, refused: int, told: int
+) -> None:
+    def refusing(method: str, params: dict[str, Any]) -> Any:
+        raise Refused(refused, "no")
+
+    with shu(tmp_path, SERVICES, refusing, capabilities=["host:cache"]) as plugin:
+        assert plugin.failure({"use": "cache"})["code"] == told
+
+
 @pytest.mark.req("G-28", "python logging")
 def test_a_log_line_of_a_call_names_its_request(tmp_path: Path) -> None:
     code = """

@@ -14,9 +14,7 @@ from paddock_sdk.faults import CAPABILITY_DENIED, METHOD_NOT_FOUND, PluginFault
 from paddock_sdk.host import WIRE_NAMES, declared_services
 from paddock_sdk.testing.fake_tables import STORAGE_DENIED, FakeTables
 
-_SERVICE_OF = {"keyvalue": "storage", "storage": "sql"} | {
-    wire: name for name, wire in WIRE_NAMES.items() if name not in ("storage", "sql", "rate_limit")
-}
+_SERVICE_OF = {WIRE_NAMES[name]: name for name in ("storage", "sql")}
 
 
 DENIED = ("capability_denied", CAPABILITY_DENIED)

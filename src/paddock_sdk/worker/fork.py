@@ -6,6 +6,7 @@ The copy speaks the ordinary wire, to its parent instead of the host. Whatever i
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -100,6 +101,4 @@ def _be_the_copy(run: Callable[[Lines], None], lines: Lines, not_ours: list[int]
 
 def _write_no_files() -> None:
     """No file can grow in here, so none can carry anything to the next call. Pipes are no files."""
-    import resource  # late: only agents need it
-
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

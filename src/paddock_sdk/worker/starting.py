@@ -20,7 +20,11 @@ from paddock_sdk.worker.worker import NAMESPACE, Worker
 
 def start() -> None:
     """Load the plugin and serve until the host says goodbye. One that cannot be loaded ends with 1 and says why."""
-    orders = read_orders(os.environ.pop(VARIABLE, ""))
+    try:
+        orders = read_orders(os.environ.pop(VARIABLE, ""))
+    except ValueError as error:
+        print(f"this program is started by the host, which tells it in {VARIABLE} what to do: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     lines = take_stdio()  # first: what a plugin prints while it is loaded belongs to the log
     log = Log(orders.name, os.environ.get("PADDOCK_LOG_LEVEL", "info"))
     set_import_path(orders.root, orders.site)

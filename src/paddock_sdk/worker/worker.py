@@ -19,7 +19,7 @@ from paddock_sdk.faults import METHOD_NOT_FOUND, InvalidParams, PluginFault
 from paddock_sdk.host import Host, declared_services
 from paddock_sdk.lifetime import Lifetime, Offer
 from paddock_sdk.log import Log
-from paddock_sdk.running import Stream
+from paddock_sdk.running import Stream, as_data, marked_as_result
 from paddock_sdk.wire import Wire, own_params
 from paddock_sdk.worker.orders import Orders
 from paddock_sdk.worker.request import Entry, Request
@@ -35,7 +35,9 @@ class Worker:
     def __init__(self, orders: Orders, entries: Mapping[str, Entry], log: Log) -> None:
         self._entries = entries
         self._log = log
-        self._streams = orders.dialect != "native"
+        native = orders.dialect == "native"
+        self._is_result = marked_as_result if native else is_last_step
+        self._event_of = as_data if native else step_event
         self._declared = declared_services(orders.capabilities)
         self._life = Lifetime(lambda: Offer(orders.name, orders.version), log)
 
@@ -84,15 +86,12 @@ class Worker:
         def tell(event: JsonObject) -> None:
             wire.event(call, event)
 
-        stream = Stream(tell, lambda: wire.unwanted(call))
-        if self._streams:
-            stream = stream._replace(is_result=is_last_step, event_of=step_event)
         return Request(
             _object(params, payload),
             _object(params, "envelope"),
             context,
             Host(ask, self._declared, self._log, NAMESPACE, {"request_id": context.request_id}),
-            stream,
+            Stream(tell, lambda: wire.unwanted(call), self._is_result, self._event_of),
         )
 
 
