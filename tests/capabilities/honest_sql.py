@@ -37,7 +37,7 @@ STORIES: dict[str, Story] = {
          "INSERT OR REPLACE INTO kv VALUES (1, 2)", "INSERT OR IGNORE INTO kv VALUES (1, 3)", "SELECT v FROM kv"],
         [(2,)]),
     "a strict table": Story(
-        ["CREATE TABLE s (a INTEGER, b TEXT, c BLOB, d REAL, e ANY) STRICT", "INSERT INTO s VALUES (1, 'x', x'00', 1, 2)",
+        ["CREATE TABLE s (a INT, b TEXT, c BLOB, d REAL, e ANY) STRICT", "INSERT INTO s VALUES (1, 'x', x'00', 1, 2)",
          "SELECT typeof(d), typeof(e) FROM s"], [("real", "integer")]),
     "a table without rowid": Story(
         ["CREATE TABLE w (a TEXT, b INTEGER, PRIMARY KEY (a, b)) WITHOUT ROWID", "INSERT INTO w VALUES ('x', 1)",
@@ -66,7 +66,7 @@ STORIES: dict[str, Story] = {
          "CREATE TRIGGER t INSTEAD OF INSERT ON titles BEGIN INSERT INTO notes (title) VALUES (new.title); END",
          "INSERT INTO titles VALUES ('made')", "SELECT title FROM notes"], [("made",)]),
     "a view": Story(
-        [_NOTES, _THREE, "CREATE VIEW best AS SELECT title FROM notes WHERE stars > 1 ORDER BY id", "SELECT * FROM best"],
+        [_NOTES, _THREE, "CREATE VIEW best AS SELECT title FROM notes WHERE stars > 1", "SELECT * FROM best"],
         [("two",), ("three",)]),
     "indexes": Story(
         [_NOTES, _THREE, "CREATE INDEX by_title ON notes (title COLLATE NOCASE)",
@@ -160,7 +160,7 @@ STORIES: dict[str, Story] = {
         ['CREATE TABLE "order by" ("group", [select], `from`)', 'INSERT INTO "order by" VALUES (1, 2, 3)',
          'SELECT "group", [select], `from` FROM "order by"'], [(1, 2, 3)]),
     "names in other scripts": Story(
-        ['CREATE TABLE "日記" ("größe" TEXT)', """INSERT INTO 日記 VALUES ('🦊')""", "SELECT größe FROM 日記"], [("🦊",)]),
+        ['CREATE TABLE "日記" ("größe" TEXT)', "INSERT INTO 日記 VALUES ('🦊')", "SELECT größe FROM 日記"], [("🦊",)]),
     "a table called plugin_settings": Story(
         ["CREATE TABLE plugin_settings (a)", "INSERT INTO plugin_settings VALUES (1)", "SELECT * FROM plugin_settings"],
         [(1,)]),

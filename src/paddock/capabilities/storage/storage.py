@@ -110,12 +110,12 @@ class Storage:
     async def drop(self, tenant: Tenant, plugin: PluginName) -> tuple[str, ...]:
         """Drop everything of one plugin, which must not run any more; gives the full names of its tables."""
         place = self._place(tenant, plugin)
+        if place.transaction is not None:
+            await self._give_up(place, place.transaction, "the plugin is being uninstalled")
         try:
             dropped = await self.tables(tenant, plugin)
         except PaddockError:
             dropped = ()  # damaged, perhaps; it goes all the same
-        if place.transaction is not None:
-            await self._give_up(place, place.transaction, "the plugin is being uninstalled")
         await place.take_turn()
         try:
             await self._workers.run(lambda: _remove(place))

@@ -1,0 +1,38 @@
+"""The reference of host methods says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paddock.capabilities import cache, keyvalue, keyvalue_rows, log
+from paddock.capabilities.methods import NEEDS
+from paddock.capabilities.storage import limits
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "host-methods.md"
+
+
+def test_the_page_lists_every_method_with_what_it_needs_and_no_other() -> None:
+    rows = [line.split(" | ")[:2] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    listed = {method.strip("| `"): needs.strip("`") for method, needs in rows}
+    assert listed == {method: str(needs or "—") for method, needs in NEEDS.items()}
+
+
+def test_the_page_names_the_bounds_as_they_are() -> None:
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    storage = limits.StorageLimits()
+    for words in (
+        f"a plugin's file | {storage.file_bytes >> 20} MiB",
+        f"{limits.LONGEST_SQL} characters, {limits.MOST_PARAMS} parameters, {storage.statement_seconds:g} s",
+        f"one text or blob | {limits.LARGEST_VALUE >> 20} MiB",
+        f"an answer | {storage.result_bytes >> 20} MiB",
+        f"wait up to {storage.wait_seconds:g} s",
+        f"after {storage.transaction_idle:g} s without a call, after {storage.transaction_total:g} s in all",
+        f"up to {keyvalue_rows.LARGEST_VALUE >> 20} MiB, under keys of up to {keyvalue.LONGEST_KEY} characters",
+        f"{keyvalue_rows.KeyValueLimits().bytes >> 20} MiB and {keyvalue_rows.KeyValueLimits().keys} keys",
+        f"for {cache.DEFAULT_TTL:g} s or what `ttl` says, up to {cache.LONGEST_TTL:.0f} s",
+        f"a plugin keeps {cache.CacheLimits().plugin_bytes >> 20} MiB",
+        f"above {log.LINES_A_SECOND} lines a second",
+        ", ".join(f"`{level}`" for level in log.LEVELS),
+    ):
+        assert words in page, words
+    assert (keyvalue.LONGEST_KEY, keyvalue_rows.LARGEST_VALUE) == (cache.LONGEST_KEY, cache.LARGEST_VALUE)

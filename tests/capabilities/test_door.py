@@ -1,0 +1,115 @@
+"""The one door: what was not granted is denied and recorded, what nobody serves is not found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.capabilities.door import Door
+from paddock.capabilities.methods import NEEDS
+from paddock.core.call import CallContext, Principal
+from paddock.core.errors import Denied, HostError, NotFound
+from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
+from paddock.core.ids import PrincipalId, RequestId
+from paddock.manifest.model import Dialect
+
+from .stage import EVERYTHING, open_stage, plugin, wire_code
+
+
+@pytest.mark.req("S-09")
+@pytest.mark.parametrize("method", sorted(set(NEEDS) - {"log.write"}))
+async def test_what_was_not_granted_is_denied_and_recorded(method: str, tmp_path: Path) -> None:
+    needed = str(NEEDS[method])
+    others = tuple(text for text in EVERYTHING if text not in (needed, "storage:write"))
+    async with open_stage(tmp_path) as stage:
+        for granted in ((), tuple(text for text in others if text != needed)):
+            error = await stage.refused(plugin("notes", granted), method, sql="SELECT 1", key="k", value=1)
+
+            assert isinstance(error, Denied)
+            assert wire_code(error) == (-32003 if method.startswith("storage.") else -32001)
+            assert needed in error.message
+            assert needed in error.hint
+        event = stage.recorded(PluginCapabilityDenied)[0]
+        assert (event.name, event.method, event.capability, event.request_id) == ("notes", method, needed, None)
+        assert not (tmp_path / "storage").exists(), "nothing was touched"
+
+
+@pytest.mark.req("S-09")
+async def test_a_denial_names_the_request_that_it_was_asked_for(tmp_path: Path) -> None:
+    context = CallContext(Principal(PrincipalId("someone")), RequestId("req_1"))
+    asking = plugin("notes", ())
+    asking = type(asking)(asking.tenant, asking.plugin, asking.manifest, (), context)
+    async with open_stage(tmp_path) as stage:
+        await stage.refused(asking, "cache.get", key="k")
+        assert stage.recorded(PluginCapabilityDenied)[0].request_id == "req_1"
+
+
+@pytest.mark.req("G-05")
+async def test_each_dialect_knows_the_host_by_one_name_only(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        for dialect, known, unknown in (
+            (Dialect.KAGED, "kaged", "paddock"),
+            (Dialect.NATIVE, "paddock", "kaged"),
+            (Dialect.SHU, "paddock", "kaged"),
+        ):
+            asking = plugin("notes", dialect=dialect)
+            assert await stage.door.answer(asking, f"{known}.storage.schema", {}) == {"tables": []}
+            for name in (
+                f"{unknown}.storage.schema",
+                "storage.schema",
+                f"{known}.storage",
+                f"{known}.storage.drop",
+                "",
+            ):
+                with pytest.raises(NotFound) as refused:
+                    await stage.door.answer(asking, name, {})
+                assert wire_code(refused.value) == -32601
+        assert not stage.events
+
+
+def test_a_method_without_a_handler_and_a_handler_without_a_method_are_found_at_start() -> None:
+    async def nothing(asking: object, params: object) -> None: ...
+
+    for handlers in ({}, dict.fromkeys([*NEEDS, "storage.peek"], nothing)):
+        with pytest.raises(HostError):
+            Door(handlers, denials=None)  # type: ignore[arg-type]
+
+
+async def test_a_flood_of_denials_is_recorded_as_one(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        for _ in range(100):
+            await stage.refused(plugin("notes", ()), "cache.get", key="k")
+        await stage.refused(plugin("other", ()), "cache.get", key="k")
+        stage.clock.seconds += 1
+        await stage.refused(plugin("notes", ()), "cache.get", key="k")
+
+        assert [event.name for event in stage.recorded(PluginCapabilityDenied)] == ["notes"] * 20 + ["other", "notes"]
+        assert [event.limit_per_second for event in stage.recorded(PluginDenialFlood)] == [20]
+
+
+@pytest.mark.req("S-09")
+async def test_every_plugin_may_write_to_the_log_in_printable_bounded_lines(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        fields = {"user\x1b[31m": "a\nb", "n": 7, "deep": {"a": [1, None]}, "big": list(range(10_000))}
+        assert await stage.ask(plugin("notes", ()), "log.write", level="warning", message="\x1b[2Jhi\n", fields=fields)
+        await stage.ask(plugin("notes", ()), "log.write", message="x" * 100_000)
+
+        (name, level, message, shown), (_, usual, long, none) = stage.lines
+        assert (name, level, message) == ("notes", "warning", "\\x1b[2Jhi\\n")
+        assert shown["user\\x1b[31m"] == "a\\nb"
+        assert (shown["n"], shown["deep"]) == ("7", '{"a":[1,null]}')
+        assert len(shown["big"]) < 200
+        assert (usual, len(long), none) == ("info", 8_192, {})
+        for wrong in ({"level": "fatal", "message": "x"}, {"message": 7}, {"message": "x", "fields": [1]}):
+            assert wire_code(await stage.refused(plugin("notes", ()), "log.write", **wrong)) == -32602
+
+
+async def test_a_plugin_that_logs_without_end_is_cut_off_for_the_rest_of_the_second(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        for _ in range(300):
+            last = await stage.ask(plugin("notes", ()), "log.write", message="again")
+        assert last == {"written": False}
+        assert len(stage.lines) == 200
+        stage.clock.seconds += 1
+        assert await stage.ask(plugin("notes", ()), "log.write", message="again") == {"written": True}

@@ -1,0 +1,129 @@
+"""A full file, a full disk, a damaged file, another process: told in words, and nothing that was kept is lost."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from paddock.capabilities.storage.limits import StorageLimits
+from paddock.capabilities.storage.names import file_of
+from paddock.core.errors import Busy, CallerError, HostError, PaddockError, StoreUnavailable
+
+from .stage import SQL, Stage, open_stage, plugin
+
+NOTES = plugin("notes", SQL)
+PUT = "INSERT INTO t VALUES (randomblob(100000))"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 3 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=3m,mode=0700"):
+        pytest.skip("we may not mount a disk here")
+    try:
+        yield place
+    finally:
+        assert libc.umount2(bytes(place), 2) == 0
+
+
+@pytest.mark.req("G-05")
+async def test_a_file_that_is_full_takes_no_more_and_keeps_what_it_has(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, limits=StorageLimits(file_bytes=1 << 20)) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        kept = 0
+        while (error := await _failure(stage, PUT)) is None:
+            kept += 1
+
+        assert (type(error), error.error_code) == (CallerError, "storage.full")
+        assert await stage.rows(NOTES, "SELECT count(*) FROM t") == [(kept,)]
+        await stage.exec(NOTES, "DELETE FROM t")
+        await stage.exec(NOTES, PUT)
+        size = sum(file.stat().st_size for file in (tmp_path / "storage/default").iterdir())
+        assert size < 8 << 20
+
+
+@pytest.mark.req("G-05")
+async def test_a_disk_that_is_full_is_told_as_such_and_loses_nothing(small_disk: Path) -> None:
+    async with open_stage(small_disk) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        kept = 0
+        while (error := await _failure(stage, PUT)) is None:
+            kept += 1
+
+        assert (type(error), error.error_code) == (StoreUnavailable, "storage.disk_full")
+        assert await stage.rows(NOTES, "SELECT count(*) FROM t") == [(kept,)]
+        begun = await stage.ask(NOTES, "storage.begin")
+        await stage.exec(NOTES, PUT, **begun)  # still in memory
+        assert (await stage.refused(NOTES, "storage.commit", **begun)).error_code == "storage.disk_full"
+        assert await stage.rows(NOTES, "SELECT count(*) FROM t") == [(kept,)]
+
+
+async def test_a_damaged_file_is_told_as_such_and_one_that_was_restored_is_seen(tmp_path: Path) -> None:
+    file = file_of(tmp_path / "storage", "default", "notes")
+    async with open_stage(tmp_path) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+    backup = file.read_bytes()
+    file.write_bytes(b"this is no database " * 1_000)
+    async with open_stage(tmp_path) as stage:
+        error = await stage.refused(NOTES, "storage.query", sql="SELECT * FROM t")
+        assert (type(error), error.error_code) == (HostError, "storage.corrupt")
+        assert str(tmp_path) not in error.message
+        assert file.read_bytes().startswith(b"this is no database"), "nothing is made anew in its place"
+
+        file.write_bytes(backup)
+        assert await stage.rows(NOTES, "SELECT * FROM t") == []
+
+
+async def test_a_file_damaged_inside_is_told_as_such(tmp_path: Path) -> None:
+    file = file_of(tmp_path / "storage", "default", "notes")
+    async with open_stage(tmp_path) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        for _ in range(5):
+            await stage.exec(NOTES, "INSERT INTO t VALUES (hex(zeroblob(5000)))")
+    good = file.read_bytes()
+    file.write_bytes(good[:4096] + b"\xff" * (len(good) - 4096))
+    async with open_stage(tmp_path) as stage:
+        error = await stage.refused(NOTES, "storage.query", sql="SELECT sum(length(x)) FROM t")
+        assert error.error_code == "storage.corrupt"
+        assert await stage.ask(plugin("other", SQL), "storage.schema") == {"tables": []}
+
+
+async def test_a_full_text_index_that_does_not_fit_is_the_plugins_own_matter(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+        await stage.exec(NOTES, "CREATE VIRTUAL TABLE ft USING fts5(x, content='t', content_rowid='id')")
+        await stage.exec(NOTES, "INSERT INTO ft (rowid, x) VALUES (7, 'word')")
+
+        error = await stage.refused(NOTES, "storage.exec", sql="INSERT INTO ft(ft, rank) VALUES ('integrity-check', 1)")
+
+        assert error.error_code == "storage.sql"
+        assert "rebuild" in error.hint
+
+
+async def test_a_file_that_another_process_keeps_is_busy_and_then_is_not(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        other = apsw.Connection(str(file_of(tmp_path / "storage", "default", "notes")))
+        other.execute("BEGIN IMMEDIATE")
+
+        error = await stage.refused(NOTES, "storage.exec", sql="INSERT INTO t VALUES (1)")
+
+        assert (type(error), error.error_code) == (Busy, "storage.busy")
+        other.execute("ROLLBACK")
+        other.close()
+        assert await stage.exec(NOTES, "INSERT INTO t VALUES (1)") == {"rows_affected": 1}
+
+
+async def _failure(stage: Stage, sql: str) -> PaddockError | None:
+    try:
+        await stage.exec(NOTES, sql)
+    except (CallerError, HostError) as error:
+        return error
+    return None
