@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,21 @@ from paddock.cage.plan.compile import compile_cage  # noqa: E402
 from paddock.cage.plan.environment import spawn_environment  # noqa: E402
 from paddock.cage.plan.machine import DiskMachine  # noqa: E402
 from paddock.cage.warden.launching import open_warden  # noqa: E402
+from paddock.capabilities.asking import Asking  # noqa: E402
 from paddock.core.call import CallContext, Principal  # noqa: E402
 from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402
+from paddock.core.errors import NotFound  # noqa: E402
 from paddock.core.event import Event, Publish  # noqa: E402
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId, new_id  # noqa: E402
 from paddock.manifest.model import CallableSpec  # noqa: E402
 from paddock.manifest.read import read_package  # noqa: E402
-from paddock.plugins.supervision.closed_door import ClosedDoor  # noqa: E402
+from paddock.plugins.runtimes.choosing import wire_for  # noqa: E402
+from paddock.plugins.supervision.body import CagedBodies  # noqa: E402
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status  # noqa: E402
 from paddock.plugins.supervision.keeper import Surroundings  # noqa: E402
 from paddock.plugins.supervision.start_gate import StartGate  # noqa: E402
 from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor  # noqa: E402
+from paddock.plugins.supervision.wire import Definition  # noqa: E402
 
 
 def write_plugin(
@@ -75,11 +80,22 @@ class Quiet:
     def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         pass
 
+    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        pass
+
     def moved(self, key: InstanceKey, status: Status) -> None:
         pass
 
     def given_up(self, key: InstanceKey, reason: str) -> None:
         pass
+
+
+class NoDoor:
+    """The plugins here ask for nothing."""
+
+    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+        del params
+        raise NotFound(f"nobody serves {asking.plugin} {method}", code="method_not_found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +165,10 @@ async def on_stage(publish: Publish) -> AsyncGenerator[BenchStage, None]:
 
     async with open_warden() as warden:
         around = Surroundings(
-            launcher=warden,
+            bodies=CagedBodies(warden, SystemClock()),
+            wire_for=partial(wire_for, door=NoDoor()),
             prepare=prepare,
             publish_for=lambda _tenant: publish,
-            door=ClosedDoor(),
             watcher=Quiet(),
             clock=SystemClock(),
             random=SystemRandom(),

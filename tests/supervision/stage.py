@@ -23,16 +23,18 @@ from paddock.cage.plan.grants import Places
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.spec import Limits
 from paddock.cage.warden.launching import open_warden
+from paddock.capabilities.asking import Asking
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, SystemClock, SystemRandom
+from paddock.core.errors import NotFound
 from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.manifest.read import read_package
 from paddock.plugins.runtimes.choosing import wire_for
+from paddock.plugins.runtimes.native.wire import Door
 from paddock.plugins.supervision.body import CagedBodies
-from paddock.plugins.supervision.closed_door import ClosedDoor
-from paddock.plugins.supervision.deployment import Deployment, Door, InstanceKey, Prepared, Status
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.start_gate import StartGate
@@ -141,6 +143,14 @@ class Audience:
         """The event of this kind, or the latest of so many, once it was published."""
         await self.until(lambda: len(self.of(kind)) >= count)
         return self.of(kind)[count - 1]
+
+
+class ClosedDoor:
+    """The way back into a host that offers plugins no services."""
+
+    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+        del params
+        raise NotFound(f"this host serves no {method} to {asking.plugin}", code="method_not_found")
 
 
 async def patiently(work: Any) -> Any:

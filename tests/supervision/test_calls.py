@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.supervision.stage import Stage, open_stage, patiently
 
+from paddock.capabilities.asking import Asking
 from paddock.core.call import CallContext
 from paddock.core.errors import Busy, CallerError, HostError, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.events_contracts import PluginStopped
@@ -21,7 +22,6 @@ from paddock.core.events_host import (
 )
 from paddock.core.ids import AgentPath, ProjectId, SessionId
 from paddock.core.outward import json_rpc_error
-from paddock.plugins.supervision.deployment import Asking
 from paddock.plugins.supervision.lifecycle import State
 
 ECHO = "hello()\nserve(do_it=lambda request: {'got': request})"

@@ -13,6 +13,8 @@ from typing import Any
 MIB = 1024 * 1024
 # Whom a plugin is, user and group: always for itself, and for the machine too where the daemon is root.
 NOBODY = 65534
+SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
+WORKER = f"{SDK_PLACE}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
 
 
 @dataclass(frozen=True, slots=True)

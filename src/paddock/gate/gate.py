@@ -7,16 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from paddock.core.call import CallContext
-from paddock.core.errors import CallerError, Invalid, PaddockError, PluginError
+from paddock.core.errors import CallerError, Invalid, PaddockError
 from paddock.gate.catalogue import Catalogue, Target
+from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.supervisor import Supervisor
-
-
-class OutputInvalid(PluginError):
-    """A plugin's answer breaks the schema that the plugin itself declares."""
-
-    code = "output_validation_error"
 
 
 class Records(Protocol):
@@ -65,11 +60,7 @@ class Gate:
                 details={"plugin": target.key.plugin},
             )
         result = await self.supervisor.call(target.key, target.spec, payload, context, on_event=on_event)
-        broken = target.output.errors(result)
+        broken = target.output.errors(checked_part(target.manifest, result))
         if broken:
-            raise OutputInvalid(
-                f"{target.key.plugin} answered {target.spec.name} with something else than it declares",
-                hint=str(broken[0]),
-                details={"plugin": target.key.plugin, "errors": [problem.to_dict() for problem in broken[:20]]},
-            )
+            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
         return result

@@ -19,6 +19,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.door import open_services
 from paddock.host.host import Host
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
@@ -30,7 +31,6 @@ from paddock.plugins.plugin_store import trees_in
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.store_thread import open_store_thread
 from paddock.plugins.supervision.body import CagedBodies
-from paddock.plugins.supervision.closed_door import ClosedDoor
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
@@ -77,13 +77,21 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_store_thread(opening) as views,
         open_network(events.publisher(DEFAULT_TENANT)) as network,
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
+        open_services(
+            directories.data / "storage",
+            database,
+            logs,
+            publish_for=events.publisher,
+            clock=clock,
+            random=random,
+        ) as services,
         owned_tasks() as tasks,
     ):
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
             bodies=CagedBodies(warden, clock),
-            wire_for=partial(wire_for, door=ClosedDoor()),
+            wire_for=partial(wire_for, door=services.door),
             prepare=starter,
             publish_for=events.publisher,
             watcher=news,
@@ -96,6 +104,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
             news.on_given_up = reconciler.give_up
+            news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
             host = Host(
                 directories=directories,
                 settings=settings,

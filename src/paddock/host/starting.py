@@ -22,11 +22,13 @@ from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import new_id
 from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
-from paddock.manifest.model import CommandRuntime, Manifest
+from paddock.manifest.kind_boundary import within_kind
+from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
+from paddock.plugins.runtimes.python.orders import orders, worker_command
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, Prepared
 
@@ -73,14 +75,21 @@ class Starter:
 
     def _compile(self, deployment: Deployment, checked: _Checked, machine: Machine) -> CageSpec:
         manifest, limits = deployment.manifest, self.settings.limits
+        granted = within_kind(manifest.kind, deployment.capabilities)
+        environment = spawn_environment(manifest, checked.root, manifest.observability.log_level)
+        command = None
+        if isinstance(manifest.runtime, PythonRuntime):
+            environment |= orders(manifest, manifest.runtime, checked.root, granted)
+            command = worker_command(machine, base_interpreter())
         return compile_cage(
             cage_id=checked.cage_id,
             manifest=manifest,
             root=checked.root,
-            capabilities=deployment.capabilities,
-            environment=spawn_environment(manifest, checked.root, manifest.observability.log_level),
+            capabilities=granted,
+            environment=environment,
+            command=command,
             surroundings=Surroundings(
-                python=sys.executable,
+                python=base_interpreter(),
                 sdk=str(Path(__file__).parents[2]),
                 hidden=tuple(str(place) for place in self.directories.all()),
             ),
@@ -129,12 +138,20 @@ def require_runnable(manifest: Manifest) -> None:
     Raises:
         PluginError: says so.
     """
-    if not isinstance(manifest.runtime, CommandRuntime) or manifest.runtime.protocol != "paddock":
-        raise PluginError(
-            f"{manifest.name} is not a program that speaks this host's own protocol",
-            code="plugin.runtime_unsupported",
-            hint="Python entrypoints and MCP servers can be installed and looked at, and not run by this version",
-        )
+    match manifest.runtime:
+        case PythonRuntime() | CommandRuntime(protocol="paddock"):
+            return
+        case _:
+            raise PluginError(
+                f"{manifest.name} is an MCP server",
+                code="plugin.runtime_unsupported",
+                hint="MCP servers can be installed and looked at, and not run by this version",
+            )
+
+
+def base_interpreter() -> str:
+    """The interpreter that we run in, without a virtual environment around it."""
+    return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def with_places(manifest: Manifest, config: Mapping[str, Any], places: Places) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from paddock.host.followers import Followers, Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
+from paddock.plugins.supervision.lifecycle import ALIVE
 from paddock.plugins.supervision.wire import Definition
 
 
@@ -19,6 +20,7 @@ class PluginNews:
         self._notifications: Followers[dict[str, Any]] = Followers(256)
         self._states: Followers[Status] = Followers(1_000)
         self.on_given_up: Callable[[InstanceKey, str], None] = lambda _key, _reason: None
+        self.on_ended: Callable[[InstanceKey], object] = lambda _key: None
         self.on_met: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]] = _ignored
 
     def logged(self, key: InstanceKey, line: str) -> None:
@@ -33,7 +35,8 @@ class PluginNews:
 
     def moved(self, key: InstanceKey, status: Status) -> None:
         self._states.tell("", status)
-        del key
+        if status.state not in ALIVE:
+            self.on_ended(key)
 
     def given_up(self, key: InstanceKey, reason: str) -> None:
         self.on_given_up(key, reason)

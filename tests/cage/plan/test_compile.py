@@ -6,9 +6,8 @@ import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.plan.compile import SDK_PLACE
 from paddock.cage.plan.grants import Places, config_directories
-from paddock.cage.spec import Bind, Link, PythonMain, Reach
+from paddock.cage.spec import SDK_PLACE, Bind, Link, PythonMain, Reach
 from paddock.manifest.capability import parse
 
 # --- files

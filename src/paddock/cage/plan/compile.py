@@ -28,12 +28,11 @@ from paddock.cage.plan.machine import Machine
 from paddock.cage.plan.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.plan.runnable import Runnable
 from paddock.cage.plan.runtime_trees import COMMON, library_trees, python_trees
-from paddock.cage.spec import Bind, CageSpec, Limits, PythonMain, Reach
+from paddock.cage.spec import SDK_PLACE, WORKER, Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
 from paddock.manifest.capability import Capability, Execute, FileAccess, Network
 from paddock.manifest.model import CommandRuntime, Manifest
 
-SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
 _COMMAND = "runtime.command"
 # How /bin became usr/bin, and what some machines have made one more of.
 _USUAL_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")
@@ -260,7 +259,7 @@ class _Compilation:
         if any(name.startswith("PYTHON") for name in environment):
             return None
         script = posixpath.normpath(posixpath.join(directory, words[1]))
-        if not below(script, self.root) or self.machine.kind(script) != "file":
+        if script != WORKER and (not below(script, self.root) or self.machine.kind(script) != "file"):
             return None
         return PythonMain(words[0], script, tuple(words[2:]))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from paddock.cage.cold.way import ColdWay
 from paddock.cage.limits.groups import Group, Groups
-from paddock.cage.spec import CageSpec
+from paddock.cage.spec import WORKER, CageSpec
 from paddock.cage.warm.body import Recipe, WarmBody
 from paddock.cage.warm.fit import Fit, Kind, fit, shadows_library, with_trees
 from paddock.cage.warm.zygote import Copy, Zygote, start_zygote
@@ -238,9 +238,12 @@ def _match(nest: _Nest) -> None:
 
 
 def _shadowed(spec: CageSpec) -> bool:
-    """Whether a file beside the script would be imported in place of one that the zygote has loaded."""
+    """Whether a file of the plugin would be imported in place of one that the zygote has loaded."""
     assert spec.python is not None
+    script = spec.python.script
+    # The worker is our own file, and looks for modules in the plugin's folders first.
+    places = [Path(spec.directory), Path(spec.directory, "vendor")] if script == WORKER else [Path(script).parent]
     try:
-        return shadows_library(os.listdir(Path(spec.python.script).parent))  # noqa: PTH208
+        return any(shadows_library(os.listdir(place)) for place in places if place.is_dir())  # noqa: PTH208
     except OSError:
         return True

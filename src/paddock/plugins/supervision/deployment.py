@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from paddock.cage.spec import CageSpec
-from paddock.core.call import CallContext
 from paddock.core.ids import Digest, PluginName, Tenant
-from paddock.manifest.capability import Capability
+from paddock.manifest.capability import Capability, Storage
 from paddock.manifest.model import Manifest
 from paddock.plugins.supervision.lifecycle import State
 
@@ -31,11 +30,15 @@ class Deployment:
     manifest: Manifest
     capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
     projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    storage_available: bool = False
 
     @property
     def name(self) -> PluginName:
         return self.key.plugin
+
+    @property
+    def storage_available(self) -> bool:
+        """Whether the plugin has tables of its own."""
+        return any(isinstance(capability, Storage) for capability in self.capabilities)
 
     @property
     def takes_config(self) -> bool:
@@ -64,27 +67,6 @@ class Prepare(Protocol):
 
         Raises:
             PaddockError: it must not or cannot run; says why.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Who asks the host for something: a plugin, and the call it does so for where it said which."""
-
-    key: InstanceKey
-    manifest: Manifest
-    call: CallContext | None  # None: the plugin acts for itself; no user's secret, no user's identity
-
-
-class Door(Protocol):
-    """The way back from a plugin into the host."""
-
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of a plugin's request.
-
-        Raises:
-            PaddockError: the answer is no; the plugin is told in JSON-RPC's words.
         """
         ...
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from paddock.capabilities.asking import Asking
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound
 from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.runtimes.native import handshake, names
 from paddock.plugins.supervision.answers import fault_words
-from paddock.plugins.supervision.deployment import Asking, Deployment, Door
+from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.wire import (
     Announced,
     CallOf,
@@ -29,6 +30,18 @@ from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
 
 CONFIG_TIMEOUT = 10.0
 PING_TIMEOUT = 5.0
+
+
+class Door(Protocol):
+    """The way back from a plugin into the host."""
+
+    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+        """The result of a plugin's request.
+
+        Raises:
+            PaddockError: the answer is no; the plugin is told in JSON-RPC's words.
+        """
+        ...
 
 
 class NativeWire:
@@ -162,5 +175,7 @@ class NativeWire:
         context = call_of(token) if isinstance(token, str) else None
         if token is not None and context is None:
             raise NotFound("no call with this token is under way", code="call.unknown_token")
-        asking = Asking(self._deployment.key, self._manifest, context)
+        key = self._deployment.key
+        granted = self._deployment.capabilities
+        asking = Asking(key.tenant, key.plugin, self._manifest, granted, context, instance=key.digest)
         return await self._door.answer(asking, method, own)

@@ -1,0 +1,63 @@
+"""The door back, with every family behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.capabilities.asking import Asking
+from paddock.capabilities.cache import Cache
+from paddock.capabilities.denials import Denials
+from paddock.capabilities.door import Door
+from paddock.capabilities.keyvalue import KeyValue
+from paddock.capabilities.log import Log
+from paddock.capabilities.storage.storage import Storage, open_storage
+from paddock.core.clock import Clock, Random
+from paddock.core.event import Publish
+from paddock.core.ids import Tenant
+from paddock.host.plugin_logs import PluginLogs
+from paddock.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the host does for plugins."""
+
+    door: Door
+    storage: Storage
+
+
+@asynccontextmanager
+async def open_services(
+    storage: Path,
+    database: Database,
+    logs: PluginLogs,
+    *,
+    publish_for: Callable[[Tenant], Publish],
+    clock: Clock,
+    random: Random,
+) -> AsyncGenerator[Services, None]:
+    """Everything a plugin may ask for, for as long as the block runs.
+
+    Args:
+        storage: The directory of the plugins' own tables.
+        database: The host's own rows.
+        logs: Where plugins' lines go.
+        publish_for: Where a tenant's events are recorded.
+        clock: The time.
+        random: Chance.
+    """
+    async with open_storage(storage, clock=clock, random=random) as tables:
+        families = (tables, KeyValue(database, clock), Cache(clock), Log(_into(logs), clock))
+        handlers = {method: handler for family in families for method, handler in family.handlers().items()}
+        yield Services(Door(handlers, Denials(publish_for, clock)), tables)
+
+
+def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:
+    def write(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
+        told = "".join(f" {name}={value}" for name, value in fields.items())
+        logs.write(asking.plugin, f"{level}: {message}{told}")
+
+    return write

@@ -1,0 +1,102 @@
+"""The envelopes that some documents put around parameters and results, and what is inside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from paddock.core.call import CallContext
+from paddock.core.errors import CallerError, Denied, PaddockError, PluginError, Problem, TimedOut
+from paddock.core.printable import printable
+from paddock.manifest.model import Dialect, Kind, Manifest
+
+_LONGEST_MESSAGE = 2_000
+
+
+class OutputInvalid(PluginError):
+    """A plugin's answer breaks the schema that the plugin itself declares."""
+
+    code = "output_validation_error"
+
+    def __init__(self, plugin: str, callable_name: str, broken: Sequence[Problem]) -> None:
+        super().__init__(
+            f"{plugin} answered {callable_name} with something else than it declares",
+            hint=str(broken[0]),
+            details={"plugin": plugin, "errors": [problem.to_dict() for problem in broken[:20]]},
+        )
+
+
+def envelope_for(manifest: Manifest, context: CallContext) -> dict[str, Any]:
+    """What a call's surroundings are in the words of the plugin's own document."""
+    principal = context.principal
+    if manifest.dialect is Dialect.SHU:
+        return {
+            "user_id": principal.id,
+            "tenant_id": context.tenant,
+            "permissions": sorted(principal.scopes),
+            "request_id": context.request,
+            "session_id": context.session,
+        }
+    if manifest.dialect is Dialect.KERNEL:
+        return {
+            "auth_context": {
+                "tenant_id": context.tenant,
+                "principal_id": principal.id,
+                "scopes": sorted(principal.scopes),
+            },
+            "trace_context": {
+                "workflow_id": context.workflow,
+                "step_id": context.step,
+                "correlation_id": context.request,
+            },
+        }
+    return {}
+
+
+def checked_part(manifest: Manifest, result: Any) -> Any:
+    """What an output schema speaks of: the value inside the envelope."""
+    inside = _INSIDE.get((manifest.dialect, manifest.kind))
+    return _fields(result).get(inside) if inside is not None else result
+
+
+def unless_failed(manifest: Manifest, result: Any) -> Any:
+    """The result, unless its envelope says that the call failed.
+
+    Raises:
+        PaddockError: it does; carries the plugin's own words.
+    """
+    inside = _INSIDE.get((manifest.dialect, manifest.kind))
+    if inside is None:
+        return result
+    fields = _fields(result)
+    error = fields.get("error")
+    if error is None and fields.get("status") not in ("error", "timeout", "failed"):
+        return result
+    raise _failure(manifest, _fields(error), timed_out=fields.get("status") == "timeout", envelope=fields)
+
+
+def _failure(manifest: Manifest, error: Mapping[str, Any], *, timed_out: bool, envelope: Any) -> PaddockError:
+    message = printable(str(error.get("message") or ""), _LONGEST_MESSAGE) or "the plugin gave no reason"
+    code = printable(str(error.get("code") or ""), 128)
+    details = {"plugin": manifest.name, "plugin_code": code, "envelope": envelope}
+    if timed_out:
+        return TimedOut(message, details=details)
+    match code:
+        case "VALIDATION_ERROR":
+            return CallerError(message, code="invalid_params", details=details)
+        case "PERMISSION_DENIED":
+            return Denied(message, code="permission_denied", details=details)
+        case _:
+            return PluginError(message, details=details)
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+# Where the value is inside the envelope; what is not here has none.
+_INSIDE = {
+    (Dialect.SHU, Kind.PLUGIN): "data",
+    (Dialect.KERNEL, Kind.TOOL): "result",
+    (Dialect.KERNEL, Kind.OPERATOR): "result",
+}
