@@ -39,7 +39,10 @@ class Handler:
         Raises:
             TypeError: a type cannot be told in JSON.
         """
-        if self._typed is None and not self._classic:
+        return None if self._classic else self._types()
+
+    def _types(self) -> Typed:
+        if self._typed is None:
             from paddock_sdk.typed import Typed
 
             self._typed = Typed(self.function)
@@ -51,15 +54,14 @@ class Handler:
         Raises:
             InvalidParams: the parameters do not fit its types; carries every mistake.
         """
-        typed = self.typed
-        if typed is None:
+        if self._classic:
             return self.function(params, context)
+        typed = self._types()
         return self.function(**typed.arguments(params), **typed.given(context=context, **services))
 
     def finish(self, result: Any) -> Any:
         """The result as JSON can hold it, checked against its type."""
-        typed = self.typed
-        return result if typed is None else typed.result(result)
+        return result if self._classic else self._types().result(result)
 
 
 class Handlers:

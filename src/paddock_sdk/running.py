@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 NEEDS_LOOP = "this awaits what only an event loop brings; import asyncio in a module of the plugin, and it runs on one"
 _NOTHING: Any = object()
+_RESULTS = (dict, list, str, int, type(None))  # what most handlers give back, known at a glance
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -63,7 +64,7 @@ class Stream(NamedTuple):
 
 def waits(value: Any) -> bool:
     """Whether what a handler gave back is not its result yet."""
-    return (
+    return type(value) not in _RESULTS and (
         isinstance(value, types.GeneratorType)
         or hasattr(value, "__await__")
         or hasattr(value, "__anext__")
