@@ -41,7 +41,7 @@ def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any]
         raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
 
 
-def parse_grants(texts: Sequence[str]) -> list[Capability]:
+def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability]:
     """Capabilities that were named on the command line.
 
     Raises:
@@ -50,7 +50,7 @@ def parse_grants(texts: Sequence[str]) -> list[Capability]:
     try:
         return [parse(text) for text in texts]
     except BadCapability as error:
-        raise OperatorError(f"--grant: {error.message}", code="capability.malformed", hint=error.hint) from None
+        raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
 def acknowledge(new: Sequence[Capability], named: Sequence[Capability], retype: str) -> list[Capability]:

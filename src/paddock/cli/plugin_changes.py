@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
+from paddock.cli.registry_choices import Argument, Held, Name, Program, Widening, choices_kept, choices_made
 
 if TYPE_CHECKING:
+    from paddock.plugins.environments.describing import Choices
     from paddock.plugins.plugin_store import PluginStore
     from paddock.plugins.preparing import Prepared
     from paddock.plugins.sources import Source
@@ -28,7 +30,8 @@ Downgrade = Annotated[bool, typer.Option("--downgrade", help="Take an older vers
 def register(app: typer.Typer) -> None:
     app.command(
         "install",
-        epilog="Examples: paddock plugin install ./my-plugin   ·   paddock plugin install git+https://host/x.git#v1.0",
+        epilog="Examples: paddock plugin install ./my-plugin   ·   paddock plugin install git+https://host/x.git#v1.0"
+        "   ·   paddock plugin install pypi:mcp-server-time",
     )(install)
     app.command(
         "upgrade", epilog="Examples: paddock plugin upgrade notes   ·   paddock plugin upgrade notes ./notes-2.0.zip"
@@ -39,9 +42,20 @@ def register(app: typer.Typer) -> None:
 
 @reporting
 def install(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A directory, a .zip or .mcpb file, or a git URL.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SRC",
+            help="A directory, a .zip or .mcpb file, a git URL, or an MCP server's pypi:NAME or npm:NAME.",
+        ),
+    ],
     *,
     ref: Ref = None,
+    name: Name = None,
+    held: Held = None,
+    program: Program = None,
+    arg: Argument = None,
+    capability: Widening = None,
     grant: Grants = None,
     downgrade: Downgrade = False,
     less_trust: LessTrust = False,
@@ -52,17 +66,24 @@ def install(
     from paddock.cli.opening import changing
     from paddock.plugins.sources import parse_source
 
-    wanted = parse_source(source, ref)
-    retype = f"paddock plugin install {shlex.quote(source)}" + (f" --ref {shlex.quote(ref)}" if ref else "")
+    wanted = parse_source(source, ref, constraints=held or [])
+    flags = [("ref", ref), ("name", name), ("program", program)]
+    flags += [
+        (flag, one) for flag, many in (("with", held), ("arg", arg), ("capability", capability)) for one in many or []
+    ]
+    retype = f"paddock plugin install {shlex.quote(source)}" + "".join(
+        f" --{flag}={shlex.quote(text)}" for flag, text in flags if text is not None
+    )
     with changing() as host:
         value = take(
             host.plugins,
             wanted,
-            grant or [],
+            [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
             downgrade=downgrade,
             less_trust=less_trust,
+            choices=choices_made(wanted, name, program, arg or [], capability or []),
         )
     tell_taken(value, as_json=as_json)
 
@@ -82,11 +103,9 @@ def upgrade(
     as_json: AsJson = False,
 ) -> None:
     """Upgrade a plugin. You are shown only what changes; each new capability needs its own yes."""
-    from dataclasses import replace
-
     from paddock.cli.opening import changing
     from paddock.plugins.registry import require_plugin
-    from paddock.plugins.sources import check_ref, parse_source
+    from paddock.plugins.sources import at_version, parse_source
     from paddock.plugins.versions import recorded_source
 
     with changing() as host:
@@ -100,7 +119,7 @@ def upgrade(
             wanted = parse_source(source, ref)
         else:
             recorded = recorded_source(host.plugins, plugin)
-            wanted = replace(recorded, ref=check_ref(ref)) if ref else recorded
+            wanted = at_version(recorded, ref) if ref else recorded
         value = take(
             host.plugins,
             wanted,
@@ -110,6 +129,7 @@ def upgrade(
             downgrade=downgrade,
             less_trust=less_trust,
             expected=plugin.name,
+            choices=choices_kept(host.plugins, plugin) if wanted.kind.registry else None,
         )
     tell_taken(value, as_json=as_json)
 
@@ -124,13 +144,14 @@ def take(
     downgrade: bool = False,
     less_trust: bool = False,
     expected: str | None = None,
+    choices: Choices | None = None,
 ) -> dict[str, Any]:
     """Fetch, show, ask, install: the one way in for packages. What was done, as data."""
     from paddock.cli.progress import ProgressLine
     from paddock.core.errors import Conflict
     from paddock.plugins.preparing import prepare
 
-    with ProgressLine() as line, prepare(store, source, line.report) as prepared:
+    with ProgressLine() as line, prepare(store, source, line.report, choices) as prepared:
         line.wipe()
         if expected is not None and prepared.manifest.name != expected:
             raise Conflict(
@@ -168,6 +189,7 @@ def settle(
 ) -> dict[str, Any]:
     """Show what was prepared, ask for what it needs, and make it part of the store."""
     from paddock.cli.consent import accept_trust, acknowledge, confirm, parse_grants, show_screen
+    from paddock.cli.progress import ProgressLine
     from paddock.plugins.consent import install_screen, upgrade_screen
     from paddock.plugins.enabling import missing_configuration
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
@@ -207,7 +229,8 @@ def settle(
     if upgrading:
         accept_trust(prepared.trust_lost, accepted=less_trust, retype=retype)
         acknowledge(new, named, retype)
-    row = commit(store, prepared, new, allow_downgrade=downgrade)
+    with ProgressLine() as line:
+        row = commit(store, prepared, new, allow_downgrade=downgrade, progress=line.report)
     if upgrading:
         say(f"{styled('✓', 'green')} upgraded {row.plugin} {upgrading.old_version} → {row.version}")
         return value | {"action": "upgraded", "old_version": upgrading.old_version, "screen": screen.to_value()}

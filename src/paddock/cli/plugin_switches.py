@@ -123,14 +123,15 @@ def pin(
 
 @reporting
 def repair(name: Name, *, as_json: AsJson = False) -> None:
-    """Put back the files of a modified plugin from the package you consented to."""
+    """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in."""
     from paddock.cli.opening import changing
+    from paddock.cli.progress import ProgressLine
     from paddock.plugins.registry import require_plugin
     from paddock.plugins.repair import repair as repair_plugin
 
-    with changing() as host:
+    with changing() as host, ProgressLine() as line:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
-        mended = repair_plugin(host.plugins, name)
+        mended = repair_plugin(host.plugins, name, line.report)
     versions = [row.version for row in mended]
     words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
     _changed(as_json, words, name=plugin.name, restored=versions)

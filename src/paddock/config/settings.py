@@ -56,6 +56,12 @@ class PluginSettings:
         variables=("OSQR_PLUGINS_ALLOWED_DOMAINS",),
         check=check_host_names,
     )
+    environments: bool = row(
+        False,
+        "Whether the packages in a Python plugin's `requirements.txt`, or in a lock of its own, are installed for it. "
+        "A plugin that is installed from a package registry by name has said so itself and needs no setting.",
+        kind=Kind.BOOLEAN,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.core.schema import check_schema, join_path
+from paddock.manifest.environment_command import LOCK_FILES, environment_program
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
 from paddock.manifest.rules import auth_fields
@@ -33,6 +34,16 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
             ]
         case CommandRuntime(command=command):
             program = command[0]
+            named = environment_program(command)
+            if named is not None and not any(files.exists(name) for name in LOCK_FILES):
+                return [
+                    Problem(
+                        "runtime.command[0]",
+                        f"{printable(program)} is a program of packages that nothing pins",
+                        f"put a {' or a '.join(LOCK_FILES)} beside the manifest",
+                        "no_lock",
+                    )
+                ]
             if program.startswith("./") and not files.exists(program[2:]):
                 return [
                     Problem(

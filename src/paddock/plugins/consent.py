@@ -7,12 +7,16 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from paddock.core.printable import printable
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
+from paddock.plugins.environments.lock import changes
 from paddock.plugins.preparing import Prepared
 from paddock.plugins.signature import SignatureState
 from paddock.plugins.tree import Difference
+
+_MOST_CHANGES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ def install_screen(prepared: Prepared) -> Screen:
     """Everything about a plugin that is new here."""
     manifest = prepared.manifest
     heading = f"{manifest.display_name} {manifest.version}"
-    return Screen(heading, _facts(prepared), tuple(consent_sections(manifest)), f"Install {heading}?")
+    packages = Section("What is installed for it", tuple(_package_lines(prepared)))
+    sections = [*consent_sections(manifest), *([packages] if packages.lines else [])]
+    return Screen(heading, _facts(prepared), tuple(sections), f"Install {heading}?")
 
 
 def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
@@ -50,7 +56,8 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     trust = Section("Who stands behind it", behind, behind)
     alarming = {f"new: {line}" for section in consent_sections(prepared.manifest) for line in section.alarming}
     files = Section("Files", tuple(_file_lines(prepared.files))) if prepared.files else None
-    sections = [trust, *difference_sections(upgrade, alarming), files]
+    packages = Section("Packages it runs with", tuple(_package_changes(prepared)))
+    sections = [trust, *difference_sections(upgrade, alarming), packages, files]
     return Screen(
         f"{name} {step}",
         _facts(prepared),
@@ -84,6 +91,38 @@ def _behind_lines(prepared: Prepared) -> Iterator[str]:
     author = str(prepared.installed.document.get("author", ""))
     if author != prepared.manifest.author:
         yield f"was written by {author or 'nobody named'}, and now by {prepared.manifest.author or 'nobody named'}"
+
+
+def _package_lines(prepared: Prepared) -> Iterator[str]:
+    lock = prepared.lock
+    if lock is None:
+        return
+    if prepared.staged.source.source.kind.registry:
+        asked = lock.packages[0]
+        yield f"The package {asked.name}, exactly version {asked.version}, and {_counted(lock.dependencies)}"
+    else:
+        yield f"The {_counted(len(lock.packages), 'package')} that it asks for"
+    yield "Its dependencies are pinned by hash: another file is refused, here and on every other machine"
+    yield "None of their code ran to find this out, and none runs while they are installed"
+
+
+def _package_changes(prepared: Prepared) -> Iterator[str]:
+    if prepared.lock is None:
+        return
+    if prepared.lock_before is None:
+        yield from _package_lines(prepared)
+        return
+    lines = [printable(line) for line in changes(prepared.lock_before, prepared.lock)]
+    yield from lines[:_MOST_CHANGES]
+    if len(lines) > _MOST_CHANGES:
+        yield f"and {len(lines) - _MOST_CHANGES} more"
+    if lines:
+        yield "All of them are pinned by hash"
+
+
+def _counted(count: int, what: str = "dependency") -> str:
+    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    return f"1 {what}" if count == 1 else f"{count or 'no'} {plural}"
 
 
 def _file_lines(files: Difference) -> Iterator[str]:

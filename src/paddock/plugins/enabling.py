@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.plan.programs import PROGRAM_PATH, find_program
 from paddock.config.local import read_entries
-from paddock.core.errors import Conflict, Invalid, Modified, Problem
+from paddock.core.errors import Conflict, Invalid, Modified, PluginError, Problem
 from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginModifiedDetected
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import parse, uncovered
+from paddock.manifest.environment_command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
 from paddock.plugins.local_copy import local_root
+from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import find_by_any_name, manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import (
@@ -32,6 +35,9 @@ from paddock.plugins.rows import (
 from paddock.plugins.tree import verify_tree
 from paddock.store.database import Transaction
 
+if TYPE_CHECKING:
+    from paddock.plugins.environments.shelf import Environment
+
 
 def enable(store: PluginStore, name: str) -> VersionRow:
     """Let a plugin run for this tenant. Its files are read and compared first, every time.
@@ -45,7 +51,7 @@ def enable(store: PluginStore, name: str) -> VersionRow:
     require_intact(store, row)
     manifest = manifest_of(row)
     files = DirectoryFiles(local_root(store, row))
-    problems = [*obstacles(manifest, files), *_missing_programs(manifest, files), *_unmet(store, manifest)]
+    problems = [*obstacles(manifest, files), *_missing_programs(store, row, manifest, files), *_unmet(store, manifest)]
     missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
     problems += [
         Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
@@ -125,25 +131,42 @@ def _current(tx: Transaction, store: PluginStore, name: str) -> tuple[VersionRow
     return row, find_grant(tx, store.tenant, plugin.name)
 
 
-def _missing_programs(manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
+def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
     """Programs that the plugin's command names and the cage would not find.
 
     Whether one may be shown depends on more than its name; the cage says so when it is compiled.
     """
     runtime = manifest.runtime
+    try:
+        environment = environment_of(store, row)
+        command = _real_command(manifest, environment) if environment else None
+    except PluginError as error:
+        return [Problem("runtime", error.message, error.hint, error.error_code)]
     if not isinstance(runtime, CommandRuntime):
         return []
+    if command is not None:
+        return [] if _is_there(command[0], files) else [_no_program(0, command[0])]
     named = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
-    return [
-        Problem(
-            f"runtime.command[{index}]",
-            f"this machine has no program {printable(program)} where plugins look for programs",
-            f"install it into one of {PROGRAM_PATH.replace(':', ', ')}",
-            "program_missing",
-        )
-        for index, program in enumerate(named)
-        if not _is_there(program, files)
-    ]
+    return [_no_program(index, program) for index, program in enumerate(named) if not _is_there(program, files)]
+
+
+def _no_program(index: int, program: str) -> Problem:
+    return Problem(
+        f"runtime.command[{index}]",
+        f"this machine has no program {printable(program)} where plugins look for programs",
+        f"install it into one of {PROGRAM_PATH.replace(':', ', ')}",
+        "program_missing",
+    )
+
+
+def _real_command(manifest: Manifest, environment: Environment) -> tuple[str, ...] | None:
+    """What would be run in an environment, where the manifest names a program of it."""
+    runtime = manifest.runtime
+    if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
+        return None
+    from paddock.plugins.environments.command import command_for
+
+    return command_for(manifest, environment)
 
 
 def _is_there(program: str, files: DirectoryFiles) -> bool:

@@ -17,7 +17,9 @@ from paddock.core.events_lifecycle import CapabilityDiff, PluginInstalled, Plugi
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, uncovered
 from paddock.manifest.native_writer import to_document
+from paddock.plugins.entries import Report
 from paddock.plugins.local_copy import local_root
+from paddock.plugins.local_environment import built_for
 from paddock.plugins.name_clash import refuse_name_clash
 from paddock.plugins.names import SIGNATURE_FILE
 from paddock.plugins.package import packed_stream
@@ -43,13 +45,19 @@ from paddock.store.database import Transaction
 
 
 def commit(
-    store: PluginStore, prepared: Prepared, acknowledged: Iterable[Capability], *, allow_downgrade: bool = False
+    store: PluginStore,
+    prepared: Prepared,
+    acknowledged: Iterable[Capability],
+    *,
+    allow_downgrade: bool = False,
+    progress: Report | None = None,
 ) -> VersionRow:
     """Make a prepared package part of the store. An upgrade stays as enabled as the plugin was; a new one is disabled.
 
     Raises:
         NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
         Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
+        PaddockError: what it runs in cannot be built; says why.
     """
     manifest = prepared.manifest
     missing = uncovered([*prepared.granted, *acknowledged], manifest.capabilities)
@@ -59,8 +67,11 @@ def commit(
             hint="say yes to each: " + " ".join(f"--grant {shlex.quote(str(one))}" for one in missing),
             details={"capabilities": [str(capability) for capability in missing]},
         )
-    with store.changing():
+    with built_for(store, prepared.lock, progress) as environment, store.changing():
         refuse(store, prepared, allow_downgrade=allow_downgrade)
+        if environment is not None:
+            store.environments.place(environment)
+        _require_environment(store, prepared)
         blob = store.blobs.put(packed_stream(prepared.staged.root, prepared.staged.tree))
         root = store.root_of(manifest.name, manifest.version)
         remove_tree(root)  # left by a killed command, or a version that is used again, with the same files
@@ -72,6 +83,16 @@ def commit(
         record_installed(store.local_file, manifest.name, manifest.version, values=prepared.values)
         drop_expired(store)
     return row
+
+
+def _require_environment(store: PluginStore, prepared: Prepared) -> None:
+    """Nobody removed meanwhile what was there when we began."""
+    if prepared.lock is not None and store.environments.find_for(prepared.lock) is None:
+        raise Conflict(
+            f"the environment of {prepared.manifest.name} was removed meanwhile",
+            code="plugin.changed_meanwhile",
+            hint="run the command again",
+        )
 
 
 def refuse(store: PluginStore, prepared: Prepared, *, allow_downgrade: bool = False) -> None:
@@ -186,6 +207,10 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
         insert_version(tx, row, prepared.staged.tree)
     else:
         renew_version(tx, row)
+    if prepared.lock is not None:
+        from paddock.plugins.environments.rows import save_lock
+
+        save_lock(tx, row.plugin, row.version, prepared.lock)
     move_default(tx, row.plugin, row.version, row.installed_at)
     capabilities = tuple(str(capability) for capability in prepared.manifest.capabilities)
     save_grant(

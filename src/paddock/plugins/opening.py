@@ -32,4 +32,5 @@ def open_plugin_store(
             clock=clock,
             random=SystemRandom(),
             retention_days=settings.versions.retention_days,
+            environments_allowed=settings.plugins.environments,
         )

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, Publish
@@ -23,6 +24,9 @@ from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
 from paddock.store.event_log import EventTable
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.shelf import Environments
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ class PluginStore:
     random: Random
     retention_days: int = 30
     tenant: Tenant = DEFAULT_TENANT
+    environments_allowed: bool = False  # for packages that come with requirements of their own
+
+    @property
+    def environments(self) -> Environments:
+        """What plugins from package registries run in, on this machine."""
+        from paddock.plugins.environments.shelf import Environments
+
+        return Environments(self.data / "environments")
 
     @property
     def staging(self) -> Path:
@@ -96,7 +108,10 @@ class PluginStore:
             os.close(handle)
 
     def sweep(self) -> None:
-        """Remove what killed commands left behind: staging directories, and trees, stats and packages no row names."""
+        """Remove what killed commands left behind.
+
+        That is staging directories, and trees, stats, packages and environments that no row names.
+        """
         # Imported here: with it come zip, git and all else that a package may arrive by, and most commands fetch none.
         from paddock.plugins.staging import sweep_staging
 
@@ -118,6 +133,14 @@ class PluginStore:
                     if version.name not in versions:
                         remove_tree(version)
             self.blobs.sweep(self.database.read(packages))
+            self.forget_environments()
+
+    def forget_environments(self) -> None:
+        """Remove environments that no installed version uses any more. Call it while holding `changing()`."""
+        if (self.data / "environments").is_dir():
+            from paddock.plugins.environments.rows import all_wanted
+
+            self.environments.sweep(self.database.read(all_wanted))
 
     def forget_tree(self, name: str, version: str) -> None:
         """Remove a version's files after its row is gone; a crash in between is swept later."""

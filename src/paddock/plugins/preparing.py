@@ -6,11 +6,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paddock.core.errors import PluginError, Problem
+from paddock.core.errors import OperatorError, PluginError, Problem
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.manifest.environment_command import LOCK_FILES
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_package
@@ -37,6 +38,10 @@ from paddock.plugins.tree import Difference, Tree, compare
 from paddock.plugins.trust import Standing, standing_of, trusted_by_id
 from paddock.store.database import Transaction
 
+if TYPE_CHECKING:
+    from paddock.plugins.environments.describing import Choices
+    from paddock.plugins.environments.lock import Lock
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -53,6 +58,8 @@ class Prepared:
     files: Difference | None = None  # what becomes of the files of the version in use
     standing: Standing | None = None  # who stands behind the version in use
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
+    lock: Lock | None = None  # the packages that it runs with
+    lock_before: Lock | None = None  # those of the version in use
 
     @property
     def unchanged(self) -> bool:
@@ -91,17 +98,64 @@ class Prepared:
 
 
 @contextmanager
-def prepare(store: PluginStore, source: Source, progress: Report | None = None) -> Generator[Prepared, None, None]:
-    """Fetch, check and read a package, without changing anything yet.
+def prepare(
+    store: PluginStore, source: Source, progress: Report | None = None, choices: Choices | None = None
+) -> Generator[Prepared, None, None]:
+    """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry.
 
     Raises:
         Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
         Conflict: its name or version clashes with what is installed.
         PluginError: its signature does not match its files.
+        NotFound: its registry has no such package.
     """
+    if source.kind.registry:
+        # Imported here, and the same below: most packages need nothing of a registry.
+        from paddock.plugins.environments.describing import Choices
+        from paddock.plugins.registry_package import registry_package
+
+        with (
+            registry_package(store, source, choices or Choices(), progress) as package,
+            stage(Source(SourceKind.DIRECTORY, str(package.folder)), store.staging) as staged,
+        ):
+            reading = read_package(staged.root)
+            staged = replace(staged, source=replace(staged.source, source=source))
+            notes = (*reading.warnings, *package.warnings)
+            yield _prepared(store, staged, reading.single(), notes, {}, package.lock)
+        return
     with stage(source, store.staging, progress) as staged:
         reading = read_package(staged.root)
-        yield _prepared(store, staged, reading.single(), reading.warnings, {})
+        manifest = reading.single()
+        lock, notes = _pinned(store, staged, manifest, progress)
+        yield _prepared(store, staged, manifest, (*reading.warnings, *notes), {}, lock)
+
+
+def _pinned(
+    store: PluginStore, staged: Staged, manifest: Manifest, progress: Report | None
+) -> tuple[Lock | None, tuple[Problem, ...]]:
+    """The packages that a plugin from elsewhere brings along by name, where whoever runs this host lets it."""
+    if not any((staged.root / name).is_file() for name in ("requirements.txt", *LOCK_FILES)):
+        return None, ()
+    from paddock.plugins.environments.needs import own_lock, own_requirements
+    from paddock.plugins.environments.resolving import pin_requirements
+    from paddock.plugins.local_environment import client_for
+
+    lock = own_lock(staged.root, manifest)
+    wanted = own_requirements(staged.root, manifest)
+    if lock is not None and not store.environments_allowed:
+        raise OperatorError(
+            f"{manifest.name} brings packages along, and nobody has allowed that on this host",
+            code="environment.not_allowed",
+            hint="whoever runs it can: plugins.environments = true in config.toml",
+        )
+    if wanted and not store.environments_allowed:
+        hint = "whoever runs this host can allow them: plugins.environments = true in config.toml"
+        what = f"{len(wanted)} packages that it asks for will not be there"
+        return None, (Problem("requirements.txt", what, hint, "environment_not_allowed"),)
+    if wanted:
+        with client_for(store, progress) as client:
+            return pin_requirements(wanted, client), ()
+    return lock, ()
 
 
 @contextmanager
@@ -120,9 +174,14 @@ def prepare_manifest(
 
 
 def _prepared(
-    store: PluginStore, staged: Staged, manifest: Manifest, warnings: tuple[Problem, ...], values: Mapping[str, Any]
+    store: PluginStore,
+    staged: Staged,
+    manifest: Manifest,
+    warnings: tuple[Problem, ...],
+    values: Mapping[str, Any],
+    lock: Lock | None = None,
 ) -> Prepared:
-    known = store.database.read(lambda tx: _known(tx, store, manifest))
+    known = store.database.read(lambda tx: _known(tx, store, manifest, locked=lock is not None))
     row, keys = known.row, known.keys
     verdict = signature_state(staged.tree.digest, read_signature(staged.root), keys)
     if verdict.state is SignatureState.MODIFIED:
@@ -153,6 +212,8 @@ def _prepared(
         compare(known.tree, staged.tree) if known.tree else None,
         standing,
         values,
+        lock,
+        known.lock,
     )
 
 
@@ -164,11 +225,24 @@ class _Known:
     tree: Tree | None
     grant: Grant | None
     keys: Mapping[KeyId, TrustedKey]
+    lock: Lock | None
 
 
-def _known(tx: Transaction, store: PluginStore, manifest: Manifest) -> _Known:
+def _known(tx: Transaction, store: PluginStore, manifest: Manifest, *, locked: bool) -> _Known:
     refuse_name_clash(tx, manifest)
     plugin = find_plugin(tx, manifest.name)
     row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
     tree = tree_of(tx, row.plugin, row.version) if row else None
-    return _Known(row, tree, find_grant(tx, store.tenant, manifest.name), trusted_by_id(tx))
+    return _Known(
+        row,
+        tree,
+        find_grant(tx, store.tenant, manifest.name),
+        trusted_by_id(tx),
+        _lock_before(tx, row) if row and locked else None,
+    )
+
+
+def _lock_before(tx: Transaction, row: VersionRow) -> Lock | None:
+    from paddock.plugins.environments.rows import lock_of
+
+    return lock_of(tx, row.plugin, row.version)

@@ -117,3 +117,4 @@ def _forget(store: PluginStore, versions: list[VersionRow], blobs: list[str]) ->
     for row in versions:
         store.forget_tree(row.plugin, row.version)
     store.forget_packages(blobs)
+    store.forget_environments()

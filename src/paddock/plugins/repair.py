@@ -1,29 +1,33 @@
-"""Repairing a modified plugin: its files are put back from the package that was consented to."""
+"""Repairing a modified plugin: its files are put back from the package that was consented to, and what it runs in is
+built anew from its lock."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from paddock.core.errors import HostError, NotFound
+from paddock.core.errors import HostError, NotFound, PaddockError
 from paddock.core.events_lifecycle import PluginRepaired
 from paddock.plugins.enabling import require_intact
+from paddock.plugins.entries import Report
 from paddock.plugins.local_copy import restore
+from paddock.plugins.local_environment import mend_environment
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.rows import VersionRow, versions_of
 from paddock.plugins.tree import verify_tree
 
 
-def repair(store: PluginStore, name: str) -> list[VersionRow]:
-    """Put back every version of a plugin whose files changed, and give those that were.
+def repair(store: PluginStore, name: str, progress: Report | None = None) -> list[VersionRow]:
+    """Put back every version of a plugin whose files or environment changed, and give those that were.
 
     Raises:
         NotFound: the plugin is not installed, or its package blob is gone.
         HostError: the stored package is damaged too; install it again.
+        PaddockError: its environment cannot be built; says why.
     """
     versions = store.database.read(lambda tx: versions_of(tx, require_plugin(tx, name).name))
     mended: list[VersionRow] = []
-    lost: list[NotFound | HostError] = []
+    lost: list[PaddockError] = []
     with store.changing():
         for row in versions:
             root = store.root_of(row.plugin, row.version)
@@ -35,6 +39,15 @@ def repair(store: PluginStore, name: str) -> list[VersionRow]:
                 lost.append(error)  # one version that cannot be mended must not keep the others broken
                 continue
             require_intact(store, row)
+            store.database.write(partial(store.publish, event=PluginRepaired(name=row.plugin, version=row.version)))
+            mended.append(row)
+    for row in versions:
+        try:
+            rebuilt = mend_environment(store, row, progress)
+        except PaddockError as error:
+            lost.append(error)
+            continue
+        if rebuilt and row not in mended:
             store.database.write(partial(store.publish, event=PluginRepaired(name=row.plugin, version=row.version)))
             mended.append(row)
     if lost:

@@ -1,4 +1,4 @@
-"""Where a package comes from: a directory, an archive, or a git repository at a ref.
+"""Where a package comes from: a directory, an archive, a git repository at a ref, or a package registry.
 
 `parse_source` turns what a person typed into a `Source`; `SourceRecord` is what the store keeps once it was fetched,
 with the commit that the ref stood for on that day.
@@ -7,8 +7,8 @@ with the commit that the ref stood for on that day.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
+from paddock.plugins.package_names import check_constraint, split_npm, split_pypi
 
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
 
@@ -23,7 +24,10 @@ _SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[
 _HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\-\]]*")
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _REF = re.compile(r"(?!-)[^\s\x00-\x20\x7f~^:?*\[\\]{1,255}")
-_FORMS = "give a directory, a .zip, .mcpb or .dxt file, or a git URL such as git+https://host/name.git#v1.0.0"
+_FORMS = (
+    "give a directory, a .zip, .mcpb or .dxt file, a git URL such as git+https://host/name.git#v1.0.0, "
+    "or a package such as pypi:NAME or npm:NAME"
+)
 
 
 class SourceKind(StrEnum):
@@ -33,20 +37,35 @@ class SourceKind(StrEnum):
     ARCHIVE = "archive"
     GIT = "git"
     CONFIGURATION = "configuration"  # a server known only from another program's settings
+    PYPI = "pypi"  # the Python package index, or the one that pip is set up for
+    NPM = "npm"  # the npm registry, likewise
+
+    @property
+    def registry(self) -> bool:
+        """Whether packages come from there by name."""
+        return self in (SourceKind.PYPI, SourceKind.NPM)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place to fetch a package from. `location` is an absolute path, or for git a URL; `ref` is git's alone."""
+    """A place to fetch a package from.
+
+    `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
+    that a registry is asked for. `constraints` hold down what a package of a registry brings along.
+    """
 
     kind: SourceKind
     location: str
     ref: str | None = None
+    constraints: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """The source as the consent screen shows it."""
         if self.kind is SourceKind.GIT:
             return f"git repository {printable(self.location)} at {printable(self.ref or 'its default branch')}"
+        if self.kind.registry:
+            held = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
+            return f"{self.kind} package {printable(self.location)}{held}"
         return f"{self.kind} {printable(self.location)}"
 
 
@@ -68,7 +87,7 @@ class SourceRecord:
             "location": self.source.location,
             "ref": self.source.ref,
             "commit": self.commit,
-        }
+        } | ({"constraints": list(self.source.constraints)} if self.source.constraints else {})
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> SourceRecord:
@@ -78,7 +97,9 @@ class SourceRecord:
             HostError: it is not such a value.
         """
         try:
-            source = Source(SourceKind(value["kind"]), str(value["location"]), value["ref"])
+            source = Source(
+                SourceKind(value["kind"]), str(value["location"]), value["ref"], tuple(value.get("constraints", ()))
+            )
             return cls(source, value["commit"])
         except (KeyError, ValueError) as error:
             raise HostError("the stored source of a plugin is damaged", code="store.damaged") from error
@@ -89,11 +110,13 @@ def is_commit(ref: str) -> bool:
     return _COMMIT.fullmatch(ref) is not None
 
 
-def parse_source(text: str, ref: str | None = None, base: Path | None = None) -> Source:
+def parse_source(
+    text: str, ref: str | None = None, base: Path | None = None, constraints: Sequence[str] = ()
+) -> Source:
     """The source that a person named. Relative paths start at `base`, or at the working directory.
 
     Git is meant by `git+URL`, `git+PATH`, `https://….git`, `ssh://…`, `git@host:path`, and by a local path with a ref
-    (`PATH#v1.0.0`, or `ref`).
+    (`PATH#v1.0.0`, or `ref`). A registry is meant by `pypi:NAME`, `pypi:NAME==1.2.3`, `npm:NAME` and `npm:NAME@1.2.3`.
 
     Raises:
         NotFound: it is a path, and nothing is there.
@@ -103,6 +126,10 @@ def parse_source(text: str, ref: str | None = None, base: Path | None = None) ->
         raise _refused("the source is empty, too long, or holds characters that do not print")
     if text.startswith("-"):
         raise _refused(f"{printable(text)} begins with '-'", f"write ./{printable(text)} if it is a path")
+    if text.startswith(("pypi:", "npm:")):
+        return _registry(text, ref, constraints)
+    if constraints:
+        raise _refused(f"--with is for Python packages, and {printable(text)} is none", "leave it out")
     here = base or _working_directory(text.removeprefix("git+"))
     if text.startswith("git+"):
         return _git(*_split_ref(text.removeprefix("git+"), ref), here)
@@ -118,6 +145,30 @@ def parse_source(text: str, ref: str | None = None, base: Path | None = None) ->
     if _SCP_FORM.fullmatch(text) and not (here / text).exists():
         return _git(*_split_ref(text, ref), here)
     return _local(text, ref, here)
+
+
+def _registry(text: str, ref: str | None, constraints: Sequence[str]) -> Source:
+    kind, _, rest = text.partition(":")
+    if kind == "npm":
+        if constraints:
+            raise _refused("--with is for Python packages", "leave it out")
+        name, version = split_npm(rest, ref)
+        return Source(SourceKind.NPM, name, version)
+    name, version = split_pypi(rest, ref)
+    return Source(SourceKind.PYPI, name, version, tuple(check_constraint(one) for one in constraints))
+
+
+def at_version(source: Source, ref: str) -> Source:
+    """The same place at another ref or version.
+
+    Raises:
+        OperatorError: it is none.
+    """
+    if source.kind is SourceKind.NPM:
+        return replace(source, ref=split_npm(source.location, ref)[1])
+    if source.kind is SourceKind.PYPI:
+        return replace(source, ref=split_pypi(source.location, ref)[1])
+    return replace(source, ref=check_ref(ref))
 
 
 def check_ref(ref: str) -> str:

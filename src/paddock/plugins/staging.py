@@ -75,6 +75,8 @@ def stage(
                     code="source.configuration",
                     hint=f"import it again: paddock import {source.location}",
                 )
+            case SourceKind.PYPI | SourceKind.NPM:
+                raise HostError(f"{what} is no package of ours yet", code="source.registry")
         yield Staged(root, tree, SourceRecord(source, commit))
 
 

@@ -214,6 +214,8 @@ def drop_expired(store: PluginStore) -> list[VersionRow]:
     for row in gone:
         store.forget_tree(row.plugin, row.version)
     store.forget_packages(blobs)
+    if gone:
+        store.forget_environments()
     return gone
 
 

@@ -12,6 +12,7 @@ from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
 from paddock.manifest.effects import HARMLESS
+from paddock.manifest.environment_command import environment_program, program_fault
 from paddock.manifest.knobs import read_knobs
 from paddock.manifest.model import (
     Behaviour,
@@ -168,7 +169,13 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
     match ways[0]:
         case "command":
             protocol: Literal["paddock", "mcp"] = "mcp" if runtime.text("protocol") == "mcp" else "paddock"
-            return CommandRuntime(runtime.texts("command"), protocol, env, runtime.optional_text("cwd"))
+            command = runtime.texts("command")
+            program = environment_program(command)
+            if program is not None and (fault := program_fault(program)):
+                report.error(
+                    runtime.at("command", 0), fault, "write e.g. 'environment:mcp-server-time'", "program_name"
+                )
+            return CommandRuntime(command, protocol, env, runtime.optional_text("cwd"))
         case "python":
             return PythonRuntime(runtime.text_map("python"), env)
         case "module":

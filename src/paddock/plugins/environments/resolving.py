@@ -1,0 +1,140 @@
+"""From the name of a package to a manifest and a lock, before anybody has agreed to anything.
+
+Registries are asked, and one wheel may be fetched to read which programs it brings. No code of any package runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
+from paddock.core.printable import printable
+from paddock.core.semver import Constraint, Version
+from paddock.manifest.model import Manifest
+from paddock.plugins.environments.clients import Client
+from paddock.plugins.environments.describing import Choices, mcp_manifest, npm_facts, python_facts
+from paddock.plugins.environments.lock import Lock, Pinned
+from paddock.plugins.environments.npm import Npm
+from paddock.plugins.environments.npm_lock import programs as npm_programs
+from paddock.plugins.environments.npm_lock import with_scripts
+from paddock.plugins.environments.pip import Pip
+from paddock.plugins.environments.programs import wheel_programs
+from paddock.plugins.environments.python_lock import normal_name, write_python_lock
+from paddock.plugins.sources import Source, SourceKind
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A package of a registry as the plugin it would become."""
+
+    manifest: Manifest
+    lock: Lock
+    warnings: tuple[Problem, ...]
+
+
+def resolve(source: Source, choices: Choices, client: Client) -> Resolved:
+    """Pin a package with everything it needs.
+
+    Raises:
+        NotFound: there is no such package, or not that version.
+        Unreachable: the registry cannot be reached.
+        OperatorError: it cannot be installed without running its code, or not here; the hint says what to do.
+    """
+    if source.kind is SourceKind.PYPI:
+        return _python_server(source, choices, client)
+    if source.kind is SourceKind.NPM:
+        return _npm_server(source, choices, client)
+    raise HostError(f"{source.kind} is not a registry", code="environment.client_failed")
+
+
+def pin_requirements(wanted: Sequence[str], client: Client) -> Lock:
+    """The lock for the requirements of a Python plugin."""
+    entries = Pip.around(client, client.workspace / "resolving").resolve(wanted)
+    return _python_lock(entries, "")
+
+
+def _python_server(source: Source, choices: Choices, client: Client) -> Resolved:
+    pip = Pip.around(client, client.workspace / "resolving")
+    entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
+    name = source.location.partition("[")[0]
+    lock = _python_lock(entries, name)
+    entry = next(one for one in entries if normal_name(one["metadata"]["name"]) == normal_name(name))
+    facts = python_facts(entry)
+    programs = wheel_programs(pip.wheel(lock.text.splitlines()[0]))
+    warnings = tuple(Problem("package", text, code="package_warning") for text in facts.warnings)
+    return Resolved(mcp_manifest(facts, programs, choices), lock, warnings)
+
+
+def _python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock:
+    pins: list[tuple[Pinned, str]] = []
+    for entry in entries:
+        try:
+            pinned = Pinned(entry["metadata"]["name"], entry["metadata"]["version"])
+            sha256 = entry["download_info"]["archive_info"]["hashes"]["sha256"]
+        except (KeyError, TypeError) as error:
+            raise OperatorError(
+                "a package has no hash, so it cannot be pinned",
+                code="environment.not_pinned",
+                hint="it comes from a repository or a directory; install that as a plugin of its own",
+            ) from error
+        if entry.get("is_direct"):
+            raise OperatorError(
+                f"{printable(str(pinned.name))} would come from an address of its own, not from the index",
+                code="environment.elsewhere",
+                hint="ask the author for a version that needs only packages of the index",
+            )
+        pins.append((pinned, sha256))
+    # In an order of its own, so that equal packages make an equal lock; the one asked for stands first.
+    pins.sort(key=lambda one: (normal_name(one[0].name) != normal_name(first), normal_name(one[0].name)))
+    return write_python_lock(pins)
+
+
+def _npm_server(source: Source, choices: Choices, client: Client) -> Resolved:
+    folder = client.workspace / "resolving"
+    folder.mkdir()
+    npm = Npm(client, folder)
+    lock = npm.resolve(source.location, source.ref)
+    version = lock.packages[0].version
+    about = npm.about(source.location, version)
+    _refuse_other_node(source.location, about, client)
+    facts = npm_facts(about, source.location, version)
+    texts = list(facts.warnings)
+    if scripts := with_scripts(lock):
+        named = printable(", ".join(scripts), 200)
+        texts.append(f"wants to run programs while it is installed, which Paddock does not let it: {named}")
+    warnings = tuple(Problem("package", text, code="package_warning") for text in texts)
+    return Resolved(mcp_manifest(facts, npm_programs(lock), choices), lock, warnings)
+
+
+def _refuse_other_node(name: str, about: Mapping[str, Any], client: Client) -> None:
+    """Tell before the install what would otherwise be a server that crashes at every start."""
+    engines = about.get("engines")
+    wanted = cast("dict[str, Any]", engines).get("node") if isinstance(engines, dict) else None
+    here = _node_version(client)
+    if not isinstance(wanted, str) or here is None:
+        return
+    try:
+        fits = Constraint.parse(wanted).allows(here)
+    except OperatorError:
+        return  # not every range that npm takes is one that we read
+    if not fits:
+        raise OperatorError(
+            f"{name} needs Node.js {printable(wanted, 80)}, and this machine has {here}",
+            code="environment.other_node",
+            hint="install that Node.js, or ask for an older version of the package",
+        )
+
+
+def _node_version(client: Client) -> Version | None:
+    node = shutil.which("node", path=client.environ.get("PATH"))
+    if node is None:
+        return None
+    with suppress(OSError, subprocess.SubprocessError, PaddockError):
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+        return Version.parse(said.stdout.strip().removeprefix("v"))
+    return None

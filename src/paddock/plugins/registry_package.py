@@ -1,0 +1,86 @@
+"""A package of a registry as a package of ours: a small folder with a manifest and a lock, and nothing else.
+
+It is what Paddock stores, hashes and shows. So a digest stands for exactly what will run, to the last dependency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.core.errors import Conflict, Problem
+from paddock.manifest.model import Manifest
+from paddock.manifest.native_writer import to_yaml
+from paddock.plugins.entries import Report
+from paddock.plugins.environments.describing import Choices, told_apart
+from paddock.plugins.environments.lock import Lock
+from paddock.plugins.environments.resolving import resolve
+from paddock.plugins.environments.rows import lock_of
+from paddock.plugins.local_environment import client_for
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import manifest_of
+from paddock.plugins.rows import VersionRow, find_plugin, find_version
+from paddock.plugins.sources import Source
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPackage:
+    """The folder, and what a person should know that is not in it."""
+
+    folder: Path
+    lock: Lock
+    warnings: tuple[Problem, ...]
+
+
+@contextmanager
+def registry_package(
+    store: PluginStore, source: Source, choices: Choices, progress: Report | None
+) -> Generator[RegistryPackage, None, None]:
+    """The folder, for as long as the block runs.
+
+    Raises:
+        NotFound: there is no such package or version.
+        Conflict: a plugin from elsewhere has its name.
+        PaddockError: it cannot be pinned; says why.
+    """
+    with client_for(store, progress) as client:
+        resolved = resolve(source, choices, client)
+        if choices.name is None:
+            store.database.read(lambda tx: _refuse_taken_name(tx, resolved.manifest, source))
+        manifest = store.database.read(lambda tx: _with_free_version(tx, resolved.manifest, resolved.lock))
+        folder = client.workspace / "package"
+        folder.mkdir()
+        (folder / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+        (folder / resolved.lock.ecosystem.lock_file).write_text(resolved.lock.text, encoding="utf-8")
+        yield RegistryPackage(folder, resolved.lock, resolved.warnings)
+
+
+def _refuse_taken_name(tx: Transaction, manifest: Manifest, source: Source) -> None:
+    """Packages of different people may be called alike. Whose a plugin is changes only when somebody says so."""
+    plugin = find_plugin(tx, manifest.name)
+    row = find_version(tx, plugin.name, plugin.default_version) if plugin else None
+    if row is None:
+        return
+    before = row.source.source
+    if (before.kind, before.location) != (source.kind, source.location):
+        raise Conflict(
+            f"there is a plugin {manifest.name} already, from {before.describe()}",
+            code="plugin.name_taken",
+            hint="choose another name for this one: --name NAME",
+        )
+
+
+def _with_free_version(tx: Transaction, manifest: Manifest, lock: Lock) -> Manifest:
+    """With the package's own version, unless that is installed with other dependencies or by other choices."""
+    existing = find_version(tx, manifest.name, manifest.version)
+    if existing is None or _same(tx, existing, manifest, lock):
+        return manifest
+    return told_apart(manifest, lock)
+
+
+def _same(tx: Transaction, row: VersionRow, manifest: Manifest, lock: Lock) -> bool:
+    before = lock_of(tx, row.plugin, row.version)
+    return before is not None and before.digest == lock.digest and to_yaml(manifest_of(row)) == to_yaml(manifest)

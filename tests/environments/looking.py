@@ -1,0 +1,41 @@
+"""Looking at environments from outside: what is on disk, and what their programs print."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from fixtures.commands import Paddock
+from paddock.host.command import open_for_command
+from paddock.plugins.environments.command import command_for
+from paddock.plugins.local_environment import environment_of
+from paddock.plugins.registry import manifest_of
+from paddock.plugins.rows import current_versions
+
+
+def environments(paddock: Paddock) -> list[Path]:
+    """The environments that count."""
+    root = paddock.home / "data" / "environments"
+    return sorted(note.with_suffix("") for note in root.glob("*.json")) if root.exists() else []
+
+
+def command_of(paddock: Paddock, name: str) -> tuple[str, ...]:
+    """The command line that a start of this plugin would use."""
+    with open_for_command(paddock.environment, paddock.home) as host:
+        row = host.plugins.database.read(current_versions)[name]
+        environment = environment_of(host.plugins, row)
+        assert environment is not None
+        return command_for(manifest_of(row), environment)
+
+
+def printed(paddock: Paddock, name: str) -> str:
+    """What the plugin's program prints, run as it is and with nothing around it."""
+    done = subprocess.run(
+        command_of(paddock, name),
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -1,0 +1,124 @@
+"""An environment's life: shared, removed with its last user, mended, and never half there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.environments.looking import environments, printed
+from tests.environments.shops import PythonIndex
+
+from fixtures.commands import PATIENCE, Paddock
+
+SERVER = "pypi:tiny-server"
+LIBRARY = "/files/tiny_lib-2.1.0-py3-none-any.whl"
+
+
+def processes_of(home: Path) -> list[int]:
+    """Living processes that were started with a path below this home."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.fsencode(home) in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+def test_plugins_with_equal_locks_share_one_environment_which_goes_with_the_last(
+    paddock: Paddock, index: PythonIndex
+) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    index.requests.clear()
+    paddock.quickly("plugin", "install", SERVER, "--name", "second", "--yes")
+    assert LIBRARY not in index.requests, "what is here is not fetched again"
+    assert len(environments(paddock)) == 1
+    paddock.quickly("plugin", "uninstall", "tiny-server", "--yes")
+    assert printed(paddock, "second") == "42"
+    paddock.quickly("plugin", "uninstall", "second", "--yes")
+    assert list((paddock.home / "data" / "environments").iterdir()) == []
+
+
+@pytest.mark.req("B-02", "registry packages pinned by hash")
+def test_an_install_that_is_killed_while_it_builds_leaves_nothing_that_counts(
+    paddock: Paddock, index: PythonIndex
+) -> None:
+    index.held = {LIBRARY}
+    process = paddock.start("plugin", "install", SERVER, "--yes")
+    with process:
+        assert index.asked.wait(PATIENCE)
+        assert processes_of(paddock.staging), "pip is at work there"
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while processes_of(paddock.staging):
+        assert time.monotonic() < deadline, "pip outlived whoever started it"
+    assert not paddock.listed()
+    assert environments(paddock) == []
+    assert list(paddock.staging.iterdir()), "it had no chance to tidy up"
+
+    index.held = set()
+    index.released.set()
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    assert list(paddock.staging.iterdir()) == []
+    assert printed(paddock, "tiny-server") == "42"
+
+
+def test_a_directory_without_its_note_does_not_count_and_is_swept(paddock: Paddock, index: PythonIndex) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    [root] = environments(paddock)
+    root.with_suffix(".json").unlink()  # as if killed before the last step
+    stranger = root.with_name("0" * 32)
+    (stranger / "lib").mkdir(parents=True)
+    said = paddock.quickly("plugin", "enable", "tiny-server", "--json", code=6)
+    [problem] = [one for one in said.error["errors"] if one["code"] == "environment.missing"]
+    assert problem["hint"] == "paddock plugin repair tiny-server"
+    assert not root.exists()
+    assert not stranger.exists()
+
+
+def test_two_installs_at_once_end_with_one_environment_that_both_use(paddock: Paddock, index: PythonIndex) -> None:
+    with (
+        paddock.start("plugin", "install", SERVER, "--yes") as one,
+        paddock.start("plugin", "install", SERVER, "--name", "second", "--yes") as other,
+    ):
+        for process in (one, other):
+            assert process.wait(timeout=PATIENCE) == 0, process.communicate()
+    assert len(environments(paddock)) == 1
+    assert (printed(paddock, "tiny-server"), printed(paddock, "second")) == ("42", "42")
+
+
+@pytest.mark.parametrize("damage", ["changed", "removed", "added"])
+def test_an_environment_that_was_touched_is_not_used_and_repair_builds_it_anew(
+    paddock: Paddock, index: PythonIndex, damage: str
+) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    [root] = environments(paddock)
+    [library] = root.rglob("tiny_lib.py")
+    library.parent.chmod(0o755)
+    library.chmod(0o644)
+    if damage == "changed":
+        library.write_text("ANSWER = 13\n")
+    elif damage == "removed":
+        library.unlink()
+    else:
+        library.with_name("json.py").write_text("raise SystemExit(1)\n")
+    said = paddock.quickly("plugin", "enable", "tiny-server", "--json", code=6)
+    assert "environment.missing" in [one["code"] for one in said.error["errors"]]
+    assert paddock.quickly("plugin", "repair", "tiny-server", "--json").json["restored"] == ["1.0.0"]
+    assert printed(paddock, "tiny-server") == "42"
+    assert paddock.quickly("plugin", "repair", "tiny-server", "--json").json["restored"] == []
+
+
+def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddock: Paddock, index: PythonIndex) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    [root] = environments(paddock)
+    root.with_suffix(".json").unlink()
+    index.wheel("tiny-lib", "2.1.0", modules={"tiny_lib.py": "ANSWER = 666\n"}, programs={})
+    said = paddock.quickly("plugin", "repair", "tiny-server", "--json", code=7)
+    assert said.error["code"] == "environment.hash_mismatch"
+    assert environments(paddock) == []
