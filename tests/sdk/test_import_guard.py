@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.sdk.conversation import ROOT
 from tests.sdk.test_worker_loading import why
-from tests.sdk.workers import kernel, shu, write
+from tests.sdk.workers import kernel, shu, working, write
 
 TABLE = json.loads((ROOT / "src/paddock_sdk/worker/refused_imports.json").read_text())
 
@@ -105,6 +105,13 @@ def test_a_plugin_that_can_do_without_catches_an_ordinary_import_error(tmp_path:
     """
     with shu(tmp_path, code) as plugin:
         assert plugin.call()["data"] is None
+
+
+@pytest.mark.req("S-20")
+def test_host_internals_are_refused_in_every_dialect(tmp_path: Path) -> None:
+    write(tmp_path, {"plug.py": "def run(params, context):\n    import paddock"})
+    with working(tmp_path, {"it": "plug:run"}, dialect="paddock") as plugin:
+        assert plugin.failure()["message"] == "the plugin failed (RefusedImport)"
 
 
 @pytest.mark.req("S-20")

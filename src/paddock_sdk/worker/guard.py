@@ -32,9 +32,8 @@ def refused_names(dialect: str) -> dict[str, str]:
     """The names that plugins of a dialect may not import, each with its reason."""
     with open(TABLE, encoding="utf-8") as file:  # noqa: PTH123
         groups: Mapping[str, Any] = json.load(file)
-    return {
-        name: group["reason"] for group in groups.values() if dialect in group["dialects"] for name in group["names"]
-    }
+    held = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
+    return {name: group["reason"] for group in held for name in group["names"]}
 
 
 class Guard:

@@ -14,7 +14,7 @@ class Orders(NamedTuple):
     Attributes:
         name: The plugin, as in its manifest.
         version: As in its manifest.
-        dialect: `shu`, `kernel` or `native`.
+        dialect: `shu`, `kernel`, or any other, whose entry points are functions of ours.
         kind: `plugin`, or for the Kernel's `agent`, `operator`, `tool` or `adapter`.
         root: Where its files are.
         entrypoints: What is called -> `package.module:Attribute`.

@@ -35,7 +35,7 @@ class Worker:
     def __init__(self, orders: Orders, entries: Mapping[str, Entry], log: Log) -> None:
         self._entries = entries
         self._log = log
-        native = orders.dialect == "native"
+        native = orders.dialect not in ("shu", "kernel")
         self._is_result = marked_as_result if native else is_last_step
         self._event_of = as_data if native else step_event
         self._declared = declared_services(orders.capabilities)
