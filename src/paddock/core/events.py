@@ -10,6 +10,7 @@ from paddock.core.event import Publish as Publish
 from paddock.core.event import to_record as to_record
 from paddock.core.events_capabilities import *
 from paddock.core.events_contracts import *
+from paddock.core.events_definitions import *
 from paddock.core.events_host import *
 from paddock.core.events_lifecycle import *
 from paddock.core.events_network import *

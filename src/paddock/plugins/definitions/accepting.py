@@ -1,0 +1,126 @@
+"""A person accepts what a server says of itself now: exactly the definition they were shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.errors import Conflict, NotFound, PluginError
+from paddock.core.events_definitions import PluginDefinitionAccepted
+from paddock.plugins.definitions.comparing import Standing
+from paddock.plugins.definitions.examining import shape_of
+from paddock.plugins.definitions.readable import difference
+from paddock.plugins.definitions.rows import (
+    DefinitionRow,
+    definitions_of,
+    find_definition,
+    lock_plugin,
+    take_waiting,
+    texts_of,
+    waiting_counts,
+)
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import require_plugin
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A definition with how it differs from what was accepted, line by line; nothing where nothing waits."""
+
+    row: DefinitionRow
+    difference: tuple[str, ...] = ()
+
+    def to_value(self) -> dict[str, Any]:
+        return self.row.to_value() | {"difference": list(self.difference)}
+
+
+def shown_definitions(store: PluginStore, plugin: str) -> list[Shown]:
+    """Everything a plugin's server says of itself.
+
+    Raises:
+        NotFound: it is not installed.
+    """
+
+    def unit(tx: Transaction) -> list[Shown]:
+        name = require_plugin(tx, plugin).name
+        return [_shown(tx, store, row) for row in definitions_of(tx, store.tenant, name)]
+
+    return store.database.read(unit)
+
+
+def all_waiting(store: PluginStore) -> list[DefinitionRow]:
+    """Whatever waits for a person, of all plugins."""
+
+    def unit(tx: Transaction) -> list[DefinitionRow]:
+        found = [
+            row
+            for plugin in sorted(waiting_counts(tx, store.tenant))
+            for row in definitions_of(tx, store.tenant, plugin)
+        ]
+        return [row for row in found if row.standing is Standing.QUARANTINED]
+
+    return store.database.read(unit)
+
+
+def accept(store: PluginStore, plugin: str, kind: str, name: str, shown_hash: str, by: str) -> DefinitionRow:
+    """Use a definition from now on as the server gives it.
+
+    Args:
+        store: The plugin store.
+        plugin: The plugin's name or an alias.
+        kind: What it is, as in `tool`.
+        name: The definition's name.
+        shown_hash: Of the definition that the person saw.
+        by: Who accepts it.
+
+    Raises:
+        NotFound: no such plugin, or no such definition.
+        Conflict: the server has changed it since it was shown.
+        PluginError: it cannot be used, whoever accepts it.
+    """
+
+    def unit(tx: Transaction) -> DefinitionRow:
+        found = require_plugin(tx, plugin).name
+        lock_plugin(tx, found)
+        row = find_definition(tx, store.tenant, found, kind, name)
+        if row is None:
+            raise NotFound(
+                f"{found} lists no {kind} {name!r}",
+                code="definition.not_found",
+                hint=f"see what it lists: paddock plugin info {found}",
+            )
+        if row.standing is Standing.BAD:
+            raise PluginError(
+                f"{found} {name} cannot be used: {row.reason}",
+                code="tool.bad",
+                hint=row.repair,
+                details={"plugin": found},
+            )
+        if row.standing is Standing.ACCEPTED and row.hash == shown_hash:
+            return row
+        if row.standing is not Standing.QUARANTINED or row.waiting_hash != shown_hash:
+            raise Conflict(
+                f"{found} {name} is not what you were shown any more",
+                code="definition.changed_meanwhile",
+                hint=f"look again: paddock plugin accept {found}",
+                details={"plugin": found, "hash": row.waiting_hash or row.hash},
+            )
+        new = texts_of(tx, store.tenant, found, kind, name).waiting
+        accepted = PluginDefinitionAccepted(
+            name=found, kind=kind, definition=name, old_hash=row.hash, new_hash=shown_hash, accepted_by=by
+        )
+        store.publish(tx, accepted)
+        at = store.now()
+        take_waiting(tx, store.tenant, row, shape=shape_of(json.loads(new)), by=by, at=at)
+        return find_definition(tx, store.tenant, found, kind, name) or row
+
+    return store.database.write(unit)
+
+
+def _shown(tx: Transaction, store: PluginStore, row: DefinitionRow) -> Shown:
+    if row.waiting_hash is None:
+        return Shown(row)
+    texts = texts_of(tx, store.tenant, row.plugin, row.kind, row.name)
+    return Shown(row, tuple(difference(texts.accepted, texts.waiting)))

@@ -1,0 +1,122 @@
+"""What a server lists now, compared with what people accepted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.plugins.definitions.examining import Examined
+
+
+class Standing(StrEnum):
+    """What may be done with a definition."""
+
+    ACCEPTED = "accepted"  # it is the one that was accepted
+    QUARANTINED = "quarantined"  # not used until a person accepts it
+    BAD = "bad"  # it cannot be used, whoever accepts it
+    GONE = "gone"  # accepted, and not listed any more
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What is on record of one definition."""
+
+    kind: str
+    name: str
+    standing: Standing
+    hash: str | None = None  # of what was accepted; None: nothing was yet
+    shape: str | None = None
+    waiting_hash: str | None = None  # of what the server listed instead
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One definition after the comparison."""
+
+    standing: Standing
+    listed: Examined | None  # None: it is gone
+    pinned: Pinned | None  # None: nothing is on record
+    reason: str = ""
+    repair: str = ""
+
+    @property
+    def kind(self) -> str:
+        return (self.listed or self.pinned).kind  # pyright: ignore[reportOptionalMemberAccess] - one of them is there
+
+    @property
+    def name(self) -> str:
+        return (self.listed or self.pinned).name  # pyright: ignore[reportOptionalMemberAccess]
+
+    @property
+    def news(self) -> bool:
+        """Whether this is not what was known before."""
+        if self.pinned is None:
+            return True
+        waits = self.listed.hash if self.listed and self.standing is not Standing.ACCEPTED else None
+        return (self.standing, waits) != (self.pinned.standing, self.pinned.waiting_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a listing differs from what was accepted. `first`: nothing was on record, so it is trusted as it is."""
+
+    first: bool
+    unchanged: tuple[Finding, ...]
+    changed: tuple[Finding, ...]
+    new: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+    bad: tuple[Finding, ...]
+
+    def all(self) -> tuple[Finding, ...]:
+        return (*self.unchanged, *self.changed, *self.new, *self.gone, *self.bad)
+
+
+def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
+    """Hold a listing against what is on record.
+
+    The first listing of a plugin is trusted: somebody just chose to install it. Only what hides text waits for a
+    person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine.
+    """
+    on_record = {(pin.kind, pin.name): pin for pin in pinned}
+    here = {(one.kind, one.name) for one in listed}
+    gone = [pin for key, pin in on_record.items() if key not in here]
+    found = Comparison(not on_record, (), (), (), (), ())
+    unchanged: list[Finding] = []
+    changed: list[Finding] = []
+    new: list[Finding] = []
+    bad: list[Finding] = []
+    for one in listed:
+        pin = on_record.get((one.kind, one.name))
+        if one.bad is not None:
+            bad.append(Finding(Standing.BAD, one, pin, one.bad.reason, one.bad.repair))
+        elif pin is not None and pin.hash is not None:
+            if pin.hash == one.hash:
+                unchanged.append(Finding(Standing.ACCEPTED, one, pin))
+            else:
+                changed.append(Finding(Standing.QUARANTINED, one, pin, _why("it changed since it was accepted", one)))
+        elif found.first and not one.hidden:
+            new.append(Finding(Standing.ACCEPTED, one, pin))
+        else:
+            new.append(Finding(Standing.QUARANTINED, one, pin, _why_new(one, gone, first=found.first)))
+    return Comparison(
+        found.first,
+        tuple(unchanged),
+        tuple(changed),
+        tuple(new),
+        tuple(Finding(Standing.GONE, None, pin, "the server lists it no more") for pin in gone),
+        tuple(bad),
+    )
+
+
+def _why_new(one: Examined, gone: Sequence[Pinned], *, first: bool) -> str:
+    if first:
+        return _why("", one)
+    before = next((pin.name for pin in gone if one.shape and (pin.kind, pin.shape) == (one.kind, one.shape)), None)
+    if before is not None:
+        return _why(f"it is new, and takes what {before} took, which is gone: a new name for it, or a stand-in", one)
+    return _why("it is new since the others were accepted", one)
+
+
+def _why(reason: str, one: Examined) -> str:
+    return "; ".join(part for part in (reason, one.hidden) if part)

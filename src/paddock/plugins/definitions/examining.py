@@ -1,0 +1,149 @@
+"""One listing of a server, examined: each definition with its pin, or with what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast
+
+from paddock.core.canonical import canonical_bytes, sha256_of
+from paddock.core.errors import CallerError
+from paddock.core.printable import printable
+from paddock.manifest.names import is_mcp_tool_name
+from paddock.plugins.definitions.hidden import hidden_text
+
+TOOL = "tool"
+# What else a server may list: prompt, resource, resource_template, and its instructions.
+LARGEST = 1 << 20  # bytes of one definition
+LARGEST_TOGETHER = 16 << 20  # of all that a plugin lists
+MOST = 5_000  # definitions that a plugin may list
+LONGEST_NAME = 500  # characters; an index of PostgreSQL holds no key beyond 2,700 bytes
+
+_ASK_AUTHOR = "the server's author has to mend it"
+
+
+class Unusable(Protocol):
+    """Why a definition cannot be used, and what would mend it."""
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def repair(self) -> str: ...
+
+
+# Whether the host could use a tool as it is described; None when it could.
+Judge: TypeAlias = Callable[[Any], Unusable | None]
+
+
+class Listed(Protocol):
+    """A definition as the server gave it."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def raw(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Why a definition cannot be used, and what would mend it."""
+
+    reason: str
+    repair: str = _ASK_AUTHOR
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A definition that was listed."""
+
+    kind: str
+    name: str  # fit to be kept and shown
+    hash: str | None = None  # None: it has no form that could be hashed, or too large a one
+    text: str = ""  # the canonical form, which the hash is of
+    shape: str | None = None  # the hash of what it takes: a tool that is renamed keeps it
+    hidden: str = ""  # what it hides
+    bad: Bad | None = None
+
+
+def pin(raw: Any) -> str:
+    """What a definition is known by from now on: the hash of everything that the server says, as it says it.
+
+    Raises:
+        CallerError: the value has no canonical form.
+    """
+    return sha256_of(raw)
+
+
+def examine(listed: Sequence[Listed], judge: Judge) -> tuple[Examined, ...]:
+    """Every definition, each judged by itself: a bad one takes no other with it.
+
+    Tools come first where a server lists more than is kept. A name that stands for two different things is bad.
+    """
+    found: dict[tuple[str, str], Examined] = {}
+    together = 0
+    for one in sorted(listed, key=lambda one: one.kind != TOOL)[:MOST]:
+        examined = _examined(one, judge)
+        size = len(examined.text.encode())
+        if together + size > LARGEST_TOGETHER:
+            examined = replace(_without_form(examined), bad=Bad(f"all it lists is over {LARGEST_TOGETHER >> 20} MiB"))
+        else:
+            together += size
+        key = (examined.kind, examined.name)
+        if key in found and found[key].hash != examined.hash:
+            examined = replace(_without_form(examined), bad=Bad(f"two different {one.kind}s have this name"))
+        found[key] = examined
+    return tuple(found.values())
+
+
+def _examined(one: Listed, judge: Judge) -> Examined:
+    bare = Examined(one.kind, shown_name(one.name))
+    try:
+        form = canonical_bytes(one.raw)
+    except CallerError as error:
+        return replace(bare, bad=Bad(error.message))
+    if len(form) > LARGEST:
+        return replace(bare, bad=Bad(f"it has {len(form):,} bytes; {LARGEST:,} are allowed"))
+    whole = replace(
+        bare,
+        hash=f"sha256:{hashlib.sha256(form).hexdigest()}",
+        text=form.decode(),
+        shape=shape_of(one.raw),
+        hidden=hidden_text(one.raw),
+    )
+    if one.kind != TOOL:
+        return whole
+    if not is_mcp_tool_name(one.name):
+        # Not renamed: what a person allows, what a log says and what the server hears must be one name.
+        repair = "the server's author has to rename it: letters, digits, '_', '-', '.' or '/', at most 128"
+        return replace(whole, bad=Bad(f"{bare.name!r} is not a name that a tool can be called by", repair))
+    unusable = judge(one.raw)
+    return replace(whole, bad=Bad(unusable.reason, unusable.repair)) if unusable is not None else whole
+
+
+def _without_form(examined: Examined) -> Examined:
+    return replace(examined, hash=None, text="", shape=None, hidden="")
+
+
+def shape_of(raw: Any) -> str | None:
+    """The hash of what a tool or a prompt takes; None where it takes nothing that would tell it from another."""
+    fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    schema: Any = fields.get("inputSchema")
+    takes: Any = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
+    if takes or (takes := fields.get("arguments")):
+        return sha256_of(takes)
+    return None
+
+
+def shown_name(name: str) -> str:
+    """A server's name for something, as rows and people get it; two different names never become one."""
+    shown = printable(name, LONGEST_NAME) or "(no name)"
+    if shown == name:
+        return name
+    tail = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{shown[: LONGEST_NAME - 13]} {tail}"

@@ -1,0 +1,102 @@
+"""What of a server's tools may be called, and what is said of those that may not. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
+from paddock.manifest.model import CallableSpec, CommandRuntime, Manifest, RemoteRuntime
+from paddock.plugins.definitions.comparing import Standing
+from paddock.plugins.definitions.examining import Unusable
+from paddock.plugins.definitions.rows import DefinitionRow
+
+# A tool as the server describes it, made a callable; or why it cannot be one.
+Read: TypeAlias = Callable[[Any], CallableSpec | Unusable]
+
+
+def lists_itself(manifest: Manifest) -> bool:
+    """Whether a plugin's tools are what its server says when it is asked, rather than what its manifest says."""
+    runtime = manifest.runtime
+    return isinstance(runtime, RemoteRuntime) or (isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A tool that has a name and may not be called."""
+
+    standing: Standing
+    reason: str
+    repair: str = ""
+
+    def refusal(self, plugin: str, tool: str) -> PaddockError:
+        """What whoever calls it is told."""
+        details = {"plugin": plugin, "tool": tool, "standing": self.standing.value}
+        match self.standing:
+            case Standing.BAD:
+                return PluginError(
+                    f"{plugin} {tool} cannot be used: {self.reason}", code="tool.bad", hint=self.repair, details=details
+                )
+            case Standing.GONE:
+                return NotFound(
+                    f"{plugin} does not offer {tool} any more",
+                    code="tool.gone",
+                    hint=f"see what it offers: paddock plugin info {plugin}",
+                    details=details,
+                )
+            case _:
+                return Denied(
+                    f"{plugin} {tool} waits for somebody to accept it: {self.reason}",
+                    code="tool.quarantined",
+                    hint=f"look at it, then accept it: paddock plugin accept {plugin} {tool}",
+                    details=details,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The tools of a server by what may be done with them."""
+
+    callables: tuple[CallableSpec, ...]
+    withheld: Mapping[str, Withheld]
+
+
+def offer(manifest: Manifest, rows: Sequence[DefinitionRow], texts: Mapping[str, str], read: Read) -> Offered:
+    """The tools that the rows know.
+
+    Args:
+        manifest: The plugin's; what it declares for a tool of the same name is laid over what the server says.
+        rows: The plugin's tools.
+        texts: The accepted definitions by name.
+        read: Makes a definition a callable.
+    """
+    declared = {spec.name: spec for spec in manifest.callables}
+    callables: list[CallableSpec] = []
+    withheld: dict[str, Withheld] = {}
+    for row in rows:
+        if row.standing is not Standing.ACCEPTED or row.name not in texts:
+            withheld[row.name] = Withheld(row.standing, row.reason, row.repair)
+            continue
+        # Asked again: a later Paddock may read what an earlier one could not, and the reverse.
+        spec = read(json.loads(texts[row.name]))
+        if isinstance(spec, CallableSpec):
+            callables.append(overlaid(spec, declared.get(row.name)))
+        else:
+            withheld[row.name] = Withheld(Standing.BAD, spec.reason, spec.repair)
+    return Offered(tuple(callables), withheld)
+
+
+def overlaid(spec: CallableSpec, declared: CallableSpec | None) -> CallableSpec:
+    """A server's tool with what the manifest decides about it: people read and signed that, nobody signs a server."""
+    if declared is None:
+        return spec
+    return replace(
+        spec,
+        effects=declared.effects,
+        policy_tags=declared.policy_tags,
+        required_scopes=declared.required_scopes,
+        requires_approval=declared.requires_approval,
+        timeout_sec=declared.timeout_sec,
+    )

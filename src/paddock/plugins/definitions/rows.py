@@ -1,0 +1,192 @@
+"""The rows of what servers say of themselves: functions of a transaction, and the frozen values they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.ids import PluginName, Tenant
+from paddock.plugins.definitions.comparing import Finding, Pinned, Standing
+from paddock.store.database import Row, Transaction
+
+FIRST_USE = "first use"
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionRow:
+    """One definition of one plugin. Its texts, canonical JSON, are fetched apart: most questions do not need them."""
+
+    plugin: PluginName
+    kind: str
+    name: str
+    standing: Standing
+    reason: str  # why it is not accepted
+    repair: str  # what would mend a bad one
+    hash: str | None  # of what was accepted
+    waiting_hash: str | None  # of what is listed instead
+    first_seen: str
+    last_seen: str
+    accepted_by: str
+    accepted_at: str | None
+
+    def to_value(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "standing": self.standing.value,
+            "reason": self.reason,
+            "repair": self.repair,
+            "hash": self.hash,
+            "waiting_hash": self.waiting_hash,
+            "first_seen": self.first_seen,
+            "last_seen": self.last_seen,
+            "accepted_by": self.accepted_by,
+            "accepted_at": self.accepted_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What a definition was when it was accepted, and what the server says now; empty where there is none."""
+
+    accepted: str
+    waiting: str
+
+
+_COLUMNS = (
+    "plugin, kind, name, standing, reason, repair, hash, waiting_hash, first_seen, last_seen, accepted_by, accepted_at"
+)
+
+
+def _row(row: Row) -> DefinitionRow:
+    row["standing"] = Standing(row["standing"])
+    return DefinitionRow(**row)
+
+
+def lock_plugin(tx: Transaction, plugin: str) -> bool:
+    """Let nobody else change this plugin's rows until this unit is over; False where it is not installed."""
+    return tx.execute("UPDATE plugins SET name = name WHERE name = ?", (plugin,)) > 0
+
+
+def pins_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[Pinned]:
+    """What is on record of a plugin, for a comparison."""
+    rows = tx.all(
+        "SELECT kind, name, standing, hash, shape, waiting_hash FROM plugin_definitions "
+        "WHERE tenant = ? AND plugin = ? ORDER BY kind, name",
+        (tenant, plugin),
+    )
+    return [Pinned(**row | {"standing": Standing(row["standing"])}) for row in rows]
+
+
+def definitions_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[DefinitionRow]:
+    """Everything that is on record of one plugin."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM plugin_definitions WHERE tenant = ? AND plugin = ? ORDER BY kind DESC, name",  # noqa: S608
+        (tenant, plugin),
+    )
+    return [_row(row) for row in rows]
+
+
+def find_definition(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str) -> DefinitionRow | None:
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",  # noqa: S608
+        (tenant, plugin, kind, name),
+    )
+    return _row(row) if row else None
+
+
+def all_of_kind(tx: Transaction, tenant: Tenant, kind: str) -> dict[str, list[DefinitionRow]]:
+    """Every definition of one kind, by plugin."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM plugin_definitions WHERE tenant = ? AND kind = ? ORDER BY plugin, name",  # noqa: S608
+        (tenant, kind),
+    )
+    found: dict[str, list[DefinitionRow]] = {}
+    for row in rows:
+        found.setdefault(row["plugin"], []).append(_row(row))
+    return found
+
+
+def met_plugins(tx: Transaction, tenant: Tenant) -> set[str]:
+    """The plugins of which anything is on record."""
+    rows = tx.all("SELECT DISTINCT plugin FROM plugin_definitions WHERE tenant = ?", (tenant,))
+    return {row["plugin"] for row in rows}
+
+
+def waiting_counts(tx: Transaction, tenant: Tenant) -> dict[str, int]:
+    """How many definitions of each plugin wait for a person; plugins of which none does are left out."""
+    rows = tx.all(
+        "SELECT plugin, COUNT(*) AS waiting FROM plugin_definitions WHERE tenant = ? AND standing = ? GROUP BY plugin",
+        (tenant, Standing.QUARANTINED.value),
+    )
+    return {row["plugin"]: row["waiting"] for row in rows}
+
+
+def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str) -> Texts:
+    row = tx.one(
+        "SELECT definition, waiting FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
+        (tenant, plugin, kind, name),
+    )
+    return Texts(row["definition"], row["waiting"]) if row else Texts("", "")
+
+
+def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> dict[str, str]:
+    """The accepted definitions of one kind by name, of those that may be used."""
+    rows = tx.all(
+        "SELECT name, definition FROM plugin_definitions "
+        "WHERE tenant = ? AND plugin = ? AND kind = ? AND standing = ? ORDER BY name",
+        (tenant, plugin, kind, Standing.ACCEPTED.value),
+    )
+    return {row["name"]: row["definition"] for row in rows}
+
+
+def save_finding(tx: Transaction, tenant: Tenant, plugin: str, finding: Finding, at: str) -> None:
+    """Bring one row in step with what was found. What was accepted before stays on record beside it."""
+    listed, pinned = finding.listed, finding.pinned
+    key = (tenant, plugin, finding.kind, finding.name)
+    if listed is None and (pinned is None or pinned.hash is None):
+        # Never accepted and listed no more: a server must not fill the store with names that it makes up.
+        tx.execute("DELETE FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?", key)
+        return
+    accepted = finding.standing is Standing.ACCEPTED
+    waits = listed if listed is not None and not accepted else None
+    if pinned is not None:
+        tx.execute(
+            "UPDATE plugin_definitions SET standing = ?, reason = ?, repair = ?, waiting_hash = ?, waiting = ? "
+            "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
+            (
+                *(finding.standing.value, finding.reason, finding.repair),
+                *(waits.hash if waits else None, waits.text if waits else "", *key),
+            ),
+        )
+        return
+    taken = listed if listed is not None and accepted else None
+    tx.execute(
+        "INSERT INTO plugin_definitions (tenant, plugin, kind, name, standing, reason, repair, hash, shape, "
+        "definition, waiting_hash, waiting, first_seen, last_seen, accepted_by, accepted_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(*key, finding.standing.value, finding.reason, finding.repair),
+            *(taken.hash if taken else None, taken.shape if taken else None, taken.text if taken else ""),
+            *(waits.hash if waits else None, waits.text if waits else ""),
+            *(at, at, FIRST_USE if taken else "", at if taken else None),
+        ),
+    )
+
+
+def note_seen(tx: Transaction, tenant: Tenant, plugin: str, at: str) -> None:
+    """Everything that is not gone was listed just now."""
+    tx.execute(
+        "UPDATE plugin_definitions SET last_seen = ? WHERE tenant = ? AND plugin = ? AND standing <> ?",
+        (at, tenant, plugin, Standing.GONE.value),
+    )
+
+
+def take_waiting(tx: Transaction, tenant: Tenant, row: DefinitionRow, *, shape: str | None, by: str, at: str) -> None:
+    """Make what waits what is accepted."""
+    tx.execute(
+        "UPDATE plugin_definitions SET standing = ?, reason = '', repair = '', hash = waiting_hash, shape = ?, "
+        "definition = waiting, waiting_hash = NULL, waiting = '', accepted_by = ?, accepted_at = ? "
+        "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
+        (Standing.ACCEPTED.value, shape, by, at, tenant, row.plugin, row.kind, row.name),
+    )
