@@ -103,6 +103,34 @@ class EndContract(Conversing):
             assert (await heard(far))["method"] == "shutdown"
 
     @pytest.mark.req("G-02")
+    async def test_when_we_finish_they_see_the_end_and_what_they_still_say_is_heard(self):
+        owner = Owner()
+        async with self.conversation(owner) as (peer, far):
+            pending = peer.request("last")
+            peer.finish()
+            question = await heard(far)
+            async with asyncio.timeout(PATIENCE):
+                await far.hears_the_end()
+            with pytest.raises(PeerLost):
+                peer.request("more")
+            await far.says(line(id=question["id"], result="answered"))
+            async with asyncio.timeout(PATIENCE):
+                assert await pending.future == "answered"
+            peer.finish()
+            await far.leaves()
+            await owner.until(lambda: owner.losses)
+
+    @pytest.mark.req("G-02")
+    async def test_a_side_that_finished_towards_one_that_does_not_read_can_still_close(self):
+        async with self.conversation(Owner()) as (peer, far):
+            far.stops_listening()
+            peer.notify("much", {"text": "x" * 900_000})
+            peer.finish()
+            peer.close("over")
+            async with asyncio.timeout(PATIENCE):
+                await peer.wait_closed()
+
+    @pytest.mark.req("G-02")
     async def test_a_detached_call_fails_too_when_they_leave(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):

@@ -11,6 +11,7 @@ import threading
 def copy_stdin(control: socket.socket) -> None:
     while data := os.read(0, 65536):
         control.sendall(data)
+    control.shutdown(socket.SHUT_WR)
 
 
 def main() -> None:

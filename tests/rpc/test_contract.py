@@ -65,6 +65,9 @@ class Relayed:
     async def hears(self) -> bytes:
         return await self.reader.readuntil(b"\n")
 
+    async def hears_the_end(self) -> None:
+        assert await self.reader.read() == b""
+
     def stops_listening(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
 
@@ -91,6 +94,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.ended = asyncio.Event()
 
     def frame_received(self, frame: bytes) -> None:
         self.lines.put_nowait(frame)
@@ -99,7 +103,9 @@ class Listener:
 
     def stalled(self) -> None: ...
 
-    def lost(self, reason: str) -> None: ...
+    def lost(self, reason: str) -> None:
+        del reason
+        self.ended.set()
 
 
 class InMemory:
@@ -118,6 +124,9 @@ class InMemory:
 
     async def hears(self) -> bytes:
         return await self.listener.lines.get()
+
+    async def hears_the_end(self) -> None:
+        await self.listener.ended.wait()
 
     def stops_listening(self) -> None:
         self.transport.stop_listening()

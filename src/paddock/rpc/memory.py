@@ -46,7 +46,8 @@ class MemoryTransport:
         self._listening = True
         self._keeping_up = False
         self._carrying = False  # a turn of the event loop is booked to carry what waits
-        self._over: str | None = None
+        self._over: str | None = None  # why nothing can be sent any more
+        self._half_open = False  # nothing is sent, and the other side still talks
         self._drained: asyncio.Future[None] | None = None
 
     def connect(self, other: MemoryTransport) -> None:
@@ -77,10 +78,19 @@ class MemoryTransport:
         if self._over is not None:
             raise PeerLost(self._over)
 
-    def close(self) -> None:
-        self._inbox.stop()
+    def finish(self) -> None:
         if self._over is not None:
             return
+        self._finish("nothing more is sent")
+        self._half_open = True
+        if self._other is not None:
+            asyncio.get_running_loop().call_soon(self._fall_silent, self._other)
+
+    def close(self) -> None:
+        self._inbox.stop()
+        if self._over is not None and not self._half_open:
+            return
+        self._half_open = False
         self._finish("the connection was closed")
         if self._other is not None:
             # Not at once: the other side may be the one that is talking right now.
@@ -114,13 +124,15 @@ class MemoryTransport:
         return self._listening and self._keeping_up
 
     def _leave(self, other: MemoryTransport) -> None:
+        other._finish("the other side closed the connection")
+        self._fall_silent(other)
+
+    def _fall_silent(self, other: MemoryTransport) -> None:
         # Like a pipe: what was sent before still arrives.
         while self._waiting:
             other._inbox.feed(self._waiting.popleft())
         self._size = 0
-        reason = "the other side closed the connection"
-        other._finish(reason)
-        other._inbox.end(reason)
+        other._inbox.end("the other side closed the connection")
 
     def _carry_later(self) -> None:
         if not self._carrying and self._waiting:

@@ -158,6 +158,11 @@ class Peer:
         """
         self._open().send(encode_notification(method, params))
 
+    def finish(self) -> None:
+        """Say nothing more, and listen until they leave. Harmless when the conversation is over."""
+        if self._closed is None and self._transport is not None:
+            self._transport.finish()
+
     def close(self, reason: str) -> None:
         """End the conversation: what waits fails with `PeerLost(reason)`, what is being served is cancelled.
 

@@ -63,6 +63,7 @@ class PipeTransport:
         self._paused = True
         self._over: str | None = None  # why nothing can be sent any more
         self._closed = False
+        self._finished = False
         self._last_words: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
         self._all_closed: asyncio.Future[None] | None = None
@@ -98,6 +99,15 @@ class PipeTransport:
         if self._over is not None:
             raise PeerLost(self._over)
 
+    def finish(self) -> None:
+        if self._closed or self._finished:
+            return
+        self._finished = True
+        self._flush()
+        self._cannot_send("nothing more is sent")
+        if self._write is not None:
+            self._write.close()  # once what waits is written
+
     def close(self) -> None:
         if self._closed:
             return
@@ -109,7 +119,8 @@ class PipeTransport:
             self._last_words.cancel()
         if self._read is not None:
             self._read.close()
-        if self._write is not None and not self._write.is_closing():  # it must not hear twice that it is over
+        # One that is over must not hear it twice; one that finishes may still wait for its reader.
+        if self._write is not None and (self._finished or not self._write.is_closing()):
             self._write.abort()  # close() would wait for a reader that may never read
 
     async def wait_closed(self) -> None:
@@ -152,7 +163,7 @@ class PipeTransport:
         self._end_closed()
         self._write = None
         self._cannot_send("the other side closed its input")
-        if self._read is not None and not self._closed:
+        if self._read is not None and not self._closed and not self._finished:
             loop = asyncio.get_running_loop()
             self._last_words = loop.call_later(LAST_WORDS, self._inbox.end, "the other side closed its input")
 

@@ -42,6 +42,11 @@ class Transport(Protocol):
         """
         ...
 
+    def finish(self) -> None:
+        """Send nothing more. What was sent still arrives, then the other side sees the end of its input; what it says
+        until it leaves is received. Harmless when the connection is over."""
+        ...
+
     def close(self) -> None:
         """End the connection at once; what cannot go out without waiting is dropped. Harmless when it is over."""
         ...

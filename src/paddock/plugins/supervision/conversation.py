@@ -22,12 +22,14 @@ from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.flight import Flight, Flights, OnEvent
 from paddock.plugins.supervision.incoming import Incoming
-from paddock.plugins.supervision.wire import Message, Wire
-from paddock.rpc.faults import PeerLost, RpcFault
-from paddock.rpc.peer import Peer
+from paddock.plugins.supervision.questions import Ask
+from paddock.plugins.supervision.wire import FollowUp, Message, Wire
+from paddock.rpc.faults import INTERNAL_ERROR, PeerLost, RpcFault
+from paddock.rpc.peer import Peer, Pending
 from paddock.rpc.transport import Transport
 
 CANCEL_GRACE = 5.0
+MOST_ROUNDS = 10  # how often a plugin may want something more before it answers one call
 
 # The request that tells of a moment in a session, given the token that names it.
 Hooked: TypeAlias = Callable[[str], Message]
@@ -45,6 +47,7 @@ class Conversation:
         clock: Clock,
         on_fatal: Callable[[Fatal], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_log: Callable[[str], None] = lambda _line: None,
         on_redefined: Callable[[], None] = lambda: None,
     ) -> None:
         self.wire = wire
@@ -62,10 +65,12 @@ class Conversation:
             tell=self.tell,
             on_fatal=on_fatal,
             on_notification=on_notification,
+            on_log=on_log,
             on_redefined=on_redefined,
         )
         self._peer = Peer(self._incoming)
         self._calls = 0
+        self._looks: set[asyncio.Task[None]] = set()  # after calls that were stopped
 
     # --- for the owner of the process -------------------------------------------------------------------------------
 
@@ -85,6 +90,8 @@ class Conversation:
         """End the conversation; every call under way fails as unavailable."""
         self._incoming.phase = "over"
         self._flights.close()
+        for look in self._looks:
+            look.cancel()
         self._peer.close(reason)
 
     @property
@@ -115,6 +122,19 @@ class Conversation:
         with contextlib.suppress(PeerLost, RpcFault):
             self._peer.notify(message.method, message.params)
 
+    def follow(self, message: Message, over: Callable[[BaseException | None], None]) -> None:
+        """A request that is answered when it is over; see `Talk`."""
+        try:
+            pending = self._peer.request(message.method, message.params)
+        except (PeerLost, RpcFault) as error:
+            over(error)
+        else:
+            pending.future.add_done_callback(lambda done: over(done.exception()) if not done.cancelled() else None)
+
+    def finish(self) -> None:
+        """Say nothing more; see `Talk`."""
+        self._peer.finish()
+
     # --- calls ------------------------------------------------------------------------------------------------------
 
     async def call(
@@ -124,8 +144,9 @@ class Conversation:
         context: CallContext,
         *,
         on_event: OnEvent | None = None,
+        ask: Ask | None = None,
     ) -> Any:
-        """Call the plugin and wait for its answer.
+        """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
         not is ended, and at once where the call has an effect.
@@ -137,15 +158,10 @@ class Conversation:
         """
         self._calls += 1
         token = self.wire.token(self._calls)
-        method, params = self.wire.call(plan.spec, payload, context, token)
+        sent = self.wire.call(plan.spec, payload, context, token)
         started = self._loop.time()
-        try:
-            pending = self._peer.request(method, params)
-        except RpcFault as fault:
-            raise error_of(self._name, fault) from None
-        except PeerLost as gone:
-            raise self._unavailable(gone.reason) from None
-        flight = Flight(pending, context, token, started, plan.idle, plan.effect, on_event)
+        pending = self._requested(sent)
+        flight = Flight(pending, context, token, started, plan.idle, plan.effect, on_event, ask)
         self._flights.add(flight)
         self._publish(
             PluginMethodCalled(
@@ -157,17 +173,23 @@ class Conversation:
             )
         )
         answered = False
+        more: FollowUp | None = None
         try:
-            result = self.wire.result(plan.spec, await pending.future)
+            raw = await pending.future
+            more = self.wire.follow_up(sent, raw)
+            if more is not None:
+                raw = await self._after_questions(flight, more)
+            result = self.wire.result(plan.spec, raw)
         except RpcFault as fault:
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
             raise self._unavailable(gone.reason) from None
         except asyncio.CancelledError:
             # Its caller may have gone in the very moment in which the answer came; then there is nothing to stop.
-            answered = _has_result(pending.future)
-            if not answered:
+            if not _has_result(flight.pending.future):
                 self._abandoned(flight)
+            else:
+                answered = more is None
             raise
         else:
             answered = True
@@ -183,6 +205,28 @@ class Conversation:
                     success=answered,
                 )
             )
+
+    def _requested(self, message: Message) -> Pending:
+        try:
+            return self._peer.request(message.method, message.params)
+        except RpcFault as fault:
+            raise error_of(self._name, fault) from None
+        except PeerLost as gone:
+            raise self._unavailable(gone.reason) from None
+
+    async def _after_questions(self, flight: Flight, wanted: FollowUp) -> Any:
+        """The answer that a plugin gives once it knows what it wants to."""
+        more: FollowUp | None = wanted
+        for _ in range(MOST_ROUNDS):
+            answers = [await self._flights.asked(flight, question) for question in more.questions]
+            await asyncio.sleep(more.pause)
+            sent = more.again(answers)
+            self._flights.renew(flight, self._requested(sent))
+            raw = await flight.pending.future
+            more = self.wire.follow_up(sent, raw)
+            if more is None:
+                return raw
+        raise RpcFault(INTERNAL_ERROR, f"it asked back {MOST_ROUNDS} times and gave no answer")
 
     async def hook(self, told: Hooked, context: CallContext, within: float) -> Any:
         """Tell the plugin of a moment in a session. It counts as being under way, and its time is the caller's to end.
@@ -211,7 +255,6 @@ class Conversation:
         waiting = flight.pending.future
         if waiting.done():
             return
-        late = self._peer.detach(flight.pending)
         waiting.set_exception(
             TimedOut(
                 f"{self._name} did not answer within {flight.idle:g} s",
@@ -221,21 +264,38 @@ class Conversation:
         )
         hung = Fatal("hung", f"a call was not answered within {flight.idle:g} s")
         # A plugin that cannot be asked to stop has had its time.
-        self._end_unless_it_stops(flight, late, hung, at_once=flight.effect or not self.wire.stoppable)
+        self._end_unless_it_stops(flight, hung, at_once=flight.effect or not self.wire.stoppable)
 
     def _abandoned(self, flight: Flight) -> None:
-        late = self._peer.detach(flight.pending)
         unstoppable = Fatal("cancelled", "a cancelled call did not stop", spends_budget=False)
-        self._end_unless_it_stops(flight, late, unstoppable, at_once=flight.effect)
+        self._end_unless_it_stops(flight, unstoppable, at_once=flight.effect)
 
-    def _end_unless_it_stops(self, flight: Flight, late: asyncio.Future[Any], fatal: Fatal, *, at_once: bool) -> None:
+    def _end_unless_it_stops(self, flight: Flight, fatal: Fatal, *, at_once: bool) -> None:
         if at_once:
+            self._peer.forget(flight.pending)
             self._on_fatal(fatal)
             return
         if self.wire.stoppable:
             self.tell(self.wire.stop(flight.pending.id, flight.token))
+        if not self.wire.answers_stops:
+            self._peer.forget(flight.pending)
+            look = self._loop.create_task(self._look_after_stop(fatal))
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+            return
+        late = self._peer.detach(flight.pending)
         timer = self._loop.call_later(CANCEL_GRACE, self._on_fatal, fatal)
         late.add_done_callback(lambda done: (timer.cancel(), done.cancelled() or done.exception()))
+
+    async def _look_after_stop(self, fatal: Fatal) -> None:
+        """A plugin that does not say whether it stopped may go on if it can still say that it is well."""
+        try:
+            async with asyncio.timeout(CANCEL_GRACE):
+                well = await self.wire.well(self)
+        except (TimeoutError, PeerLost):
+            well = False
+        if not well:
+            self._on_fatal(fatal)
 
     def _unavailable(self, reason: str) -> Unavailable:
         return Unavailable(

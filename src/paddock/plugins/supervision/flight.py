@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from paddock.core.call import CallContext
+from paddock.plugins.supervision.questions import Answer, Ask, Question, answer_to
 from paddock.rpc.peer import Pending
 
 LONGEST = 900.0
@@ -23,7 +24,7 @@ class Flight:
     Its deadline measures idleness: every event that the plugin sends for the call moves it.
     """
 
-    __slots__ = ("context", "deadline", "effect", "idle", "last", "on_event", "pending", "token")
+    __slots__ = ("ask", "asking", "context", "deadline", "effect", "idle", "last", "on_event", "pending", "token")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Flight:
         idle: float,
         effect: bool,
         on_event: OnEvent | None,
+        ask: Ask | None = None,
     ) -> None:
         self.pending = pending
         self.context = context
@@ -41,14 +43,22 @@ class Flight:
         self.idle = idle
         self.effect = effect
         self.on_event = on_event
+        self.ask = ask
+        self.asking: set[asyncio.Task[Answer]] = set()  # questions that wait for their answers
         self.deadline = now + idle
         self.last = now + LONGEST
 
     def progressed(self, now: float, event: Mapping[str, Any]) -> None:
         """The plugin said something about this call."""
-        self.deadline = min(now + self.idle, self.last)
+        if not self.asking:
+            self.deadline = min(now + self.idle, self.last)
         if self.on_event is not None:
             self.on_event(event)
+
+    def no_answers(self) -> None:
+        """Nobody waits any more for the answers to its questions."""
+        for question in self.asking:
+            question.cancel()
 
 
 class Flights:
@@ -72,6 +82,10 @@ class Flights:
     def under(self, token: str) -> Flight | None:
         return self._by_token.get(token)
 
+    def only(self) -> Flight | None:
+        """The one call under way; None where there are several, or none."""
+        return next(iter(self._by_id.values())) if len(self._by_id) == 1 else None
+
     def add(self, flight: Flight) -> None:
         self._by_id[flight.pending.id] = flight
         if flight.token:
@@ -83,8 +97,38 @@ class Flights:
         """Nobody waits for it any more."""
         self._by_id.pop(flight.pending.id, None)
         self._by_token.pop(flight.token, None)
+        flight.no_answers()
         if not self._by_id:
             self._empty.set()
+
+    def renew(self, flight: Flight, pending: Pending) -> None:
+        """The same call goes on under another request."""
+        self._by_id.pop(flight.pending.id, None)
+        flight.pending = pending
+        flight.deadline = min(self._loop.time() + flight.idle, flight.last)
+        self.add(flight)
+
+    async def asked(self, flight: Flight, question: Question) -> Answer:
+        """The answer of whoever makes the call. Its time stands still meanwhile; when it ends, the question does."""
+        began = self._loop.time()
+        asking = self._loop.create_task(answer_to(question, flight.ask))
+        flight.asking.add(asking)
+        flight.deadline = _NEVER
+        try:
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()  # harmless when it is done
+            flight.asking.discard(asking)
+            self._time_goes_on(flight, began)
+        return Answer("cancel") if asking.cancelled() else asking.result()
+
+    def _time_goes_on(self, flight: Flight, began: float) -> None:
+        now = self._loop.time()
+        flight.last += now - began
+        if not flight.asking and flight.pending.id in self._by_id:
+            flight.deadline = min(now + flight.idle, flight.last)
+            if flight.deadline < self._rings_at:
+                self._ring_at(flight.deadline)
 
     async def all_landed(self) -> None:
         while self._by_id:
@@ -94,6 +138,8 @@ class Flights:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        for flight in self._by_id.values():
+            flight.no_answers()
 
     def _ring_at(self, when: float) -> None:
         if self._timer is not None:

@@ -25,7 +25,8 @@ from paddock.core.printable import printable
 from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.flight import Flights
 from paddock.plugins.supervision.flood import RateWindow
-from paddock.plugins.supervision.wire import Announced, Message, Nothing, Progress, Redefined, Wire
+from paddock.plugins.supervision.questions import Answer, Question
+from paddock.plugins.supervision.wire import Announced, Logged, Message, Nothing, Progress, Redefined, Wire
 from paddock.rpc.faults import RpcFault
 from paddock.rpc.message import MAX_FRAME
 
@@ -48,6 +49,7 @@ class Incoming:
         tell: Sends it a notification.
         on_fatal: Told what the process must not survive.
         on_notification: Told of its notifications.
+        on_log: Told of lines for its log.
         on_redefined: Told when it says that it offers something else now.
     """
 
@@ -62,6 +64,7 @@ class Incoming:
         tell: Callable[[Message], None],
         on_fatal: Callable[[Fatal], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_log: Callable[[str], None],
         on_redefined: Callable[[], None],
     ) -> None:
         self.phase: Literal["greeting", "open", "over"] = "greeting"
@@ -69,11 +72,13 @@ class Incoming:
         self._name = name
         self._wire = wire
         self._flights = flights
+        self._under_way = _UnderWay(flights)
         self._publish = publish.publish
         self._clock = clock
         self._tell = tell
         self._on_fatal = on_fatal
         self._on_notification = on_notification
+        self._on_log = on_log
         self._on_redefined = on_redefined
         self._loop = asyncio.get_running_loop()
         self._notifications = RateWindow(NOTIFICATIONS_A_SECOND)
@@ -85,17 +90,17 @@ class Incoming:
     async def serve(self, method: str, params: Mapping[str, Any], request_id: int | str) -> Any:
         """A request from the plugin."""
         del request_id
-        if self.phase == "greeting":
+        if self._too_early:
             self._on_fatal(Fatal("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over"))
             raise RpcFault(-32002, "the handshake is not over")
-        return await self._wire.serve(method, params, self._call_of)
+        return await self._wire.serve(method, params, self._under_way)
 
-    def _call_of(self, token: str) -> CallContext | None:
-        flight = self._flights.under(token)
-        return flight.context if flight is not None else None
+    @property
+    def _too_early(self) -> bool:
+        return self.phase == "greeting" and not self._wire.forgiving
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
-        if self.phase == "greeting":
+        if self._too_early:
             self._on_fatal(Fatal("spoke_first", f"it sent {printable(method, 80)} before the handshake was over"))
             return
         heard = self._wire.heard(method, params)
@@ -104,6 +109,9 @@ class Incoming:
                 self._progressed(heard)
             case Announced():
                 self._announced(method, params)
+            case Logged(line):
+                if self._events.take(self._clock.monotonic()):
+                    self._on_log(line)
             case Redefined():
                 if self._passes():
                     self._on_redefined()
@@ -145,7 +153,7 @@ class Incoming:
         # After a severe one nothing more is read, so it is recorded however much came before.
         if self._violations_told.take(self._clock.monotonic()) or kind in _SEVERE:
             self._publish(PluginProtocolViolation(name=self._name, violation_type=kind, detail=printable(detail, 500)))
-        if self.phase == "greeting" or kind in _SEVERE:
+        if self._too_early or kind in _SEVERE:
             self._on_fatal(Fatal(kind, detail))
 
     def stalled(self) -> None:
@@ -155,6 +163,21 @@ class Incoming:
 
     def lost(self, reason: str) -> None:
         self._on_fatal(Fatal("output_closed", reason or "it closed its output"))
+
+
+class _UnderWay:
+    """See `CallOf`."""
+
+    def __init__(self, flights: Flights) -> None:
+        self._flights = flights
+
+    def __call__(self, token: str) -> CallContext | None:
+        flight = self._flights.under(token)
+        return flight.context if flight is not None else None
+
+    async def ask(self, request: int | None, question: Question) -> Answer:
+        flight = self._flights.get(request) if request is not None else self._flights.only()
+        return await self._flights.asked(flight, question) if flight is not None else Answer("cancel")
 
 
 def _shown(line: bytes) -> str:

@@ -82,6 +82,7 @@ class Keeper:
         self._publish = around.publish_for(deployment.key.tenant)
         self._account = self._fresh_account()
         self._life: Life | None = None
+        self._wire: Wire | None = None  # of the last life
         self._running: Running | None = None
         self._running_since: float | None = None
         self._since_text: str | None = None
@@ -221,7 +222,7 @@ class Keeper:
                 await turn.again()
                 self._life = Life(
                     deployment,
-                    around.wire_for(deployment),
+                    self._next_wire(),
                     bodies=around.bodies,
                     publish=self._publish,
                     clock=around.clock,
@@ -238,6 +239,13 @@ class Keeper:
             return ending_of(error, ran=self.state is State.RUNNING)
         finally:
             self._life = self._running = None
+
+    def _next_wire(self) -> Wire:
+        wire = self._around.wire_for(self.deployment)
+        if self._wire is not None:
+            wire.follows(self._wire)
+        self._wire = wire
+        return wire
 
     def _met_running(self, running: Running) -> None:
         self._running = running

@@ -23,6 +23,7 @@ from paddock.core.events_host import (
     PluginProtocolViolation,
 )
 from paddock.core.printable import printable
+from paddock.plugins.supervision.answers import fault_words
 from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, Prepared
@@ -36,6 +37,9 @@ from paddock.rpc.faults import PeerLost, RpcFault
 TERM_GRACE = 2.0
 EXIT_GRACE = 2.0  # for a process that closed its output, before it is taken for stuck
 _LAST_WAIT = 10.0  # for the kernel to bury a killed cage
+
+# How a first exchange can fail without the plugin having said anything that it must not.
+_NO_VERDICT = frozenset({"output_closed", "probed"})
 
 # Told what a server says of itself, before anybody may call it.
 Meet: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
@@ -97,6 +101,7 @@ class Life:
             clock=clock,
             on_fatal=self._meet_fatal,
             on_notification=on_notification,
+            on_log=on_log,
             on_redefined=self._redefined.set,
         )
 
@@ -131,7 +136,7 @@ class Life:
             introduced = await self._race(self._greet(), exited)
             turn.over()
             await self._race(self._wire.configure(self._conversation, prepared.config, self._projects), exited)
-            await self._race(self._learn(), exited)
+            await self._race(self._first_learn(), exited)
             self._on_running(Running(self._conversation, introduced, body.pid, body.cage_id, prepared.config))
             await self._race(self._watch(), exited)
         except _StopAsked:
@@ -141,6 +146,8 @@ class Life:
             return GaveUp(refusal.refused.code, Diagnosis(refusal.refused.reason, refusal.refused.hint))
         except Silent as silent:
             self._publish.publish(silent.event)
+            if self._wire.probing:
+                return await self._ended_badly(Fatal("probed", str(silent)), body, exited)
             return GaveUp("initialize.timeout", self._why_silent(silent, body))
         except _FatalEnd as end:
             return await self._ended_badly(end.fatal, body, exited)
@@ -200,6 +207,12 @@ class Life:
         if definitions is not None:
             await self._meet(definitions)
 
+    async def _first_learn(self) -> None:
+        try:
+            await self._learn()
+        except (RpcFault, TimeoutError) as error:
+            self._meet_fatal(Fatal("unlisted", f"it did not say what it offers: {fault_words(error)}"))
+
     async def _watch(self) -> None:
         """See that it stays well, and look again when it says that it offers something else. Never ends by itself."""
         health = Health(self._deployment, self._conversation, self._publish)
@@ -252,7 +265,7 @@ class Life:
             return await self._crashed(body, exited, None)
         body.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
         self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
-        if not self._answered and fatal.kind != "output_closed":
+        if not self._answered and fatal.kind not in _NO_VERDICT:
             reason = f"during the handshake: {fatal.reason}"
             self._publish.publish(
                 PluginProtocolViolation(
@@ -275,10 +288,11 @@ class Life:
                 last_stderr=last_words,
             )
         )
+        spends = not self._wire.probing and (fatal is None or fatal.spends_budget)
         if fatal is not None:
-            return Crashed(Diagnosis(fatal.reason, "see 'paddock plugin logs'"), ended, fatal.spends_budget)
+            return Crashed(Diagnosis(fatal.reason, "see 'paddock plugin logs'"), ended, spends)
         noise = self._conversation.noise_lines
-        return Crashed(why_it_ended(ended, last_words, answered=self._answered, noise=noise), ended)
+        return Crashed(why_it_ended(ended, last_words, answered=self._answered, noise=noise), ended, spends)
 
 
 async def _within(future: asyncio.Future[Any], seconds: float) -> bool:

@@ -24,6 +24,7 @@ from paddock.plugins.supervision.keeper import Keeper, Surroundings
 from paddock.plugins.supervision.life import Running
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.owned_tasks import owned_tasks
+from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.seats import Seats
 from paddock.plugins.supervision.wire import HookingWire, Message
 from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
@@ -82,6 +83,17 @@ class Supervisor:
             await keeper.running()
         return keeper.status()
 
+    async def ready(self, key: InstanceKey) -> None:
+        """Have a plugin running, and so met; one that is not is started. Whoever calls it next finds it as it is now.
+
+        Raises:
+            NotFound: it is not enabled.
+            Unavailable: it does not run, and the reason.
+        """
+        keeper = self._keepers.get(key)
+        if keeper is None or keeper.serving is None:
+            await self._running(await self._staying(key))
+
     async def changed(self, key: InstanceKey) -> State:
         """The next state a plugin gets into."""
         return await self._keeper(key).changed()
@@ -138,8 +150,11 @@ class Supervisor:
         context: CallContext,
         *,
         on_event: OnEvent | None = None,
+        ask: Ask | None = None,
     ) -> Any:
         """Run one callable of a plugin; a plugin that is not running yet is started.
+
+        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call.
 
         Raises:
             Busy: too many calls are under way.
@@ -152,7 +167,7 @@ class Supervisor:
             keeper = await self._staying(key)
             running = await self._running(keeper)
         plan = keeper.plans.get(spec.name)
-        if plan is None:
+        if plan is None or plan.spec is not spec:  # a server may offer another thing under the same name
             plan = plan_call(keeper.deployment.manifest, spec, self._call_timeout)
             keeper.plans[spec.name] = plan
         if spec.name in running.introduced.missing:
@@ -161,7 +176,7 @@ class Supervisor:
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await conversation.call(plan, payload, context, on_event=on_event)
+            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask)
         finally:
             self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()

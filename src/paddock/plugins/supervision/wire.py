@@ -6,13 +6,14 @@ limits and who waits for an answer are the conversation's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from paddock.core.call import CallContext
 from paddock.core.event import Event
 from paddock.manifest.model import CallableSpec
+from paddock.plugins.supervision.questions import Answer, Question
 
 Json: TypeAlias = dict[str, Any]
 
@@ -39,6 +40,17 @@ class Talk(Protocol):
 
     def tell(self, message: Message) -> None:
         """Send a notification; lost when the plugin is, or when it does not read."""
+        ...
+
+    def follow(self, message: Message, over: Callable[[BaseException | None], None]) -> None:
+        """Send a request that is answered only when it is over; until then notifications tell what it is about.
+
+        `over` is told how it ended: with an answer, or with what `ask` would raise.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Say nothing more: once it has read everything the plugin sees the end of its input."""
         ...
 
 
@@ -104,6 +116,13 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True)
+class Logged:
+    """A line for its log."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Redefined:
     """It says that what it offers has changed."""
 
@@ -113,10 +132,29 @@ class Nothing:
     """Nobody's business."""
 
 
-Heard: TypeAlias = Progress | Announced | Redefined | Nothing
+Heard: TypeAlias = Progress | Announced | Logged | Redefined | Nothing
 
-# The call that a token names, where it is under way; None where there is no such call.
-CallOf: TypeAlias = Callable[[str], CallContext | None]
+
+class CallOf(Protocol):
+    """The calls under way, as the plugin may refer to them."""
+
+    def __call__(self, token: str) -> CallContext | None:
+        """The call that a token names; None where there is no such call."""
+        ...
+
+    async def ask(self, request: int | None, question: Question) -> Answer:
+        """Put a question to whoever makes the call with this number. Without one it is the only call under way; where
+        that is not clear, nobody is asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """An answer that is none yet: the plugin wants to know something first and be asked again."""
+
+    questions: tuple[Question, ...]
+    again: Callable[[Sequence[Answer]], Message]  # the request that carries the answers
+    pause: float = 0.0  # seconds before it is sent
 
 
 class Wire(Protocol):
@@ -125,6 +163,26 @@ class Wire(Protocol):
     @property
     def stoppable(self) -> bool:
         """Whether the plugin understands being asked to stop working on a call."""
+        ...
+
+    @property
+    def answers_stops(self) -> bool:
+        """Whether a call that was stopped is still answered, which shows that the plugin did stop."""
+        ...
+
+    @property
+    def forgiving(self) -> bool:
+        """Whether the plugin may speak before the first exchange is over, and say something wrong there."""
+        ...
+
+    @property
+    def probing(self) -> bool:
+        """Whether the plugin was just asked something that not every one understands. One that ends over it is started
+        again at no cost, and not asked a second time."""
+        ...
+
+    def follows(self, last: Wire) -> None:
+        """This is the next life of the same plugin; what the last one found out need not be found out again."""
         ...
 
     async def greet(self, talk: Talk) -> Introduced:
@@ -178,6 +236,10 @@ class Wire(Protocol):
 
     def stop(self, request: int, token: str) -> Message:
         """The notification that asks it to stop working on a request."""
+        ...
+
+    def follow_up(self, sent: Message, raw: Any) -> FollowUp | None:
+        """What the plugin wants before it answers this request; None for an answer."""
         ...
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:

@@ -25,6 +25,7 @@ from paddock.plugins.supervision.wire import (
     Refused,
     Silent,
     Talk,
+    Wire,
 )
 from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
 
@@ -64,6 +65,21 @@ class NativeWire:
     @property
     def stoppable(self) -> bool:
         return names.CANCEL in self._features
+
+    @property
+    def answers_stops(self) -> bool:
+        return True
+
+    @property
+    def forgiving(self) -> bool:
+        return False
+
+    @property
+    def probing(self) -> bool:
+        return False
+
+    def follows(self, last: Wire) -> None:
+        del last
 
     # --- the host's own requests --------------------------------------------------------------------------------------
 
@@ -154,6 +170,9 @@ class NativeWire:
     def stop(self, request: int, token: str) -> Message:
         del token
         return Message(self._stop_method, {"id": request})
+
+    def follow_up(self, sent: Message, raw: Any) -> None:
+        del sent, raw
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
         del spec
