@@ -70,6 +70,7 @@ DENIED = [
     "SELECT sqlite_log(1, 'x')",
     "SELECT sqlite_compileoption_get(1)",
     "SELECT rtreecheck('own')",
+    "SELECT json_pretty('[[[1]]]', hex(zeroblob(400000)))",
     "SELECT fts5(1)",
     "SELECT matchinfo(ft) FROM ft",
     "CREATE TABLE x (a DEFAULT (load_extension('x')))",
@@ -149,6 +150,8 @@ GREEDY = {
     " SELECT length(s) FROM r",
     "a group_concat of everything": "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
     " SELECT length(group_concat(n)) FROM r",
+    "a JSON array of everything": "WITH RECURSIVE r(n, x) AS (SELECT 1, hex(zeroblob(400000)) UNION ALL"
+    " SELECT n + 1, x FROM r) SELECT length(json_group_array(x)) FROM r",
     "many large values at once": "SELECT " + ", ".join(f"hex(zeroblob(400000 + {n}))" for n in range(400)),
     "many large constants in one sum": "SELECT " + " + ".join(f"length(zeroblob({900_000 + n})||1)" for n in range(150))
     + ", " + " + ".join(f"length(zeroblob({800_000 + n})||1)" for n in range(150)),

@@ -24,6 +24,7 @@ def test_the_page_names_the_bounds_as_they_are() -> None:
         f"a plugin's file | {storage.file_bytes >> 20} MiB",
         f"{limits.LONGEST_SQL} characters, {limits.MOST_PARAMS} parameters, {storage.statement_seconds:g} s",
         f"one text or blob | {limits.LARGEST_VALUE >> 20} MiB",
+        f"{limits.SQUARED} bytes in one with",
         f"an answer | {storage.result_bytes >> 20} MiB",
         f"wait up to {storage.wait_seconds:g} s",
         f"after {storage.transaction_idle:g} s without a call, after {storage.transaction_total:g} s in all",

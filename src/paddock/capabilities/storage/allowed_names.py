@@ -16,9 +16,10 @@ _GROUPS = """
     avg count cume_dist dense_rank first_value group_concat lag last_value lead median nth_value ntile percent_rank
     percentile percentile_cont percentile_disc rank row_number string_agg sum total
 """
+# Without json_pretty, which indents by any text to any depth before it looks at how long the result has become.
 _JSON = """
     -> ->> json json_array json_array_insert json_array_length json_error_position json_extract json_group_array
-    json_group_object json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set
+    json_group_object json_insert json_object json_patch json_quote json_remove json_replace json_set
     json_type json_valid jsonb jsonb_array jsonb_array_insert jsonb_extract jsonb_group_array jsonb_group_object
     jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set
 """
@@ -27,7 +28,7 @@ _CONNECTION = "changes last_insert_rowid sqlite_version total_changes"
 
 FUNCTIONS = frozenset(f"{_TEXT} {_NUMBERS} {_TIMES} {_VALUES} {_GROUPS} {_JSON} {_FULL_TEXT} {_CONNECTION}".split())
 SEARCHES = frozenset({"like", "glob"})  # cost a look through the whole text
-MERGES = frozenset({"json_patch", "jsonb_patch"})  # compare every key with every other
+SQUARES = frozenset({"json_patch", "jsonb_patch", "highlight", "snippet"})  # cost the square of what they get
 
 _OF_ALTER_TABLE = """
     sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_rename_quotefix sqlite_drop_column

@@ -71,5 +71,5 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
         defines=guard.defines,
         altering=guard.altering,
         columns=column_names(columns),
-        largest_value=value_limit(instructions=instructions, searches=guard.searches, merges=guard.merges),
+        largest_value=value_limit(instructions=instructions, searches=guard.searches, squares=guard.squares),
     )

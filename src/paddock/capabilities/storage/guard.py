@@ -18,10 +18,10 @@ import apsw
 from paddock.capabilities.storage.allowed_names import (
     BEHIND_THE_TABLES,
     FUNCTIONS,
-    MERGES,
     MODULES,
     OWN_INTERNALS,
     SEARCHES,
+    SQUARES,
     WHILE_ALTERING,
 )
 from paddock.capabilities.storage.limits import CHECKED_EVERY, StorageLimits
@@ -52,6 +52,7 @@ class Guard:
         self._limits = limits
         self._monotonic = monotonic
         self._written_before: int | None = None
+        self._memory_before = 0
         self._looked = 0.0
         self.trusted = True  # statements of our own are running
         self._forget()
@@ -68,6 +69,7 @@ class Guard:
         self.may_write = may_write
         self.altering = altering
         self.deadline = deadline
+        self._memory_before = apsw.memory_used()
         self._looked = self._monotonic()
         self._written_before = None
         self.trusted = False
@@ -84,7 +86,7 @@ class Guard:
         self.may_write = self.altering = False
         self.deadline = 0.0
         self.writes = self.defines = False
-        self.searches = self.merges = 0
+        self.searches = self.squares = 0
         self.refused = ""  # what was refused, in words
         self.stopped = ""  # why a statement that went on too long was ended
         self._questions = 0
@@ -115,6 +117,9 @@ class Guard:
             return now >= self.deadline + _HOST_GRACE
         if now >= self.deadline:
             self.stopped = f"it ran for more than {self._limits.statement_seconds:g} s"
+        elif apsw.memory_used() - self._memory_before > self._limits.statement_memory:
+            # Collecting JSON is not held to the length of a value before it is done.
+            self.stopped = f"it needs more than {self._limits.statement_memory >> 20} MiB of memory"
         elif now - self._looked > _DISK_EVERY:
             self._look_at_disk(now)
         return bool(self.stopped)
@@ -164,7 +169,7 @@ class Guard:
 
     def _callable(self, function: str) -> bool:
         self.searches += function in SEARCHES
-        self.merges += function in MERGES
+        self.squares += function in SQUARES
         return function in FUNCTIONS or (self.altering and function in WHILE_ALTERING)
 
     def _endless(self) -> bool:

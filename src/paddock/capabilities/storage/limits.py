@@ -18,8 +18,8 @@ _MEMORY = 256 << 20
 # What a LIKE with the worst pattern costs grows with the text it looks through.
 _SEARCHED = 8 << 20
 _LIKE_PATTERN = 100
-# Merging two JSON objects compares every key with every other.
-_MERGED = 160_000
+# Merging two JSON objects compares every key with every other; highlighting copies the text for every word it finds.
+SQUARED = 160_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class StorageLimits:
     transaction_idle: float = 10.0
     transaction_total: float = 30.0
     result_bytes: int = 3 << 20  # of JSON; an answer is one message of at most 4 MiB
+    statement_memory: int = 256 << 20  # as far as it can be seen: SQLite counts for all connections together
+    heap_bytes: int = 1 << 30  # of SQLite as a whole; what would need more fails, rather than the host
     statement_bytes: int = 512 << 20  # written to disk by one statement, temporary files included
     open_files: int = 64
     waiting_calls: int = 256  # for one file
@@ -52,11 +54,11 @@ FIXED = {
 }
 
 
-def value_limit(*, instructions: int, searches: int, merges: int) -> int:
+def value_limit(*, instructions: int, searches: int, squares: int) -> int:
     """The largest value that a statement of this size may hold, in bytes."""
     limit = min(LARGEST_VALUE, _MEMORY // max(1, instructions))
     if searches:
         limit = min(limit, _SEARCHED // searches)
-    if merges:
-        limit = min(limit, int(_MERGED / merges**0.5))
+    if squares:
+        limit = min(limit, int(SQUARED / squares**0.5))
     return max(limit, SMALLEST_LIMIT)

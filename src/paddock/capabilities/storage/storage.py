@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.params import text, wrong
@@ -43,6 +45,8 @@ class Storage:
         self._limits = limits or StorageLimits()
         self._loop = asyncio.get_running_loop()
         self._workers = Workers(_THREADS)
+        if not apsw.hard_heap_limit(-1):
+            apsw.hard_heap_limit(self._limits.heap_bytes)
         self._places: dict[Path, Place] = {}  # the least recently used first
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -127,14 +131,15 @@ class Storage:
     async def aclose(self) -> None:
         """Roll back what is open, and let go of every file."""
         self._closed = True
-        for place in list(self._places.values()):
-            if place.transaction is not None:
-                with suppress(PaddockError):
-                    await self._give_up(place, place.transaction, "the host is closing")
-            with suppress(PaddockError):
-                await self._close(place)
+        await asyncio.gather(*(self._shut(place) for place in self._places.values()))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._workers.close()
+
+    async def _shut(self, place: Place) -> None:
+        if place.transaction is not None:
+            await self._give_up(place, place.transaction, "the host is closing")
+        with suppress(PaddockError):  # a statement that does not end is left to end with the process
+            await self._close(place)
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
