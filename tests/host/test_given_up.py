@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from anyio import to_thread
 from tests.fixtures.hurried_loop import hurried
 from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
+from paddock.plugins.removal import uninstall
 from paddock.plugins.supervision.lifecycle import State
 
 
@@ -35,3 +37,34 @@ async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_
         assert again["failures"] == 1
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         assert [row["state"] for row in await host.plugins()] == ["enabled"]
+
+
+async def test_many_that_are_given_up_together_take_nothing_else_with_them(home: Home) -> None:
+    names = [f"flapping-{number}" for number in range(12)]
+    for name in names:
+        home.install(name, program="import sys; sys.exit('cannot start {name} {version}')")
+    home.install("parrot")
+    async with open_host(Config(home=home.path, environ={})) as host:
+        failed: set[str] = set()
+        async for status in host.follow_states():
+            failed |= {status.key.plugin} if status.state is State.FAILED else set()
+            if len(failed) == len(names):
+                break
+        assert failed == set(names)
+        assert (await patiently(host.call("parrot.say", {"text": "still here"})))["text"] == "still here"
+        await patiently(host.reconcile())
+        states = {row["name"]: row["state"] for row in await host.plugins()}
+        assert states == {**dict.fromkeys(names, "disabled"), "parrot": "enabled"}
+
+
+async def test_one_that_was_uninstalled_when_it_is_given_up_holds_up_nobody(home: Home) -> None:
+    home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
+    home.install("parrot")
+    async with open_host(Config(home=home.path, environ={})) as host:
+        async for status in host.follow_states():
+            if status.state is State.CRASHED and status.failures == 4:
+                await to_thread.run_sync(home.changing, lambda plugins: uninstall(plugins, "flapping"))
+            if status.state is State.FAILED:
+                break
+        await patiently(host.reconcile())
+        assert [row["name"] for row in await host.plugins()] == ["parrot"]

@@ -181,6 +181,21 @@ async def test_settings_that_do_not_fit_keep_a_plugin_from_starting_and_are_reco
     assert "hush" not in str(found[0].data)
 
 
+async def test_settings_that_a_running_plugin_cannot_use_are_told_once_and_not_at_every_look(home: Home) -> None:
+    home.install(system_config_schema={"type": "object", "properties": {"token": {"type": "string", "minLength": 9}}})
+    local = home.path / "local.toml"
+    async with opened(home) as host:
+        await host.settled()
+        local.write_text(local.read_text() + 'token = "hush"\n')
+        for _ in range(3):
+            await patiently(host.reconcile())
+        lines = [entry["line"] for entry in await host.logs("parrot", lines=100)]
+        assert len([line for line in lines if "the new configuration is not used" in line]) == 1
+        assert await host.call("parrot.say", TEXT)
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        assert not database.read(lambda tx: recent(tx, event_type="plugin.config_validation_failed"))
+
+
 async def test_enabling_and_disabling_at_the_same_time_ends_in_one_or_the_other_and_hangs_neither(home: Home) -> None:
     home.install()
     async with opened(home) as host:

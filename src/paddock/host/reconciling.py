@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
 
-from paddock.core.errors import PaddockError
+from paddock.core.errors import NotFound, PaddockError
 from paddock.gate.catalogue import Catalogue
 from paddock.gate.gate import Gate
 from paddock.host.enabled import EnabledPlugins, Unreadable
@@ -65,9 +65,12 @@ class Reconciler:
         self._telling: dict[InstanceKey, asyncio.Event] = {}
         self._returning: dict[InstanceKey, asyncio.Event] = {}
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
+        self._refused: dict[InstanceKey, Mapping[str, Any]] = {}  # the configuration that a plugin did not take
+        self._unused: dict[InstanceKey, str] = {}  # and what was said about that
         self._looking = asyncio.Lock()
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self.unreadable: dict[str, Unreadable] = {}
+        self._listings: dict[str, object] = {}  # by plugin: the fingerprint of the tools that the catalogue has
 
     async def reconcile(self) -> None:
         """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings.
@@ -96,9 +99,14 @@ class Reconciler:
                         self._begin(self._tell_new_config, key)
             # Calls go to the new ones from here on; the old ones get to finish theirs.
             self._gate.catalogue = Catalogue(one.entry for one in wanted)
+            self._listings = {str(one.deployment.name): one.listing.fingerprint for one in wanted}
             for status in self._supervisor.statuses():
                 if status.key not in self._wanted and not self._explains(status):
                     self._retire(status.key)
+
+    def listing(self, plugin: str) -> object:
+        """The fingerprint of the tools that can be called of a plugin; None where it is not enabled."""
+        return self._listings.get(plugin)
 
     async def carried_out(self) -> None:
         """Wait for what the last look began: settings told, and plugins back that were still being ended."""
@@ -164,19 +172,35 @@ class Reconciler:
                 return  # it reads them when it starts
             manifest = self._supervisor.deployment(key).manifest
             config = await self._store.run(lambda store: self._starter.config_of(store, manifest))
-            if self._supervisor.config_of(key) != config:
-                await self._supervisor.configure(key, config)
+            # What it has, and what it refused, it need not be told again at every look.
+            if config in (self._supervisor.config_of(key), self._refused.get(key)):
+                return
+            self._refused[key] = config
+            await self._supervisor.configure(key, config)
+            self._refused.pop(key, None)
+            self._unused.pop(key, None)
         except PaddockError as error:
-            self._logs.write(key.plugin, f"[paddock] the new configuration is not used: {error.message}")
+            self._say_unused(key, error)
         finally:
             self._telling.pop(key).set()
+
+    def _say_unused(self, key: InstanceKey, error: PaddockError) -> None:
+        """Say once why the new configuration is not used."""
+        words = "; ".join([error.message, *(str(problem) for problem in getattr(error, "problems", ()))])
+        if self._unused.get(key) != words:
+            self._unused[key] = words
+            self._logs.write(key.plugin, f"[paddock] the new configuration is not used: {words}")
 
     async def look_again(self) -> None:
         """Reconcile, again and again."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            with contextlib.suppress(PaddockError):  # the store is in trouble; calls say so
+            try:
                 await self.reconcile()
+            except PaddockError:
+                pass  # the store is in trouble; calls say so
+            except Exception as error:
+                _tell_of(self.reconcile, error)
 
     def give_up(self, key: InstanceKey, reason: str) -> None:
         """A plugin failed too often: disable it, so that the next daemon does not begin all over."""
@@ -185,9 +209,12 @@ class Reconciler:
 
     async def _disable_given_up(self) -> None:
         """Write down who was given up; what cannot be written now is written at a later look."""
-        for key, why in self._given_up.items():
-            if self.keys.get(key.plugin) == key and why:
+        for key, why in tuple(self._given_up.items()):  # others are given up, or enabled again, meanwhile
+            if self.keys.get(key.plugin) != key or not why:
+                continue
+            with contextlib.suppress(NotFound):  # uninstalled: nothing is left to disable
                 await self._store.run(partial(disable, name=key.plugin, reason=why))
+            if self._given_up.get(key) == why:
                 self._given_up[key] = ""  # written
 
     def _begin(self, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
@@ -200,6 +227,9 @@ class Reconciler:
         except PaddockError as error:
             _log.warning("%s: %s", work.__name__, error.message)  # looked at again soon
         except Exception as error:
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"{work.__name__} failed", "exception": error}
-            )
+            _tell_of(work, error)
+
+
+def _tell_of(work: Callable[..., Awaitable[None]], error: Exception) -> None:
+    """A mistake of ours is told where such things are told; the host goes on."""
+    asyncio.get_running_loop().call_exception_handler({"message": f"{work.__name__} failed", "exception": error})

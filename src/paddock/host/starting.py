@@ -66,7 +66,11 @@ class Starter:
         if row is None:
             raise NotFound(f"{deployment.name} was uninstalled meanwhile", code="plugin.not_found")
         require_intact(store, row)
-        config = self.config_of(store, manifest)
+        try:
+            config = self.config_of(store, manifest)
+        except Invalid as error:
+            self._record_invalid(store, manifest, error)
+            raise
         # Its own folder is the host's to make; other places are the machine owner's.
         own = self.own_folder(manifest)
         for path in config_directories(deployment.capabilities, str(own)):
@@ -116,13 +120,9 @@ class Starter:
         Raises:
             Invalid: it does not fit what the plugin declares; carries every mistake.
         """
-        try:
-            entry = read_entries(store.local_file).get(manifest.name)
-            system = entry.system_values(self.environ) if entry else {}
-            merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
-        except Invalid as error:
-            self._record_invalid(store, manifest, error)
-            raise
+        entry = read_entries(store.local_file).get(manifest.name)
+        system = entry.system_values(self.environ) if entry else {}
+        merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
         return with_places(manifest, merged, self.places_of(manifest))
 
     def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
