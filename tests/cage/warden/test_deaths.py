@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+from collections.abc import Sequence
 
 import pytest
 from tests.cage.daemons import FOREVER, Daemon, eventually, gone, groups_of, kill_hard, running
+from tests.cage.plan.pretend import caged
 
+from paddock.cage.plan.bubblewrap import command
 from paddock.cage.process_tree import children
+from paddock.cage.warm.fit import fit
 
 
 @pytest.mark.req("G-38")
@@ -65,20 +69,28 @@ def test_what_a_killed_warden_left_in_the_kernel_is_cleared_away_by_the_next(roo
 
 
 def test_half_a_bubblewrap_that_a_killed_warden_left_is_ended_by_the_next(root_daemon: Daemon) -> None:
-    others, abandoned = half_a_bubblewrap("/bin/other.py"), half_a_bubblewrap("/.cage/trampoline.py")
+    ours = [command(caged()), command(caged(command=("bash", "./tool.sh"))), zygote_command()]
+    others, abandoned = half_a_bubblewrap(["/bin/other.py"]), [half_a_bubblewrap(words) for words in ours]
     try:
         running(root_daemon)
-        assert gone([abandoned], within=10)
+        assert gone(abandoned, within=10)
         assert not gone([others], within=0), "what only looks like it is not ours to end"
     finally:
-        for pid in (others, abandoned):
+        for pid in (others, *abandoned):
             with contextlib.suppress(ProcessLookupError):
                 kill_hard(pid)
 
 
-def half_a_bubblewrap(word: str) -> int:
+def zygote_command() -> tuple[str, ...]:
+    warm = fit(caged(), "/srv/paddock/plugins")
+    assert warm is not None
+    return warm.zygote.command
+
+
+def half_a_bubblewrap(program: Sequence[str]) -> int:
     """The inner process of one whose outer is killed; without --die-with-parent it stays."""
-    words = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--", "sh", "-c", "sleep 600", word]
+    asleep = ["--", "sh", "-c", "sleep 600", *program]
+    words = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", *asleep]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as outer:
         assert eventually(lambda: bool(children(outer.pid)))
         (inner,) = children(outer.pid)

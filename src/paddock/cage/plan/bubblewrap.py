@@ -22,7 +22,8 @@ from paddock.cage.walls.seccomp import seccomp_program
 
 TRAMPOLINE = "/.cage/trampoline.py"
 # Imported and not run, so that its compiled form is used where one fits. The plugin may have a module of that name too.
-_START = (
+# Also how a process of ours is known from outside (`warden/leftovers.py`).
+START = (
     "import sys; sys.path.insert(0, '/.cage'); import trampoline; sys.path.pop(0); "
     "del sys.modules['trampoline']; trampoline.main()"
 )
@@ -96,7 +97,7 @@ def arguments(
 def command(spec: CageSpec) -> list[str]:
     """What bubblewrap executes: the trampoline, which becomes the plugin's program."""
     # Isolated, without site and without writing bytecode: nothing the plugin can place is imported before the walls.
-    raising = ["-I", "-S", "-B", "-c", _START]
+    raising = ["-I", "-S", "-B", "-c", START]
     if spec.python is not None:
         return [spec.python.interpreter, *raising, "python", spec.python.script, *spec.python.arguments]
     return [spec.trampoline, *raising, "exec", *spec.command]

@@ -11,8 +11,11 @@ import os
 import signal
 from pathlib import Path
 
+from paddock.cage.plan.bubblewrap import START
+from paddock.cage.warm.fit import ZYGOTE_PROGRAM
+
 _NAME = "bwrap"
-_OURS = b"/.cage/"  # where the first program of every cage of ours lies, in words that bubblewrap was started with
+_OURS = frozenset({START.encode(), ZYGOTE_PROGRAM.encode()})  # a word of these is in the command of every cage of ours
 
 
 def end_abandoned() -> None:
@@ -30,7 +33,7 @@ def _abandoned(process: Path) -> bool:
     if name != _NAME or _name_and_parent(process.parent / parent)[0] == _NAME:
         return False
     words = (process / "cmdline").read_bytes().split(b"\0")
-    return _first_of_its_namespace(process) and any(word.startswith(_OURS) for word in words)
+    return _first_of_its_namespace(process) and not _OURS.isdisjoint(words)
 
 
 def _first_of_its_namespace(process: Path) -> bool:
