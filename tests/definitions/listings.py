@@ -24,7 +24,7 @@ def tool(name: str = "read", description: str = "Read a file", schema: Any = PAT
 
 
 def instructions(text: str) -> One:
-    return One("instructions", "instructions", text)
+    return One("instructions", "", text)
 
 
 def fine(raw: Any) -> Bad | None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.definitions.listings import PATH, One, fine, instructions, tool
 
-from paddock.plugins.definitions.comparing import Comparison, Pinned, Standing, compare
+from paddock.plugins.definitions.comparing import Comparison, Pinned, compare
 from paddock.plugins.definitions.examining import LARGEST, LARGEST_TOGETHER, MOST, examine, pin, shown_name
+from paddock.plugins.definitions.standing import Standing
 
 pytestmark = pytest.mark.req("B-03")
 

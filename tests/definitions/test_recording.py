@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,15 +12,17 @@ from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins.definitions.accepting import accept, all_waiting, shown_definitions
+from paddock.plugins.definitions.examining import examine
 from paddock.plugins.definitions.recording import meet
-from paddock.plugins.definitions.rows import DefinitionRow, definitions_of, waiting_counts
+from paddock.plugins.definitions.rows import DefinitionRow, definitions_of
 from paddock.plugins.removal import uninstall
+from paddock.plugins.rows import waiting_counts
 
 pytestmark = pytest.mark.req("B-03")
 
 
 def met(shelf: Shelf, *listed: One, plugin: str = "notes", tenant: Tenant = DEFAULT_TENANT) -> None:
-    meet(shelf.plugins, tenant, plugin, listed, fine)
+    meet(shelf.plugins, tenant, plugin, examine(listed, fine))
 
 
 def rows(shelf: Shelf, tenant: Tenant = DEFAULT_TENANT) -> dict[str, DefinitionRow]:
@@ -31,7 +34,7 @@ def standings(shelf: Shelf) -> dict[str, str]:
     return {name: row.standing.value for name, row in rows(shelf).items()}
 
 
-def told(shelf: Shelf, kind: str) -> list[dict[str, Any]]:
+def told(shelf: Shelf, kind: str) -> list[Mapping[str, Any]]:
     return [event.data for event in shelf.events("notes") if event.type == kind]
 
 

@@ -45,5 +45,5 @@ class PluginDefinitionsLeftOut(Event):
     """A server lists more than is kept of one; the rest of it cannot be used."""
 
     name: str
-    listed: int
-    limit: int
+    kept: int
+    left_out: int

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.supervision.deployment import InstanceKey
 
 
 class Target:
-    """One callable of one plugin version, with its schemas ready to check."""
+    """One callable of one plugin version, with its schemas ready to check.
 
-    __slots__ = ("_input", "_output", "key", "manifest", "schemas", "spec")
+    Of a plugin that lists its callables itself it is only what was known last, or a name that was not `met` yet: look
+    again once the plugin runs. `withheld` says why it may not be called.
+    """
 
-    def __init__(self, key: InstanceKey, manifest: Manifest, spec: CallableSpec, schemas: Schemas) -> None:
-        self.key = key
-        self.manifest = manifest
+    __slots__ = ("_input", "_output", "key", "lists_itself", "manifest", "met", "schemas", "spec", "withheld")
+
+    def __init__(self, entry: Entry, spec: CallableSpec, withheld: Withheld | None = None) -> None:
+        self.key = entry.key
+        self.manifest = entry.manifest
+        self.lists_itself = entry.lists_itself
+        self.met = entry.met
         self.spec = spec
-        self.schemas = schemas
+        self.schemas = entry.schemas.get(spec.name, Schemas({}, {}))
+        self.withheld = withheld
         self._input: CompiledSchema | None = None
         self._output: CompiledSchema | None = None
 
@@ -66,12 +74,15 @@ class Entry:
     manifest: Manifest
     schemas: Mapping[str, Schemas]
     aliases: tuple[str, ...] = ()
+    lists_itself: bool = False  # its callables are what its server says, as far as it was met
+    met: bool = True  # whether the server has said anything yet
+    withheld: Mapping[str, Withheld] = field(default_factory=dict[str, Withheld])  # by name, beside the callables
 
 
 def _targets(entry: Entry) -> dict[str, Target]:
-    return {
-        spec.name: Target(entry.key, entry.manifest, spec, entry.schemas.get(spec.name, Schemas({}, {})))
-        for spec in entry.manifest.callables
+    own = {spec.name: Target(entry, spec) for spec in entry.manifest.callables}
+    return own | {
+        name: Target(entry, CallableSpec(name, Form.TOOL), withheld) for name, withheld in entry.withheld.items()
     }
 
 
@@ -81,10 +92,12 @@ class Catalogue:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._by_name: dict[str, list[Target]] = {}
         self._by_plugin: dict[str, dict[str, Target]] = {}
+        self._unmet: dict[str, Entry] = {}
         named = [(entry, _targets(entry)) for entry in entries]
         for entry, own in named:
             self._by_plugin[entry.manifest.name] = own
             self._list(entry.manifest.name, own)
+            self._note_unmet(entry.manifest.name, entry)
         # After all real names: an alias never takes a plugin's own name, or that of its callables.
         taken = frozenset(self._by_name)
         for entry, own in named:
@@ -92,6 +105,11 @@ class Catalogue:
                 if alias not in self._by_plugin:
                     self._by_plugin[alias] = own
                     self._list(alias, own, beside=taken)
+                    self._note_unmet(alias, entry)
+
+    def _note_unmet(self, name: str, entry: Entry) -> None:
+        if entry.lists_itself and not entry.met:
+            self._unmet[name] = entry
 
     def _list(self, plugin: str, own: Mapping[str, Target], beside: frozenset[str] = frozenset()) -> None:
         for target in own.values():
@@ -106,7 +124,7 @@ class Catalogue:
             NotFound: nothing goes by it; says what comes close.
             Conflict: two plugins claim it. Neither gets the call: which one was meant is not ours to guess.
         """
-        targets = self._by_name.get(name)
+        targets = self._by_name.get(name) or self._of_unmet(name)
         if not targets:
             raise self._unknown(name, self._by_name)
         if len(targets) > 1:
@@ -118,6 +136,11 @@ class Catalogue:
             )
         return targets[0]
 
+    def _of_unmet(self, name: str) -> list[Target]:
+        """What this may be the name of: any tool of a server that has not said yet which it has."""
+        owners = [(plugin, entry) for plugin, entry in self._unmet.items() if name.startswith(f"{plugin}.")]
+        return [Target(entry, CallableSpec(name.removeprefix(f"{plugin}."), Form.TOOL)) for plugin, entry in owners]
+
     def find_in(self, plugin: str, callable_name: str) -> Target:
         """A callable of a plugin. Without a name: the only one there is.
 
@@ -126,28 +149,47 @@ class Catalogue:
         """
         own = self._by_plugin.get(plugin)
         if own is None:
-            raise NotFound(
+            raise self._not_offered(plugin, callable_name)
+        if not callable_name and len(own) == 1:
+            return next(iter(own.values()))
+        target = own.get(callable_name) or own.get(callable_name.removeprefix(f"{plugin}."))
+        if target is None and callable_name and plugin in self._unmet:
+            return Target(self._unmet[plugin], CallableSpec(callable_name, Form.TOOL))
+        if target is None:
+            raise self._not_offered(plugin, callable_name)
+        return target
+
+    def _not_offered(self, plugin: str, callable_name: str) -> NotFound:
+        own = self._by_plugin.get(plugin)
+        if own is None:
+            return NotFound(
                 f"no plugin {plugin!r} is enabled",
                 code="plugin.not_enabled",
                 hint=f"paddock plugin enable {plugin}   # see also: paddock plugin list",
                 details={"plugin": plugin},
             )
-        if not callable_name and len(own) == 1:
-            return next(iter(own.values()))
-        target = own.get(callable_name) or own.get(callable_name.removeprefix(f"{plugin}."))
-        if target is None:
-            named = ", ".join(own) or "nothing"
-            raise NotFound(
-                f"{plugin} has no {callable_name!r}" if callable_name else f"say which callable of {plugin} you mean",
-                code="callable.not_found",
-                hint=f"it offers: {named}",
-                details={"plugin": plugin},
-            )
-        return target
+        named = ", ".join(own) or "nothing"
+        return NotFound(
+            f"{plugin} has no {callable_name!r}" if callable_name else f"say which callable of {plugin} you mean",
+            code="callable.not_found",
+            hint=f"it offers: {named}",
+            details={"plugin": plugin},
+        )
+
+    def again(self, target: Target) -> Target:
+        """The same callable as it is known now.
+
+        Raises:
+            NotFound: its plugin has no such callable any more.
+        """
+        known = self._by_plugin.get(target.key.plugin, {}).get(target.spec.name)
+        if known is None or not known.met:  # whoever asks has met the server, and it lists no such thing
+            raise self._not_offered(target.key.plugin, target.spec.name)
+        return known
 
     def names(self) -> tuple[str, ...]:
-        """Every full name, sorted."""
-        return tuple(sorted(self._by_name))
+        """Every full name that may be called, sorted."""
+        return tuple(sorted(name for name, targets in self._by_name.items() if targets[0].withheld is None))
 
     def _unknown(self, name: str, known: Iterable[str]) -> NotFound:
         close = difflib.get_close_matches(name, list(known), n=1)

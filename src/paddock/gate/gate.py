@@ -41,6 +41,7 @@ class Gate:
         """Run one call and give its result.
 
         Raises:
+            Denied: the plugin describes the callable otherwise than somebody accepted.
             Invalid: the payload does not fit; carries every mistake.
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
@@ -51,6 +52,8 @@ class Gate:
         reserved = sorted(name for name in payload if name in ("_context", "_call"))
         if reserved:
             raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
+        if target.lists_itself:
+            target = await self._met(target)
         problems = target.input.errors(dict(payload))
         if problems:
             raise Invalid(
@@ -64,3 +67,20 @@ class Gate:
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
         return result
+
+    async def _met(self, target: Target) -> Target:
+        """The target as its server describes it now, which is not known before the server runs.
+
+        From here to the call nothing may wait: the process that is called must be the one that was met.
+
+        Raises:
+            PaddockError: it may not be called, is not there any more, or its server does not run.
+        """
+        while True:
+            if target.withheld is not None:
+                raise target.withheld.refusal(target.key.plugin, target.spec.name)
+            await self.supervisor.ready(target.key)
+            known = self.catalogue.again(target)
+            if known.key == target.key and known.withheld is None:
+                return known
+            target = known

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Digest
 from paddock.gate.catalogue import Entry, Schemas
+from paddock.host.listings import Listing, listed_entry, read_listings
 from paddock.manifest.capability import BadCapability, Capability, covers, parse
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles, read_bytes
+from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import BUILT_IN_ALIASES, schema_value
@@ -25,6 +27,7 @@ class Enabled:
     deployment: Deployment
     entry: Entry
     row: VersionRow
+    listing: Listing  # of its tools, where a server lists them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,8 @@ class EnabledPlugins:
 
     def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
         """Every enabled plugin in the version that is in use, by name."""
-        versions, grants, aliases = store.database.read(
-            lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx))
+        versions, grants, aliases, listings = store.database.read(
+            lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx), read_listings(tx, store))
         )
         targets = {**BUILT_IN_ALIASES, **aliases}
         known: dict[tuple[object, ...], Enabled | Unreadable] = {}
@@ -69,14 +72,17 @@ class EnabledPlugins:
             if grant is None or not grant.enabled:
                 continue
             own = tuple(alias for alias, target in targets.items() if target == name)
-            key = (name, row.digest, row.manifest_text, grant.capabilities, own)
-            known[key] = self._known.get(key) or _read(store, row, grant, own)
+            listing = listings.get(name, Listing())
+            key = (name, row.digest, row.manifest_text, grant.capabilities, own, listing.fingerprint)
+            known[key] = self._known.get(key) or _read(store, row, grant, own, listing)
         self._known = known
         found = [one for one in known.values() if isinstance(one, Enabled)]
         return found, [one for one in known.values() if isinstance(one, Unreadable)]
 
 
-def _read(store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...]) -> Enabled | Unreadable:
+def _read(
+    store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...], listing: Listing
+) -> Enabled | Unreadable:
     key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
     try:
         # All rules once more: a manifest that an older Paddock accepted may not hold for this one.
@@ -85,12 +91,15 @@ def _read(store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str,
         ).single()
     except PaddockError as error:
         return Unreadable(key, row.version, error)
+    deployment = Deployment(key, manifest, granted_of(manifest, grant))
+    if lists_itself(manifest):
+        return Enabled(deployment, listed_entry(store, deployment, listing, aliases), row, listing)
     root = local_root(store, row)
     schemas = {
         spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
         for spec in manifest.callables
     }
-    return Enabled(Deployment(key, manifest, granted_of(manifest, grant)), Entry(key, manifest, schemas, aliases), row)
+    return Enabled(deployment, Entry(key, manifest, schemas, aliases), row, listing)
 
 
 def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:

@@ -15,6 +15,7 @@ from paddock.core.errors import Conflict
 from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.definitions import Definitions
 from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reconciling import Reconciler
@@ -44,6 +45,7 @@ class Host:
         gate: Gate,
         calls: Calls,
         reconciler: Reconciler,
+        definitions: Definitions,
         logs: PluginLogs,
         news: PluginNews,
         clock: Clock,
@@ -52,6 +54,7 @@ class Host:
         self.directories = directories
         self.settings = settings
         self.calls = calls
+        self.definitions = definitions
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor
@@ -196,6 +199,7 @@ class Host:
             "state": one.state.value,
             "kind": one.kind,
             "description": one.description,
+            "waiting": one.waiting,
             "runtime": self._runtime(one.plugin.name),
         }
 

@@ -19,6 +19,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.definitions import Definitions
 from paddock.host.door import open_services
 from paddock.host.host import Host
 from paddock.host.looking import Looks
@@ -103,7 +104,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate = Gate(supervisor, events)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
+            definitions = Definitions(store, views, logs, reconciler)
             news.on_given_up = reconciler.give_up
+            news.on_met = definitions.met
             news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
             host = Host(
                 directories=directories,
@@ -114,6 +117,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 gate=gate,
                 calls=Calls(gate, tasks, clock, random),
                 reconciler=reconciler,
+                definitions=definitions,
                 logs=logs,
                 news=news,
                 clock=clock,

@@ -7,8 +7,13 @@ from typing import Any
 
 from paddock.core.errors import Problem
 from paddock.manifest.behaviour import Section, consent_sections
+from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.definitions.examining import TOOL
+from paddock.plugins.definitions.offering import lists_itself
+from paddock.plugins.definitions.rows import DefinitionRow, definitions_of
+from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.listing import repair_line
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
@@ -38,6 +43,7 @@ class Details:
     obstacles: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     difference: Difference
+    definitions: tuple[DefinitionRow, ...]  # what its server says of itself
 
     def changed_files(self) -> list[str]:
         """What became of the files of a modified plugin, one line each."""
@@ -55,6 +61,7 @@ class Details:
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
+            "definitions": [row.to_value() for row in self.definitions],
         }
 
 
@@ -67,6 +74,7 @@ class _Rows:
     keys: list[KeyRow]
     aliases: list[str]
     tree: Tree
+    definitions: list[DefinitionRow]
 
 
 def details_of(store: PluginStore, name: str) -> Details:
@@ -108,11 +116,26 @@ def details_of(store: PluginStore, name: str) -> Details:
         "versions": [version.version for version in rows.versions],
         "aliases": rows.aliases,
         "capabilities": [str(capability) for capability in manifest.capabilities],
-        "callables": [spec.name for spec in manifest.callables],
+        "callables": _callables(manifest, rows.definitions),
+        "waiting": sum(one.standing is Standing.QUARANTINED for one in rows.definitions),
     }
     stand_in_the_way = tuple(obstacles(manifest, DirectoryFiles(root)))
     warnings = tuple(closed_places_here(manifest.capabilities))
-    return Details(facts, tuple(consent_sections(manifest)), stand_in_the_way, warnings, verdict.difference)
+    return Details(
+        facts,
+        tuple(consent_sections(manifest)),
+        stand_in_the_way,
+        warnings,
+        verdict.difference,
+        tuple(rows.definitions),
+    )
+
+
+def _callables(manifest: Manifest, definitions: list[DefinitionRow]) -> list[str]:
+    """What can be called: of a server that was met, the tools that were accepted."""
+    if not (definitions and lists_itself(manifest)):
+        return [spec.name for spec in manifest.callables]
+    return [one.name for one in definitions if one.kind == TOOL and one.standing is Standing.ACCEPTED]
 
 
 def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
@@ -129,4 +152,5 @@ def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
         trusted_keys(tx),
         aliases,
         tree_of(tx, current.plugin, current.version),
+        definitions_of(tx, store.tenant, plugin.name),
     )

@@ -15,6 +15,7 @@ from paddock.plugins.rows import (
     all_plugins,
     current_versions,
     version_names,
+    waiting_counts,
 )
 from paddock.plugins.tree import verify_tree
 
@@ -37,6 +38,7 @@ class Listed:
     grant: Grant | None
     state: State
     versions: tuple[str, ...]
+    waiting: int = 0  # how much of what its server says waits for a person
 
     @property
     def kind(self) -> str:
@@ -49,14 +51,21 @@ class Listed:
 
 def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
     """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
-    plugins, current, grants, names = store.database.read(
-        lambda tx: (all_plugins(tx), current_versions(tx), all_grants(tx, store.tenant), version_names(tx))
+    plugins, current, grants, names, waiting = store.database.read(
+        lambda tx: (
+            all_plugins(tx),
+            current_versions(tx),
+            all_grants(tx, store.tenant),
+            version_names(tx),
+            waiting_counts(tx, store.tenant),
+        )
     )
     listed: list[Listed] = []
     for plugin in plugins:
         row = current.get(plugin.name)
         grant = grants.get(plugin.name)
-        listed.append(Listed(plugin, row, grant, state_of(store, row, grant), names.get(plugin.name, ())))
+        state, waits = state_of(store, row, grant), waiting.get(plugin.name, 0)
+        listed.append(Listed(plugin, row, grant, state, names.get(plugin.name, ()), waits))
     return [one for one in listed if kind is None or one.kind == kind]
 
 

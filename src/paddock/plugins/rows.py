@@ -229,6 +229,15 @@ def _grant(row: Row) -> Grant:
     return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"])
 
 
+def waiting_counts(tx: Transaction, tenant: Tenant) -> dict[str, int]:
+    """How many definitions of each plugin wait for a person; plugins of which none does are left out."""
+    rows = tx.all(
+        "SELECT plugin, COUNT(*) AS waiting FROM plugin_definitions WHERE tenant = ? AND standing = ? GROUP BY plugin",
+        (tenant, "quarantined"),
+    )
+    return {row["plugin"]: row["waiting"] for row in rows}
+
+
 def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
     tx.execute(
         "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, changed_at) VALUES (?, ?, ?, ?, ?, ?) "

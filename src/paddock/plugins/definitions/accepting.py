@@ -8,7 +8,6 @@ from typing import Any
 
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.events_definitions import PluginDefinitionAccepted
-from paddock.plugins.definitions.comparing import Standing
 from paddock.plugins.definitions.examining import shape_of
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import (
@@ -18,10 +17,11 @@ from paddock.plugins.definitions.rows import (
     lock_plugin,
     take_waiting,
     texts_of,
-    waiting_counts,
 )
+from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import require_plugin
+from paddock.plugins.rows import waiting_counts
 from paddock.store.database import Transaction
 
 

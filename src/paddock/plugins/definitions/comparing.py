@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from paddock.plugins.definitions.examining import Examined
-
-
-class Standing(StrEnum):
-    """What may be done with a definition."""
-
-    ACCEPTED = "accepted"  # it is the one that was accepted
-    QUARANTINED = "quarantined"  # not used until a person accepts it
-    BAD = "bad"  # it cannot be used, whoever accepts it
-    GONE = "gone"  # accepted, and not listed any more
+from paddock.plugins.definitions.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from paddock.manifest.names import is_mcp_tool_name
 from paddock.plugins.definitions.hidden import hidden_text
 
 TOOL = "tool"
-# What else a server may list: prompt, resource, resource_template, and its instructions.
+INSTRUCTIONS = "instructions"
+# What else a server may list: prompt, resource, resource_template.
 LARGEST = 1 << 20  # bytes of one definition
 LARGEST_TOGETHER = 16 << 20  # of all that a plugin lists
 MOST = 5_000  # definitions that a plugin may list
@@ -102,7 +103,8 @@ def examine(listed: Sequence[Listed], judge: Judge) -> tuple[Examined, ...]:
 
 
 def _examined(one: Listed, judge: Judge) -> Examined:
-    bare = Examined(one.kind, shown_name(one.name))
+    # A server has one set of instructions, which needs no name.
+    bare = Examined(one.kind, one.kind if one.kind == INSTRUCTIONS else shown_name(one.name))
     try:
         form = canonical_bytes(one.raw)
     except CallerError as error:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.manifest.model import CallableSpec, CommandRuntime, Manifest, RemoteRuntime
-from paddock.plugins.definitions.comparing import Standing
 from paddock.plugins.definitions.examining import Unusable
 from paddock.plugins.definitions.rows import DefinitionRow
+from paddock.plugins.definitions.standing import Standing
 
 # A tool as the server describes it, made a callable; or why it cannot be one.
 Read: TypeAlias = Callable[[Any], CallableSpec | Unusable]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from paddock.core.events_definitions import PluginDefinitionChanged, PluginDefinitionsLeftOut, PluginDefinitionsTrusted
 from paddock.core.ids import Tenant
-from paddock.plugins.definitions.comparing import Comparison, Finding, Standing, compare
-from paddock.plugins.definitions.examining import MOST, Examined, Judge, Listed, examine
+from paddock.plugins.definitions.comparing import Comparison, Finding, compare
+from paddock.plugins.definitions.examining import Examined
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import lock_plugin, note_seen, pins_of, save_finding, texts_of
+from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
 from paddock.store.database import Transaction
 
@@ -18,26 +19,26 @@ LONGEST_TOLD = 8_000  # characters of a difference
 LARGEST_TOLD = 65_536  # characters of a definition whose difference is recorded; the hashes of any are
 
 
-def meet(store: PluginStore, tenant: Tenant, plugin: str, listed: Sequence[Listed], judge: Judge) -> Comparison:
+def meet(
+    store: PluginStore, tenant: Tenant, plugin: str, listed: Sequence[Examined], *, left_out: int = 0
+) -> Comparison:
     """Compare what a server lists with what people accepted, and record what is new about it.
 
     Args:
         store: The plugin store.
         tenant: For whose people.
         plugin: The plugin's own name.
-        listed: Everything that the server lists.
-        judge: Whether a tool could be used as it is described.
+        listed: What the server lists, examined.
+        left_out: How much more it lists than is kept.
     """
-    examined = examine(listed, judge)
 
     def unit(tx: Transaction) -> Comparison:
         if not lock_plugin(tx, plugin):  # uninstalled meanwhile
             return compare((), ())
-        found = compare(pins_of(tx, tenant, plugin), examined)
+        found = compare(pins_of(tx, tenant, plugin), listed)
         _record(tx, store, tenant, plugin, found)
-        if len(listed) > MOST:
-            left_out = PluginDefinitionsLeftOut(name=plugin, listed=len(listed), limit=MOST)
-            store.publish(tx, left_out)
+        if left_out:
+            store.publish(tx, PluginDefinitionsLeftOut(name=plugin, kept=len(listed), left_out=left_out))
         return found
 
     return store.database.write(unit)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.plugins.definitions.comparing import Finding, Pinned, Standing
+from paddock.plugins.definitions.comparing import Finding, Pinned
+from paddock.plugins.definitions.standing import Standing
 from paddock.store.database import Row, Transaction
 
 FIRST_USE = "first use"
@@ -111,15 +112,6 @@ def met_plugins(tx: Transaction, tenant: Tenant) -> set[str]:
     """The plugins of which anything is on record."""
     rows = tx.all("SELECT DISTINCT plugin FROM plugin_definitions WHERE tenant = ?", (tenant,))
     return {row["plugin"] for row in rows}
-
-
-def waiting_counts(tx: Transaction, tenant: Tenant) -> dict[str, int]:
-    """How many definitions of each plugin wait for a person; plugins of which none does are left out."""
-    rows = tx.all(
-        "SELECT plugin, COUNT(*) AS waiting FROM plugin_definitions WHERE tenant = ? AND standing = ? GROUP BY plugin",
-        (tenant, Standing.QUARANTINED.value),
-    )
-    return {row["plugin"]: row["waiting"] for row in rows}
 
 
 def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str) -> Texts:

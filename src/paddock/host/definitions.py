@@ -1,0 +1,104 @@
+"""Meeting servers: what each says of itself is held against what people accepted before anybody may call it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from paddock.host.listings import read_listing, unusable
+from paddock.host.plugin_logs import PluginLogs
+from paddock.plugins.definitions.accepting import accept, shown_definitions
+from paddock.plugins.definitions.comparing import Comparison
+from paddock.plugins.definitions.examining import MOST, examine
+from paddock.plugins.definitions.recording import meet
+from paddock.plugins.definitions.standing import Standing
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.store_thread import StoreThread
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.wire import Definition
+
+PAUSE = 1.0  # seconds between two looks at what one server lists, should it say all the time that this changed
+BURST = 5  # looks without a pause
+MOST_LOGGED = 20
+
+
+class Catalogued(Protocol):
+    """What may be called right now."""
+
+    def listing(self, plugin: str) -> object:
+        """The fingerprint of the tools it has of a plugin."""
+        ...
+
+    async def reconcile(self) -> None:
+        """Bring it in step with the rows."""
+        ...
+
+
+class Definitions:
+    """What servers say of themselves, and people's answers to it.
+
+    Args:
+        store: Where both are kept.
+        views: The same, for looking.
+        logs: Where a plugin's own log says what was kept back.
+        catalogue: What may be called.
+    """
+
+    def __init__(self, store: StoreThread, views: StoreThread, logs: PluginLogs, catalogue: Catalogued) -> None:
+        self._store = store
+        self._views = views
+        self._logs = logs
+        self._catalogue = catalogue
+        self._next_look: dict[InstanceKey, float] = {}
+
+    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        """A server says what it offers. What may be called is settled when this returns.
+
+        Raises:
+            PaddockError: it cannot be recorded, so the server must not be used.
+        """
+        key = deployment.key
+        await self._not_too_often(key)
+        # Not on the store's thread, which every plugin needs: a server may list a great deal.
+        listed = await asyncio.to_thread(examine, definitions, unusable)
+        left_out = max(0, len(definitions) - MOST)
+
+        def work(store: PluginStore) -> tuple[Comparison, object]:
+            found = meet(store, key.tenant, key.plugin, listed, left_out=left_out)
+            listing = store.database.read(lambda tx: read_listing(tx, store, key.plugin))
+            return found, listing.fingerprint
+
+        found, fingerprint = await self._store.run(work)
+        self._log(key.plugin, found)
+        # Asked of the catalogue and not of what is new: another process may have met the same server before.
+        if self._catalogue.listing(key.plugin) != fingerprint:
+            await self._catalogue.reconcile()
+
+    async def shown(self, plugin: str) -> list[dict[str, Any]]:
+        """Everything a plugin's server says of itself, with the differences from what was accepted.
+
+        Raises:
+            NotFound: it is not installed.
+        """
+        shown = await self._views.run(lambda store: shown_definitions(store, plugin))
+        return [one.to_value() for one in shown]
+
+    async def accept(self, plugin: str, kind: str, name: str, shown_hash: str, by: str) -> dict[str, Any]:
+        """Use a definition from now on; see `plugins/definitions/accepting.py`. It can be called when this returns."""
+        row = await self._store.run(lambda store: accept(store, plugin, kind, name, shown_hash, by))
+        await self._catalogue.reconcile()
+        return {"plugin": row.plugin, **row.to_value()}
+
+    async def _not_too_often(self, key: InstanceKey) -> None:
+        now = asyncio.get_running_loop().time()
+        earliest = max(self._next_look.get(key, 0.0), now - BURST * PAUSE)
+        self._next_look[key] = earliest + PAUSE
+        if earliest > now:
+            await asyncio.sleep(earliest - now)
+
+    def _log(self, plugin: str, found: Comparison) -> None:
+        kept_back = [one for one in found.all() if one.news and one.standing is not Standing.ACCEPTED]
+        for one in kept_back[:MOST_LOGGED]:
+            self._logs.write(plugin, f"[paddock] the {one.kind} {one.name} is {one.standing.value}: {one.reason}")
+        if len(kept_back) > MOST_LOGGED:
+            self._logs.write(plugin, f"[paddock] and {len(kept_back) - MOST_LOGGED} more")

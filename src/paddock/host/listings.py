@@ -1,0 +1,83 @@
+"""The tools of servers as the rows know them, made entries of the catalogue: no server has to run for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.core.ids import PluginName
+from paddock.gate.catalogue import Entry, Schemas
+from paddock.manifest.model import CallableSpec
+from paddock.plugins.definitions.examining import TOOL, Unusable
+from paddock.plugins.definitions.offering import offer
+from paddock.plugins.definitions.rows import (
+    DefinitionRow,
+    accepted_texts,
+    all_of_kind,
+    definitions_of,
+    met_plugins,
+)
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.supervision.deployment import Deployment
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is on record of one plugin's tools."""
+
+    met: bool = False
+    tools: tuple[DefinitionRow, ...] = ()
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """Changes when what may be called does."""
+        return (self.met, *((row.name, row.standing, row.hash, row.reason, row.repair) for row in self.tools))
+
+
+def read_listings(tx: Transaction, store: PluginStore) -> dict[str, Listing]:
+    """Of every plugin that was met."""
+    tools = all_of_kind(tx, store.tenant, TOOL)
+    return {name: Listing(True, tuple(tools.get(name, ()))) for name in met_plugins(tx, store.tenant)}
+
+
+def read_listing(tx: Transaction, store: PluginStore, plugin: str) -> Listing:
+    """Of one plugin."""
+    rows = definitions_of(tx, store.tenant, plugin)
+    return Listing(bool(rows), tuple(row for row in rows if row.kind == TOOL))
+
+
+def listed_entry(store: PluginStore, deployment: Deployment, listing: Listing, aliases: tuple[str, ...]) -> Entry:
+    """A server's entry: its accepted tools, and the names of those that must not be called.
+
+    Before it was met it has what its manifest declares; each is asked for again once the server runs.
+    """
+    manifest = deployment.manifest
+    if not listing.met:
+        return Entry(deployment.key, manifest, {}, aliases, lists_itself=True, met=False)
+    plugin = PluginName(deployment.name)
+    texts = store.database.read(lambda tx: accepted_texts(tx, store.tenant, plugin, TOOL))
+    offered = offer(manifest, listing.tools, texts, read_tool)
+    schemas = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in offered.callables}
+    return Entry(
+        deployment.key,
+        replace(manifest, callables=offered.callables),
+        schemas,
+        aliases,
+        lists_itself=True,
+        withheld=offered.withheld,
+    )
+
+
+def read_tool(raw: Any) -> CallableSpec | Unusable:
+    """A tool as a server describes it, made a callable; or why it cannot be one."""
+    # Imported here: a host without such servers need not know how they speak.
+    from paddock.plugins.runtimes.mcp.tools import judge_tool
+
+    return judge_tool(raw)
+
+
+def unusable(raw: Any) -> Unusable | None:
+    """Why a tool cannot be a callable; None when it can."""
+    read = read_tool(raw)
+    return None if isinstance(read, CallableSpec) else read
