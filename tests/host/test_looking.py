@@ -19,6 +19,7 @@ from tests.supervision.stage import patiently
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.plan.machine import DiskMachine, Kind
 from paddock.host.looking import Looks
+from paddock.plugins.supervision.ending import Crashed, ending_of
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -48,20 +49,11 @@ def dead_mount() -> Generator[DeadMount, None, None]:
         machine.gone.set()
 
 
-async def once_there_is_room(looks: Looks) -> Kind | None:
-    """A thread that was held gives its place back as soon as it can go on; nobody is told when that is."""
-    while True:
-        try:
-            return await looks.run(lambda seen: seen.kind("/"))
-        except CageUnavailable:
-            await asyncio.sleep(0.01)
-
-
 async def test_a_look_that_hangs_is_given_up_and_the_place_is_named() -> None:
     with dead_mount() as machine:
         looks = Looks(machine, within=0.2)
         with pytest.raises(CageUnavailable) as refused:
-            await looks.run(lambda seen: seen.kind("/dead/data"))
+            await looks.run("reader", lambda seen: seen.kind("/dead/data"))
         assert refused.value.error_code == "cage.place_hangs"
         assert refused.value.message == "/dead/data does not answer"
         assert "take the grant back" in refused.value.hint
@@ -70,37 +62,68 @@ async def test_a_look_that_hangs_is_given_up_and_the_place_is_named() -> None:
 async def test_others_look_while_one_hangs_and_what_a_look_raises_is_the_callers() -> None:
     with dead_mount() as machine:
         looks = Looks(machine, within=5)
-        hanging = asyncio.ensure_future(looks.run(lambda seen: seen.kind("/dead/data")))
+        hanging = asyncio.ensure_future(looks.run("reader", lambda seen: seen.kind("/dead/data")))
         for _ in range(50):
-            assert await patiently(looks.run(lambda seen: seen.kind("/"))) == "directory"
+            assert await patiently(looks.run("healthy", lambda seen: seen.kind("/"))) == "directory"
         with pytest.raises(ZeroDivisionError):
-            await looks.run(lambda _: 1 // 0)
+            await looks.run("healthy", lambda _: 1 // 0)
         machine.gone.set()
         assert await patiently(hanging) is None
 
 
-async def test_no_more_than_a_few_hang_at_a_time_and_then_the_next_is_refused_without_a_look() -> None:
+@pytest.mark.req("G-19")
+async def test_however_many_plugins_hang_on_a_dead_mount_those_without_a_grant_on_it_start() -> None:
     with dead_mount() as machine:
-        looks = Looks(machine, within=0.3, most=3)
-        asked = [looks.run(lambda seen: seen.kind("/dead/data")) for _ in range(9)]
+        looks = Looks(machine, within=0.3)
+        asked = [looks.run(number, lambda seen: seen.kind("/dead/data")) for number in range(50)]
+        ended = await patiently(asyncio.gather(*asked, return_exceptions=True))
+        assert {one.error_code for one in ended if isinstance(one, CageUnavailable)} == {"cage.place_hangs"}
+        assert machine.looks == 50
+        assert await patiently(looks.run("healthy", lambda seen: seen.kind("/"))) == "directory"
+
+
+async def test_a_plugin_whose_last_look_still_hangs_is_refused_at_once_and_costs_no_second_thread() -> None:
+    with dead_mount() as machine:
+        looks = Looks(machine, within=0.3)
+        asked = [looks.run("reader", lambda seen: seen.kind("/dead/data")) for _ in range(9)]
         ended = await patiently(asyncio.gather(*asked, return_exceptions=True))
         assert all(isinstance(one, CageUnavailable) for one in ended)
-        assert machine.looks == 3
         with pytest.raises(CageUnavailable) as refused:
-            await asyncio.wait_for(looks.run(lambda seen: seen.kind("/")), 0.2)
+            await asyncio.wait_for(looks.run("reader", lambda seen: seen.kind("/")), 0.2)
         assert (refused.value.error_code, refused.value.message) == ("cage.place_hangs", "/dead/data does not answer")
+        assert machine.looks == 1
 
         machine.gone.set()
-        assert await patiently(once_there_is_room(looks)) == "directory"
+        assert await patiently(once_it_answers(looks)) == "directory"
 
 
-async def test_whoever_stops_waiting_for_a_look_leaves_room_for_others_once_it_returns() -> None:
+async def once_it_answers(looks: Looks) -> Kind | None:
+    """A thread that was held ends as soon as it can go on; nobody is told when that is."""
+    while True:
+        try:
+            return await looks.run("reader", lambda seen: seen.kind("/"))
+        except CageUnavailable:
+            await asyncio.sleep(0.01)
+
+
+async def test_when_no_thread_may_be_added_a_plugin_is_told_so_and_tried_again_later() -> None:
+    with dead_mount() as machine:
+        looks = Looks(machine, within=0.3, most=3)
+        asked = [looks.run(number, lambda seen: seen.kind("/dead/data")) for number in range(3)]
+        await patiently(asyncio.gather(*asked, return_exceptions=True))
+        with pytest.raises(CageUnavailable) as refused:
+            await asyncio.wait_for(looks.run("healthy", lambda seen: seen.kind("/")), 0.2)
+        assert refused.value.error_code == "cage.looks_busy"
+        assert isinstance(ending_of(refused.value, ran=False), Crashed), "it fails for good"
+
+
+async def test_whoever_stops_waiting_for_a_look_has_the_next_once_it_returns() -> None:
     with dead_mount() as machine:
         looks = Looks(machine, within=30, most=1)
-        given_up = asyncio.ensure_future(looks.run(lambda seen: seen.kind("/dead/data")))
+        given_up = asyncio.ensure_future(looks.run("reader", lambda seen: seen.kind("/dead/data")))
         assert await asyncio.to_thread(machine.reached.wait, 30)
         given_up.cancel()
-        waiting = asyncio.ensure_future(looks.run(lambda seen: seen.kind("/")))
+        waiting = asyncio.ensure_future(looks.run("reader", lambda seen: seen.kind("/")))
         machine.gone.set()
         assert await patiently(waiting) == "directory"
 

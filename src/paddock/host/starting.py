@@ -55,7 +55,7 @@ class Starter:
     async def __call__(self, deployment: Deployment) -> Prepared:
         checked = await self.store.run(lambda store: self._check(store, deployment))
         # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
-        cage = await self.looks.run(lambda machine: self._compile(deployment, checked, machine))
+        cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
         return Prepared(cage, checked.config)
 
     def _check(self, store: PluginStore, deployment: Deployment) -> _Checked:

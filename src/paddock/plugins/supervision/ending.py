@@ -45,7 +45,9 @@ Ending: TypeAlias = Crashed | GaveUp | Stopped
 
 
 # What a cage was refused for and may not be the next time: the machine was short of something, or the warden fell.
-_PASSING = frozenset({"cage.no_descriptors", "cage.launch_timeout", "cage.launch_ended", "cage.warden_lost"})
+_PASSING = frozenset(
+    {"cage.no_descriptors", "cage.looks_busy", "cage.launch_timeout", "cage.launch_ended", "cage.warden_lost"}
+)
 
 
 def ending_of(error: Exception, *, ran: bool) -> GaveUp | Crashed:
