@@ -44,6 +44,9 @@ class Form(StrEnum):
     METHOD = "method"  # a JSON-RPC method under its own name
     TOOL = "tool"  # a tool an agent may be offered
     WHOLE = "whole"  # the plugin is the callable: a Kernel plugin, a Shu `execute`
+    RESOURCE = "resource"  # documents of an MCP server, read by their URI
+    PROMPT = "prompt"  # prompt templates of an MCP server
+    COMPLETION = "completion"  # what an argument of these may be, as far as the server can guess
 
 
 @dataclass(frozen=True, slots=True)

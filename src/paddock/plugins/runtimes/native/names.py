@@ -34,10 +34,10 @@ def method_of(manifest: Manifest, spec: CallableSpec) -> str:
     match spec.form:
         case Form.METHOD:
             return spec.name
-        case Form.TOOL:
-            return f"{manifest.name}.{spec.name}"
         case Form.WHOLE:
             return WHOLE_METHOD
+        case _:
+            return f"{manifest.name}.{spec.name}"
 
 
 def hook_method(manifest: Manifest, hook: str) -> str:

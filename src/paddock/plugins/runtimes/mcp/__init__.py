@@ -1,0 +1,1 @@
+"""Servers that speak the Model Context Protocol, beside us in a cage or elsewhere over HTTP."""

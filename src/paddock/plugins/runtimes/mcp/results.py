@@ -1,0 +1,58 @@
+"""What a server's answer to a call means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from paddock.core.errors import PluginError
+from paddock.core.ids import PluginName
+from paddock.core.printable import printable
+from paddock.manifest.model import CallableSpec, Form
+
+LONGEST_MESSAGE: Final = 2_000
+# Between the two ends of the wire: nobody who calls a tool needs to see it.
+_OF_THE_WIRE: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
+_WHAT: Final = {Form.RESOURCE: "contents", Form.PROMPT: "messages", Form.COMPLETION: "completion"}
+
+
+def result_of(plugin: PluginName, spec: CallableSpec, raw: Any) -> dict[str, Any]:
+    """The result of a call, without what belongs to the wire: for a tool its `content` and `structuredContent`.
+
+    Raises:
+        PluginError: the tool failed, or this is no result.
+    """
+    told = cast("dict[str, Any]", raw) if isinstance(raw, dict) else None
+    if told is None or told.get("resultType", "complete") != "complete":
+        raise _malformed(plugin, spec, "its answer is no result")
+    shown = {key: value for key, value in told.items() if key not in _OF_THE_WIRE}
+    if spec.form in _WHAT:
+        if _WHAT[spec.form] not in shown:
+            raise _malformed(plugin, spec, f"its answer has no {_WHAT[spec.form]}")
+        return shown
+    content = shown.setdefault("content", [])
+    if not isinstance(content, list):
+        raise _malformed(plugin, spec, "the content of its answer is no list")
+    if told.get("isError") is True:
+        raise PluginError(
+            _words(cast("list[Any]", content)) or "the tool failed and gave no reason",
+            code="tool.failed",
+            details={"plugin": plugin, **shown},
+        )
+    return shown
+
+
+def _words(content: list[Any]) -> str:
+    """The text of a failure's content, as one line."""
+    blocks = (cast("Mapping[str, Any]", block) for block in content if isinstance(block, dict))
+    texts = (block.get("text") for block in blocks if block.get("type") == "text")
+    return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), LONGEST_MESSAGE)
+
+
+def _malformed(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:
+    return PluginError(
+        f"{plugin} answered {printable(spec.name)} in a way that the protocol does not know: {reason}",
+        code="tool.malformed_result",
+        hint="the server's author has to mend it",
+        details={"plugin": plugin},
+    )
