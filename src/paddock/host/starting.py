@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cage.plan.compile import Surroundings, compile_cage
 from paddock.cage.plan.environment import spawn_environment
@@ -20,17 +19,21 @@ from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import new_id
+from paddock.host.commands import base_interpreter, command_of
 from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
 from paddock.manifest.kind_boundary import within_kind
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.local_copy import local_root
+from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
-from paddock.plugins.runtimes.python.orders import orders, worker_command
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, Prepared
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.shelf import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class _Checked:
     cage_id: str
     root: str
     config: Mapping[str, Any]
+    environment: Environment | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +79,22 @@ class Starter:
         own = self.own_folder(manifest)
         for path in config_directories(deployment.capabilities, str(own)):
             make_directory(own, Path(path))
-        return _Checked(new_id("cage", store.clock, store.random), str(local_root(store, row)), config)
+        cage_id = new_id("cage", store.clock, store.random)
+        return _Checked(cage_id, str(local_root(store, row)), config, environment_of(store, row))
 
     def _compile(self, deployment: Deployment, checked: _Checked, machine: Machine) -> CageSpec:
         manifest, limits = deployment.manifest, self.settings.limits
         granted = within_kind(manifest.kind, deployment.capabilities)
+        command = command_of(manifest, checked.root, granted, checked.environment, machine)
         environment = spawn_environment(manifest, checked.root, manifest.observability.log_level)
-        command = None
-        if isinstance(manifest.runtime, PythonRuntime):
-            environment |= orders(manifest, manifest.runtime, checked.root, granted)
-            command = worker_command(machine, base_interpreter())
         return compile_cage(
             cage_id=checked.cage_id,
             manifest=manifest,
             root=checked.root,
             capabilities=granted,
-            environment=environment,
-            command=command,
+            environment={**environment, **command.variables},
+            command=command.words,
+            trees=command.trees,
             surroundings=Surroundings(
                 python=base_interpreter(),
                 sdk=str(Path(__file__).parents[2]),
@@ -139,19 +142,14 @@ def require_runnable(manifest: Manifest) -> None:
         PluginError: says so.
     """
     match manifest.runtime:
-        case PythonRuntime() | CommandRuntime(protocol="paddock"):
+        case PythonRuntime() | CommandRuntime():
             return
         case _:
             raise PluginError(
-                f"{manifest.name} is an MCP server",
+                f"{manifest.name} is a server elsewhere",
                 code="plugin.runtime_unsupported",
-                hint="MCP servers can be installed and looked at, and not run by this version",
+                hint="remote MCP servers can be installed and looked at, and not run by this version",
             )
-
-
-def base_interpreter() -> str:
-    """The interpreter that we run in, without a virtual environment around it."""
-    return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def with_places(manifest: Manifest, config: Mapping[str, Any], places: Places) -> dict[str, Any]:

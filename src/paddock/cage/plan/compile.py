@@ -62,6 +62,7 @@ def compile_cage(
     places: Places = _NO_PLACES,
     limits: Limits = _DEFAULT_LIMITS,
     command: Sequence[str] | None = None,
+    trees: Iterable[str] = (),
 ) -> CageSpec:
     """The cage for one plugin.
 
@@ -75,7 +76,10 @@ def compile_cage(
         machine: The host's files.
         places: What `config:` and `project:` stand for.
         limits: What it may use.
-        command: What to run where the manifest names no command: the worker that imports its Python entrypoints.
+        command: What to run where that is not what the manifest says: a worker that imports its Python code, or a
+            program of the packages that it needs.
+        trees: Directories of the host's own that the plugin needs to run, such as those packages. They are shown even
+            where they lie in what is hidden.
 
     Raises:
         CageUnavailable: something that was granted or that its command names is not there or cannot be shown. Carries
@@ -87,6 +91,7 @@ def compile_cage(
     named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
     job.show_libraries()
     job.show_granted(granted, places)
+    job.programs.show_trees(trees)
     words = job.command(named, by_host=command is not None)
     directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
     variables = job.with_sdk(environment)

@@ -38,6 +38,11 @@ class Environment:
         """The interpreter of a Python environment; whatever it runs finds the environment's packages."""
         return self.root / "bin" / "python"
 
+    @property
+    def site_packages(self) -> list[Path]:
+        """Where a Python environment's modules are."""
+        return sorted(self.root.glob("lib/python3.*/site-packages"))
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

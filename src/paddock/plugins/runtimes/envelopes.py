@@ -8,7 +8,7 @@ from typing import Any, cast
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Denied, PaddockError, PluginError, Problem, TimedOut
 from paddock.core.printable import printable
-from paddock.manifest.model import Dialect, Kind, Manifest
+from paddock.manifest.model import CommandRuntime, Dialect, Kind, Manifest, RemoteRuntime
 
 _LONGEST_MESSAGE = 2_000
 
@@ -55,8 +55,16 @@ def envelope_for(manifest: Manifest, context: CallContext) -> dict[str, Any]:
 
 def checked_part(manifest: Manifest, result: Any) -> Any:
     """What an output schema speaks of: the value inside the envelope."""
+    if speaks_mcp(manifest):
+        return _fields(result).get("structuredContent")
     inside = _INSIDE.get((manifest.dialect, manifest.kind))
     return _fields(result).get(inside) if inside is not None else result
+
+
+def speaks_mcp(manifest: Manifest) -> bool:
+    """Whether the plugin is an MCP server, here or elsewhere."""
+    runtime = manifest.runtime
+    return isinstance(runtime, RemoteRuntime) or (isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp")
 
 
 def unless_failed(manifest: Manifest, result: Any) -> Any:

@@ -1,0 +1,61 @@
+"""What is really run for a plugin on this machine: its own command, a program of its packages, or a worker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paddock.cage.plan.machine import Machine
+from paddock.cage.spec import WORKER
+from paddock.manifest.capability import Capability
+from paddock.manifest.environment_command import environment_program
+from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
+from paddock.plugins.runtimes.python.orders import orders, worker_command
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.shelf import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run, and what that needs around it."""
+
+    words: tuple[str, ...] | None = None  # None: what the manifest says
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    trees: tuple[str, ...] = ()  # directories to be shown besides the plugin's own
+
+
+def command_of(
+    manifest: Manifest, root: str, granted: Sequence[Capability], environment: Environment | None, machine: Machine
+) -> Command:
+    """The command of one plugin.
+
+    Args:
+        manifest: The plugin's.
+        root: Where its files are.
+        granted: What a person granted, as far as its kind may have it.
+        environment: The packages that it needs, where it needs any.
+        machine: The host's files.
+
+    Raises:
+        PluginError: its packages do not have the program that it names.
+    """
+    trees = (str(environment.root),) if environment is not None else ()
+    match manifest.runtime:
+        case PythonRuntime() as runtime:
+            words = (str(environment.python), WORKER) if environment else worker_command(machine, base_interpreter())
+            site = tuple(str(place) for place in environment.site_packages) if environment else ()
+            return Command(words, orders(manifest, runtime, root, granted, site), trees)
+        case CommandRuntime(command=command) if environment is not None and environment_program(command) is not None:
+            from paddock.plugins.environments.command import command_for
+
+            return Command(command_for(manifest, environment), trees=trees)
+        case _:
+            return Command(trees=trees)
+
+
+def base_interpreter() -> str:
+    """The interpreter that we run in, without a virtual environment around it."""
+    return getattr(sys, "_base_executable", "") or sys.executable
