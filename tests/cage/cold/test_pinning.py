@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from paddock.cage.cold.pinning import Pinning, pinned
+from paddock.cage.process_tree import children
 
 
 def open_descriptors() -> int:
@@ -95,3 +97,53 @@ def test_places_that_were_asked_for_and_not_taken_are_let_go(tmp_path: Path) -> 
     assert open_descriptors() == before + 1, "who looks is kept for the next cage"
     pinning.close()
     assert open_descriptors() == before
+
+
+def test_when_the_one_who_looks_is_killed_between_two_cages_the_next_has_another_and_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    places = [str(tmp_path.resolve() / str(number)) for number in range(30)]
+    for place in places:
+        Path(place).mkdir()
+    pinning, before, ours = Pinning(), open_descriptors(), children(os.getpid())
+    with pinning.open(places[:1]) as pin:
+        os.close(pin(places[0]).descriptor)
+    (first,) = children_but(ours)
+    kill_and_see_it_dead(first)
+    with pinning.open(places) as pin:
+        for place in places:
+            os.close(pin(place).descriptor)
+    with pinning.open(places[:1]) as pin:
+        os.close(pin(places[0]).descriptor)
+    (second,) = children_but(ours)
+    assert second != first
+    pinning.close()
+    assert (open_descriptors(), children_but(ours)) == (before, [])
+
+
+def test_when_the_one_who_looks_is_killed_in_the_middle_another_goes_on_and_that_once(tmp_path: Path) -> None:
+    places = [str(tmp_path.resolve() / str(number)) for number in range(100)]
+    for place in places:
+        Path(place).mkdir()
+    pinning, before, ours = Pinning(), open_descriptors(), children(os.getpid())
+    with pinning.open(places) as pin:
+        os.close(pin(places[0]).descriptor)
+        kill_and_see_it_dead(children_but(ours)[-1])
+        os.close(pin(places[50]).descriptor)
+        kill_and_see_it_dead(children_but(ours)[-1])
+        with pytest.raises(OSError) as refused:
+            pin(places[99])
+    assert refused.value.errno == errno.EIO
+    with pinning.open(places[:1]) as pin:
+        os.close(pin(places[0]).descriptor)
+    pinning.close()
+    assert (open_descriptors(), children_but(ours)) == (before, [])
+
+
+def children_but(known: list[int]) -> list[int]:
+    return [pid for pid in children(os.getpid()) if pid not in known]
+
+
+def kill_and_see_it_dead(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -66,21 +66,23 @@ class Pinning:
         (ELOOP), or `PlaceHangs`.
         """
         self._hung = [pid for pid in self._hung if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        looker = self._looker or _Looker()
+        asking = _Asking(self._looker or _Looker(), self._leave, paths, time.monotonic() + self._patience)
         # Only one that has told everything it was asked is of use to the next cage.
         self._looker = None
-        asking = _Asking(looker.connection, paths, time.monotonic() + self._patience)
         try:
             yield asking.pin
         finally:
             asking.close()
             if asking.answered:
-                self._looker = looker
+                self._looker = asking.looker
             else:
-                # Where it waits it may not even die, and nobody can wait for that.
-                looker.connection.close()
-                os.kill(looker.pid, signal.SIGKILL)
-                self._hung.append(looker.pid)
+                self._leave(asking.looker)
+
+    def _leave(self, looker: _Looker) -> None:
+        """Let one go that may hang: where it waits it may not even die, and nobody can wait for that."""
+        looker.connection.close()
+        os.kill(looker.pid, signal.SIGKILL)
+        self._hung.append(looker.pid)
 
     def close(self) -> None:
         """Let the one go that was kept."""
@@ -101,17 +103,31 @@ class _Looker:
                 _look(theirs.fileno())
 
 
+class _Ended(Exception):
+    """Whoever looks is gone."""
+
+
 class _Asking:
     """The places of one cage, asked for some ahead of when they are wanted: to take turns for each would cost more
-    than the looking itself."""
+    than the looking itself.
 
-    def __init__(self, connection: socket.socket, paths: Iterable[str], deadline: float) -> None:
-        self._connection = connection
+    Args:
+        looker: Who is asked.
+        leave: Lets a looker go.
+        paths: The places, in the order in which they will be wanted.
+        deadline: When there must be an answer for all of them.
+    """
+
+    def __init__(
+        self, looker: _Looker, leave: Callable[[_Looker], None], paths: Iterable[str], deadline: float
+    ) -> None:
+        self.looker = looker
+        self._leave = leave
         self._paths = deque(paths)
         self._deadline = deadline
         self._asked: deque[str] = deque()
         self._answers: list[tuple[str, Place | OSError]] = []
-        self._ask_ahead()
+        self._replaced = False
 
     @property
     def answered(self) -> bool:
@@ -131,23 +147,40 @@ class _Asking:
             if isinstance(answer, Place):
                 os.close(answer.descriptor)
 
-    def _ask_ahead(self) -> None:
-        while self._paths and len(self._asked) < _AHEAD:
-            path = self._paths.popleft()
-            self._connection.send(os.fsencode(path))
-            self._asked.append(path)
-
     def _take(self) -> None:
-        self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        """Take the next answer; where whoever looks was ended by somebody, have another one asked instead, once."""
         try:
-            answer, descriptors, _, _ = socket.recv_fds(self._connection, _ANSWER.size, 1)
-        except TimeoutError:
-            raise PlaceHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._asked[0]) from None
-        if len(answer) != _ANSWER.size:
-            raise OSError(errno.EIO, "who looks at it has ended", self._asked[0])
+            answer, descriptors = self._next_answer()
+        except _Ended:
+            if self._replaced:
+                raise OSError(errno.EIO, "who looks at it has ended", self._asked[0]) from None
+            self._replace()
+            return
         path = self._asked.popleft()
         self._answers.append((path, _understood(path, answer, descriptors)))
-        self._ask_ahead()
+
+    def _next_answer(self) -> tuple[bytes, list[int]]:
+        connection = self.looker.connection
+        connection.settimeout(max(0.001, self._deadline - time.monotonic()))
+        try:
+            while self._paths and len(self._asked) < _AHEAD:
+                self._asked.append(self._paths.popleft())
+                connection.send(os.fsencode(self._asked[-1]))
+            answer, descriptors, _, _ = socket.recv_fds(connection, _ANSWER.size, 1)
+        except TimeoutError:
+            raise PlaceHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._asked[0]) from None
+        except ConnectionError:
+            raise _Ended from None
+        if len(answer) != _ANSWER.size:
+            raise _Ended
+        return answer, descriptors
+
+    def _replace(self) -> None:
+        other = _Looker()
+        self._leave(self.looker)
+        self.looker, self._replaced = other, True
+        self._paths.extendleft(reversed(self._asked))
+        self._asked.clear()
 
 
 def _understood(path: str, answer: bytes, descriptors: list[int]) -> Place | OSError:
