@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from paddock.cli import (
+    plugin_accept,
     plugin_authoring,
     plugin_changes,
     plugin_configure,
@@ -17,5 +18,15 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Check, install, upgrade, pin, enable and remove plugins."
 )
 
-for family in (plugin_authoring, plugin_changes, plugin_views, plugin_logs, plugin_switches, plugin_configure):
+FAMILIES = (
+    plugin_authoring,
+    plugin_changes,
+    plugin_views,
+    plugin_logs,
+    plugin_switches,
+    plugin_accept,
+    plugin_configure,
+)
+
+for family in FAMILIES:
     family.register(app)

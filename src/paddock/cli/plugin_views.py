@@ -21,6 +21,7 @@ KINDS = ("agent", "operator", "tool", "adapter", "plugin")
 # What `info` calls a fact where the name that scripts use is not the one the list has above its column.
 LABELS = {"tier": "trust", "trust_claim": "claims", "installed_at": "installed"}
 MOST_FILES = 20
+MOST_DEFINITIONS = 200
 # Already said by the state, and by the line at the end.
 UNTOLD = ("enabled", "repair")
 
@@ -86,15 +87,24 @@ def list_(
     for row in rows:
         if row["repair"]:
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
+        _tell_waiting(row["name"], row["waiting"])
         _tell_trouble(row["name"], row["runtime"])
 
 
 def _state(row: Mapping[str, Any]) -> str:
     """What its files and grants say, unless a daemon knows more: how its process is doing."""
     runtime = row["runtime"]
-    if runtime is None or row["repair"] or runtime["state"] in ("disabled", "stopped"):
-        return row["state"]
-    return runtime["state"]
+    state: str = row["state"]
+    if runtime is not None and not row["repair"] and runtime["state"] not in ("disabled", "stopped"):
+        state = runtime["state"]
+    return f"{state} ({row['waiting']} waiting)" if row["waiting"] else state
+
+
+def _tell_waiting(name: str, waiting: int) -> None:
+    """That a server offers something that nobody accepted yet, on stderr."""
+    if waiting:
+        what = "one thing that its server says waits" if waiting == 1 else f"{waiting} things that its server says wait"
+        say(f"{styled('!', 'yellow')} {name}: {what} for your yes — paddock plugin accept {name}")
 
 
 def _tell_trouble(name: str, runtime: Mapping[str, Any] | None) -> None:
@@ -135,6 +145,7 @@ def _listed(one: Listed, trusted: Mapping[KeyId, str], runtime: Any, *, verbose:
         "signature": f"{state}: {words}" if verbose else str(state),
         "description": one.description,
         "repair": repair_line(one.plugin.name, one.state),
+        "waiting": one.waiting,
         "runtime": runtime,
     }
     if verbose and one.version:
@@ -179,8 +190,24 @@ def info(
         result(f"  {section.title}")
         for line in section.lines:
             result(wrapped(f"    • {printable(line, 400)}", 6))
+    _show_definitions(details)
     _warn(details)
+    _tell_waiting(details.facts["name"], details.facts["waiting"])
     _tell_trouble(details.facts["name"], runtime)
+
+
+def _show_definitions(details: Details) -> None:
+    """What its server says that it offers, and what may be done with each."""
+    if not details.definitions:
+        return
+    result("")
+    result("  What its server offers")
+    for one in details.definitions[:MOST_DEFINITIONS]:
+        named = one.name if one.kind == one.name else f"{one.kind} {one.name}"
+        why = f": {one.reason}" if one.reason else f" ({one.accepted_by})"
+        result(wrapped(f"    • {printable(named, 200)} — {one.standing.value}{printable(why, 400)}", 6))
+    if len(details.definitions) > MOST_DEFINITIONS:
+        result(f"    and {len(details.definitions) - MOST_DEFINITIONS} more")
 
 
 def _process(runtime: Mapping[str, Any]) -> str:

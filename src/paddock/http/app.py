@@ -18,6 +18,7 @@ from paddock.core.ids import new_id
 from paddock.host.host import Host
 from paddock.http.api.calls import CallRoutes
 from paddock.http.api.daemon import DaemonRoutes
+from paddock.http.api.definitions import DefinitionRoutes
 from paddock.http.api.plugins import PluginRoutes
 from paddock.http.auth import local_operator
 from paddock.http.endpoint import Endpoint, answer
@@ -36,6 +37,7 @@ class Api:
         self.closing = asyncio.Event()
         self.endpoints: tuple[Endpoint, ...] = (
             *PluginRoutes(host, self.closing).endpoints(),
+            *DefinitionRoutes(host).endpoints(),
             *CallRoutes(host, self.closing).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),

@@ -1,0 +1,55 @@
+"""`/plugins/{name}/definitions`: what a server says of itself, and a person's yes to it."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.core.errors import Invalid, Problem
+from paddock.host.host import Host
+from paddock.http.auth import caller_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import Endpoint, answer, named
+
+_WANTED = ("kind", "name", "hash")
+
+
+class DefinitionRoutes:
+    """Looking at what servers say, and accepting it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/plugins/{name}/definitions",
+                self.show_definitions,
+                "Show what a plugin's server says of itself",
+                "Every tool, prompt and resource, and its instructions: each with `standing`, `hash`, and for one that"
+                " waits `waiting_hash` and the `difference` from what was accepted, line by line.",
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/definitions/accept",
+                self.accept_definition,
+                "Accept what a server says now of one thing it offers",
+                "The definition, which is used from now on. 409 where the server has changed it since it was shown.",
+                body="`kind` and `name` of the definition; `hash`: the `waiting_hash` of what you were shown.",
+            ),
+        ]
+
+    async def show_definitions(self, request: Request) -> Response:
+        name = named(request)
+        return answer({"name": name, "definitions": await self._host.definitions.shown(name)})
+
+    async def accept_definition(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, kind=str, name=str, hash=str)
+        missing = [Problem(field, "is missing", "", "missing") for field in _WANTED if field not in body]
+        if missing:
+            raise Invalid("the body is not valid", missing, code="invalid_params")
+        by = f"local:{caller_of(request).operator}"
+        accepted = await self._host.definitions.accept(named(request), body["kind"], body["name"], body["hash"], by)
+        return answer(accepted)
