@@ -30,14 +30,14 @@ from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
 from paddock.plugins.store_thread import StoreThread
-from paddock.plugins.supervision.deployment import Deployment, Prepared
+from paddock.plugins.supervision.deployment import Deployment, Functions, Prepared
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environment
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class Checked:
     """What the store says about one start: these files are the ones that were consented to."""
 
     cage_id: str
@@ -57,12 +57,19 @@ class Starter:
     environ: Mapping[str, str]
 
     async def __call__(self, deployment: Deployment) -> Prepared:
-        checked = await self.store.run(lambda store: self._check(store, deployment))
+        if deployment.functions is not None:
+            return Prepared(Functions(deployment.manifest, deployment.functions))
+        checked = await self.store.run(lambda store: self.check(store, deployment))
         # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
         cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
         return Prepared(cage, checked.config)
 
-    def _check(self, store: PluginStore, deployment: Deployment) -> _Checked:
+    def check(self, store: PluginStore, deployment: Deployment) -> Checked:
+        """Which files to start, and with which configuration. Blocks; on the store's thread.
+
+        Raises:
+            PaddockError: it must not run.
+        """
         manifest = deployment.manifest
         require_runnable(manifest)
         rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
