@@ -82,14 +82,24 @@ class Starter:
         except Invalid as error:
             self._record_invalid(store, manifest, error)
             raise
+        return self.checked(store, deployment, local_root(store, row), config, environment_of(store, row))
+
+    def checked(
+        self,
+        store: PluginStore,
+        deployment: Deployment,
+        root: Path,
+        config: Mapping[str, Any],
+        environment: Environment | None = None,
+    ) -> Checked:
+        """A start with these files and this configuration, once the plugin's own folder is there."""
         # Its own folder is the host's to make; other places are the machine owner's.
-        own = self.own_folder(manifest)
+        own = self.own_folder(deployment.manifest)
         for path in config_directories(deployment.capabilities, str(own)):
             make_directory(own, Path(path))
-        cage_id = new_id("cage", store.clock, store.random)
-        return _Checked(cage_id, str(local_root(store, row)), config, environment_of(store, row))
+        return Checked(new_id("cage", store.clock, store.random), str(root), config, environment)
 
-    def _compile(self, deployment: Deployment, checked: _Checked, machine: Machine) -> CageSpec:
+    def _compile(self, deployment: Deployment, checked: Checked, machine: Machine) -> CageSpec:
         manifest, limits = deployment.manifest, self.settings.limits
         granted = within_kind(manifest.kind, deployment.capabilities)
         command = command_of(manifest, checked.root, granted, checked.environment, machine)
