@@ -20,6 +20,14 @@ class PluginInitializeTimeout(Event):
     timeout_sec: float
 
 
+@event("plugin.embedded")
+class PluginEmbedded(Event):
+    """Functions of the application around the host are called as a plugin: without a process, and without a cage."""
+
+    name: str
+    version: str
+
+
 @event("plugin.api_mismatch")
 class PluginApiMismatch(Event):
     """The plugin speaks another API version."""

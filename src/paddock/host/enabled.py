@@ -26,7 +26,6 @@ class Enabled:
 
     deployment: Deployment
     entry: Entry
-    row: VersionRow
     listing: Listing  # of its tools, where a server lists them
 
 
@@ -93,13 +92,13 @@ def _read(
         return Unreadable(key, row.version, error)
     deployment = Deployment(key, manifest, granted_of(manifest, grant))
     if lists_itself(manifest):
-        return Enabled(deployment, listed_entry(store, deployment, listing, aliases), row, listing)
+        return Enabled(deployment, listed_entry(store, deployment, listing, aliases), listing)
     root = local_root(store, row)
     schemas = {
         spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
         for spec in manifest.callables
     }
-    return Enabled(deployment, Entry(key, manifest, schemas, aliases), row, listing)
+    return Enabled(deployment, Entry(key, manifest, schemas, aliases), listing)
 
 
 def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import anyio
@@ -13,9 +14,10 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict
 from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
-from paddock.gate.calls import Calls
+from paddock.gate.calls import Calls, ContextFor
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
+from paddock.host.embedding import embedded
 from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reconciling import Reconciler
@@ -81,15 +83,39 @@ class Host:
             PaddockError: whatever stood in the way.
         """
         target = self._gate.catalogue.find(name)
-        return await self._gate.call(target, params, context or self.operator_context(None), on_event=on_event)
+        context = context or self.operator_context(None)(target.spec)
+        return await self._gate.call(target, params, context, on_event=on_event)
 
-    def operator_context(self, operator: str | None) -> CallContext:
-        """The context of a call that the person at this machine makes."""
-        return CallContext(
-            principal=Principal(PrincipalId(f"local:{operator or 'operator'}"), roles=frozenset({"operator"})),
+    def operator_context(self, operator: str | None) -> ContextFor:
+        """The contexts of calls that the person at this machine makes: they hold every scope that those require."""
+        who = PrincipalId(f"local:{operator or 'operator'}")
+        return lambda spec: CallContext(
+            principal=Principal(who, scopes=frozenset(spec.required_scopes), roles=frozenset({"operator"})),
             request=RequestId(new_id("req", self._clock, self._random)),
             operator=OperatorId(operator) if operator else None,
         )
+
+    async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Serve functions of this program as a plugin, behind the same door as all others.
+
+        They run in this process, without a cage, and are marked so wherever calls are recorded. A function gets its
+        parameters by name, and the call itself as `call` where it has a parameter of that name.
+
+        Args:
+            manifest: As in `paddock.yaml`, without a runtime.
+            functions: One for each callable that the manifest declares, by name.
+
+        Raises:
+            Invalid: the two do not fit each other; carries every mistake.
+            Conflict: another plugin has that name.
+        """
+        one = embedded(manifest, functions)
+        name = str(one.deployment.name)
+        installed = {listed.plugin.name for listed in await self._views.run(list_plugins)}
+        if name in installed or name in self._reconciler.embedded:
+            raise Conflict(f"there is a plugin {name!r} already", code="plugin.name_taken", hint="choose another name")
+        self._reconciler.embedded[name] = one
+        await self._reconciler.reconcile()
 
     def callables(self) -> tuple[str, ...]:
         """The full names of everything that can be called."""
@@ -224,6 +250,8 @@ def runtime_value(status: Status) -> dict[str, Any]:
         "hint": status.hint,
         "error_code": status.error_code,
         "failures": status.failures,
+        "restarts": status.restarts,
+        "last_failure": asdict(status.last_failure) if status.last_failure else None,
         "running_since": status.running_since,
         "restarts_in": status.restarts_in,
         "in_flight": status.in_flight,

@@ -30,6 +30,7 @@ from paddock.host.watching import PluginNews
 from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import trees_in
 from paddock.plugins.runtimes.choosing import wire_for
+from paddock.plugins.runtimes.embedded.body import WithEmbedded
 from paddock.plugins.store_thread import open_store_thread
 from paddock.plugins.supervision.body import CagedBodies
 from paddock.plugins.supervision.keeper import Surroundings
@@ -91,7 +92,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
-            bodies=CagedBodies(warden, clock),
+            bodies=WithEmbedded(CagedBodies(warden, clock)),
             wire_for=partial(wire_for, door=services.door),
             prepare=starter,
             publish_for=events.publisher,
@@ -99,6 +100,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             clock=clock,
             random=random,
             starts=StartGate(),
+            lasting=config.role == "daemon",
         )
         async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
             gate = Gate(supervisor, events)

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from paddock.core.errors import NotFound, PaddockError
 from paddock.gate.catalogue import Catalogue
 from paddock.gate.gate import Gate
-from paddock.host.enabled import EnabledPlugins, Unreadable
+from paddock.host.enabled import Enabled, EnabledPlugins, Unreadable
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.starting import Starter
 from paddock.plugins.enabling import disable
@@ -70,6 +70,7 @@ class Reconciler:
         self._looking = asyncio.Lock()
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self.unreadable: dict[str, Unreadable] = {}
+        self.embedded: dict[str, Enabled] = {}  # by plugin: what the application around us brings along
         self._listings: dict[str, object] = {}  # by plugin: the fingerprint of the tools that the catalogue has
 
     async def reconcile(self) -> None:
@@ -83,7 +84,8 @@ class Reconciler:
         """
         async with self._looking:
             await self._disable_given_up()
-            wanted, unreadable = await self._store.run(self._enabled.read)
+            rows, unreadable = await self._store.run(self._enabled.read)
+            wanted = [*self.embedded.values(), *(one for one in rows if one.deployment.name not in self.embedded)]
             self.unreadable = {one.name: one for one in unreadable}
             before = self.keys
             self.keys = {str(one.deployment.name): one.deployment.key for one in wanted}

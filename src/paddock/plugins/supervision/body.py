@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from paddock.cage.launcher import CagedProcess, Launcher
-from paddock.cage.spec import Exit
+from paddock.cage.spec import CageSpec, Exit
 from paddock.core.clock import Clock
+from paddock.core.errors import HostError
 from paddock.core.event import Event
 from paddock.core.events_host import PluginSpawned
 from paddock.core.ids import PluginName
@@ -84,6 +85,8 @@ class CagedBodies:
         self._clock = clock
 
     async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
+        if not isinstance(place, CageSpec):
+            raise HostError(f"no cage is built around {type(place).__name__}")
         return CagedBody(await self._launcher.launch(place), place.cage_id, on_log, self._clock)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -30,6 +30,7 @@ class Deployment:
     manifest: Manifest
     capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
     projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    functions: Mapping[str, Callable[..., Any]] | None = None  # of the application around the host, which serve it
 
     @property
     def name(self) -> PluginName:
@@ -46,8 +47,16 @@ class Deployment:
         return self.manifest.config_schema is not None or self.manifest.system_config_schema is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The application around the host, which serves some callables by functions of its own."""
+
+    manifest: Manifest
+    by_name: Mapping[str, Callable[..., Any]]
+
+
 # Where a plugin lives.
-Place: TypeAlias = CageSpec
+Place: TypeAlias = CageSpec | Functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,16 @@ class Prepare(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LastFailure:
+    """Why a process ended that nobody asked to end, or could not begin. Kept when the next one runs."""
+
+    reason: str
+    hint: str
+    error_code: str
+    at: str  # ISO-8601
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How one plugin is doing."""
 
@@ -84,6 +103,8 @@ class Status:
     hint: str = ""
     error_code: str = ""
     failures: int = 0
+    restarts: int = 0  # how often it was started again by itself
+    last_failure: LastFailure | None = None
     running_since: str | None = None  # ISO-8601
     restarts_in: float | None = None  # seconds
     in_flight: int = 0
