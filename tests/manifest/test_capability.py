@@ -205,5 +205,59 @@ def test_lists_are_joined_without_saying_both_network_and_none() -> None:
     assert joined([NoNetwork()], [other]) == (NoNetwork(), other)
 
 
-def test_a_file_is_not_called_a_folder() -> None:
-    assert describe(parse("read:fs:/etc/hostname")) == "read /etc/hostname and everything below it"
+def test_a_file_is_not_called_a_folder_nor_a_folder_a_file() -> None:
+    assert describe(parse("read:fs:/etc/hostname")) == "read /etc/hostname, and everything in it if it is a folder"
+    assert describe(parse("read:fs:project:/")) == "read everything in your project"
+    assert describe(parse("write:fs:/")) == "read and change everything on this machine"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/shadow",
+        "/etc/gshadow-",
+        "/etc/sudoers.d/ops",
+        "/etc/ssl",  # and so its private folder
+        "/etc/ssl/private/a.key",
+        "/etc/ssh/ssh_host_ed25519_key",
+        "/root",
+        "/root/.bash_history",
+        "/home",
+        "/home/ada",
+        "/home/ada/.ssh",
+        "/home/ada/.ssh/id_ed25519",
+        "/srv/people/ada/.gnupg",
+        "/home/ada/.aws/credentials",
+        "/home/ada/.config",  # and so what clouds keep there
+        "/home/ada/.config/gcloud",
+        "/home/ada/.kube/config",
+        "/home/ada/.docker",
+        "/home/ada/.local/share",
+        "/home/ada/.local/share/paddock/paddock.db",
+        "/home/ada/.local/share/fish/fish_history",
+    ],
+)
+def test_asking_for_a_place_of_credentials_is_dangerous_and_says_what_lies_there(path: str) -> None:
+    asked = parse(f"read:fs:{path}")
+
+    assert dangerous(asked)
+    assert "; it holds " in describe(asked) and describe(asked).endswith(" (dangerous)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read:fs:/etc/hostname",
+        "read:fs:/etc/ssl/certs",
+        "read:fs:/etc/shadow.example",
+        "read:fs:/home/ada/notes",
+        "read:fs:/root/notes",
+        "read:fs:/home/ada/.config/editor",
+        "read:fs:/srv/price_history",
+        "write:fs:config:/.ssh",
+        "read:fs:project:/etc/shadow",
+    ],
+)
+def test_an_ordinary_place_alarms_nobody(text: str) -> None:
+    assert not dangerous(parse(text))
+    assert "dangerous" not in describe(parse(text))

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
+from paddock.manifest.credential_places import credentials_at
+
 # What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
 HOST_FAMILIES: Mapping[str, str] = {
     "artifacts": "store and fetch documents for you",
@@ -292,16 +294,20 @@ def joined(first: Iterable[Capability], second: Iterable[Capability]) -> tuple[C
     return tuple(one for one in both if not (connected and isinstance(one, NoNetwork)))
 
 
+_WITHIN: Mapping[Root, str] = {"": "", "config": " in its configuration folder", "project": " in your project"}
+
+
 def describe(capability: Capability) -> str:
     """The capability in plain words, for a consent screen."""
     match capability:
         case FileAccess(mode, path, root):
             verb = "read" if mode == "read" else "read and change"
-            place = {"": path, "config": f"{path} in its configuration folder", "project": f"{path} in your project"}[
-                root
-            ]
-            whole = not root and path == "/"
-            return f"{verb} everything on this machine" if whole else f"{verb} {place} and everything below it"
+            if path == "/":
+                return f"{verb} everything{_WITHIN[root] or ' on this machine'}"
+            # Nobody has looked at the disk, so it may be a file or a folder.
+            words = f"{verb} {path}{_WITHIN[root]}, and everything in it if it is a folder"
+            held = "" if root else credentials_at(path)
+            return f"{words}; it holds {held} (dangerous)" if held else words
         case Execute(binary, path, root):
             return f"run the program {binary} in {located(root, path)}"
         case Network(host="*"):
@@ -318,14 +324,12 @@ def describe(capability: Capability) -> str:
 
 
 def dangerous(capability: Capability) -> bool:
-    """Whether a person should look twice: it reaches most of the machine or all of the network."""
+    """Whether a person should look twice: it reaches credentials, most of the machine or all of the network."""
     match capability:
         case Network(host="*"):
             return True
         case FileAccess(path=path, root=""):
-            return (
-                path in {"/", "/etc", "/home", "/root", "/var", "/usr", "/proc", "/sys", "/dev"} or path.count("/") == 1
-            )
+            return path.count("/") == 1 or bool(credentials_at(path))
         case _:
             return False
 

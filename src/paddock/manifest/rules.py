@@ -138,7 +138,7 @@ def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capabil
                     report.warn(
                         path,
                         f"'{one}' reaches very far: {capabilities.describe(one)}",
-                        "ask for less if you can",
+                        "ask for less if you can; one secret can be a setting that its user fills in",
                         "capability_broad",
                     )
     networks = [one for one in found if isinstance(one, capabilities.Network)]
