@@ -25,7 +25,7 @@ def why(root: Path, files: Mapping[str, str], target: str = "plug:Plugin", **mor
         assert wire.process.stdout.read() == b""
         lines = wire.process.stderr.read().decode().splitlines()
     assert code == 1
-    return why_it_ended(Exit(code, None), lines, answered=False).reason
+    return why_it_ended("actor", Exit(code, None), lines, answered=False).reason
 
 
 @pytest.mark.req("S-01")

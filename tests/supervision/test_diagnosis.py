@@ -19,7 +19,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: object) -> Diagnosis:
-    return why_it_ended(Exit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
+    return why_it_ended("actor", Exit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_forbidden_system_call_is_named_as_such() -> None:
 def test_whatever_a_plugin_says_the_reason_is_one_printable_line(
     stderr: list[str], noise: list[str], answered: bool
 ) -> None:
-    diagnosis = why_it_ended(Exit(1), stderr, answered=answered, noise=noise)
+    diagnosis = why_it_ended("actor", Exit(1), stderr, answered=answered, noise=noise)
     assert diagnosis.reason.isprintable()
     assert diagnosis.hint.isprintable()
     assert len(diagnosis.reason) < 600

@@ -58,7 +58,9 @@ async def test_a_plugin_that_ends_content_without_having_read_anything_is_told_t
 @pytest.mark.usefixtures("bystander")
 async def test_a_program_that_speaks_no_json_and_ends_is_told_what_its_output_is_for(stage: Stage) -> None:
     status, _ = await fallen(stage.actor('print("usage: main.py [--serve]")'))
-    assert status.reason == "it ended without answering; its output is no JSON-RPC: usage: main.py [--serve]"
+    assert status.reason == (
+        "it ended without answering; it wrote to stdout what is no JSON-RPC: 'usage: main.py [--serve]'"
+    )
     assert "standard error" in status.hint
 
 

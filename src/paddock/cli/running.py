@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.cli.output import say, styled
-from paddock.core.errors import Unavailable
+from paddock.core.errors import Failed, Unavailable
 
 
 def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
@@ -45,7 +45,8 @@ def does_not_run(started: dict[str, Any], way_back: str = "") -> Unavailable:
     """A plugin that was enabled, and that the daemon could not start."""
     name = started["name"]
     hint = started["hint"] or f"see what it wrote: paddock plugin logs {name}"
-    return Unavailable(
+    kind = Failed if started["state"] == "failed" else Unavailable
+    return kind(
         f"{name} {started['version']} is enabled and does not run ({started['state']}): "
         f"{started['reason'] or 'nobody knows why'}",
         code=started["error_code"] or None,

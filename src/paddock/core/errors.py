@@ -7,6 +7,7 @@ PaddockError
 ├── PluginError          one plugin misbehaved; the host carries on
 │   ├── Modified         its files are not the ones a person consented to
 │   ├── Unavailable      it does not run right now
+│   │   └── Failed       nor will it before a person does something about it
 │   └── TimedOut         it did not answer in time
 ├── CallerError          the request is wrong
 │   ├── NotFound         nothing goes by that name
@@ -149,6 +150,13 @@ class Unavailable(PluginError):
 
     code = "plugin.unavailable"
     retryable = True
+
+
+class Failed(Unavailable):
+    """The plugin does not run, and is not started again before a person does something about it."""
+
+    code = "plugin.failed"
+    retryable = False
 
 
 class TimedOut(PluginError):

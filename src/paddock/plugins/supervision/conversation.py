@@ -19,7 +19,8 @@ from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.plugins.supervision.answers import error_of
 from paddock.plugins.supervision.call_plan import CallPlan
 from paddock.plugins.supervision.deployment import Deployment
-from paddock.plugins.supervision.ending import Fatal
+from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log
+from paddock.plugins.supervision.ending import EXIT_GRACE, Fatal
 from paddock.plugins.supervision.flight import Flight, Flights, OnEvent
 from paddock.plugins.supervision.incoming import Incoming
 from paddock.plugins.supervision.questions import Ask
@@ -69,6 +70,7 @@ class Conversation:
             on_redefined=on_redefined,
         )
         self._peer = Peer(self._incoming)
+        self._why: asyncio.Future[Diagnosis] = self._loop.create_future()  # it ended
         self._calls = 0
         self._looks: set[asyncio.Task[None]] = set()  # after calls that were stopped
 
@@ -86,8 +88,14 @@ class Conversation:
         """The first exchange is over: calls and notifications may pass."""
         self._incoming.phase = "open"
 
+    def explain(self, diagnosis: Diagnosis) -> None:
+        """Say why the process ended, for those whose calls end with it. The first to know is believed."""
+        if not self._why.done():
+            self._why.set_result(diagnosis)
+
     def close(self, reason: str) -> None:
         """End the conversation; every call under way fails as unavailable."""
+        self.explain(Diagnosis(reason))
         self._incoming.phase = "over"
         self._flights.close()
         for look in self._looks:
@@ -160,7 +168,10 @@ class Conversation:
         token = self.wire.token(self._calls)
         sent = self.wire.call(plan.spec, payload, context, token)
         started = self._loop.time()
-        pending = self._requested(sent)
+        try:
+            pending = self._requested(sent)
+        except PeerLost as gone:
+            raise await self._ended(gone.reason) from None
         flight = Flight(pending, context, token, started, plan.idle, plan.effect, on_event, ask)
         self._flights.add(flight)
         self._publish(
@@ -183,7 +194,7 @@ class Conversation:
         except RpcFault as fault:
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
-            raise self._unavailable(gone.reason) from None
+            raise await self._ended(gone.reason) from None
         except asyncio.CancelledError:
             # Its caller may have gone in the very moment in which the answer came; then there is nothing to stop.
             if not _has_result(flight.pending.future):
@@ -211,8 +222,6 @@ class Conversation:
             return self._peer.request(message.method, message.params)
         except RpcFault as fault:
             raise error_of(self._name, fault) from None
-        except PeerLost as gone:
-            raise self._unavailable(gone.reason) from None
 
     async def _after_questions(self, flight: Flight, wanted: FollowUp) -> Any:
         """The answer that a plugin gives once it knows what it wants to."""
@@ -258,7 +267,7 @@ class Conversation:
         waiting.set_exception(
             TimedOut(
                 f"{self._name} did not answer within {flight.idle:g} s",
-                hint="the plugin is being restarted; a callable that needs longer can declare timeout_sec",
+                hint="a callable that needs longer can declare timeout_sec",
                 details={"plugin": self._name, "timeout_sec": flight.idle},
             )
         )
@@ -297,10 +306,13 @@ class Conversation:
         if not well:
             self._on_fatal(fatal)
 
-    def _unavailable(self, reason: str) -> Unavailable:
+    async def _ended(self, reason: str) -> Unavailable:
+        """What a caller meets whose plugin is gone. Why it went is known a moment after it went."""
+        await asyncio.wait({self._why}, timeout=EXIT_GRACE)
+        why = self._why.result() if self._why.done() else Diagnosis(reason)
         return Unavailable(
-            f"{self._name} ended before it answered: {reason}",
-            hint="it is started again by itself; try again in a moment",
+            f"{self._name} ended before it answered: {why.reason}",
+            hint=why.hint or see_its_log(self._name),
             details={"plugin": self._name},
         )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paddock.cage.spec import Exit
+from paddock.cage.spec import MIB, Exit
 from paddock.core.printable import printable
 
 _BAD_SYSTEM_CALL = 31
@@ -100,19 +100,38 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 
 
-def why_it_ended(ended: Exit, stderr: Sequence[str], *, answered: bool, noise: Sequence[str] = ()) -> Diagnosis:
+_SPEAKS_JSON_RPC = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"
+
+
+def see_its_log(plugin: str) -> str:
+    """What to type where nobody knows more than the plugin itself wrote."""
+    return f"see what it wrote: paddock plugin logs {plugin}"
+
+
+def why_it_ended(
+    plugin: str,
+    ended: Exit,
+    stderr: Sequence[str],
+    *,
+    answered: bool,
+    noise: Sequence[str] = (),
+    memory_bytes: int | None = None,
+) -> Diagnosis:
     """The likeliest reason that a process ended.
 
     Args:
+        plugin: Whose it was.
         ended: How.
         stderr: Its last lines.
         answered: Whether it ever answered the handshake.
         noise: Lines on its standard output that were no JSON.
+        memory_bytes: How much memory it was allowed, where that is known.
     """
     when = "" if answered else " before it answered the handshake"
     if ended.cause == "memory":
+        most = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
         pause = "" if answered else ","
-        return Diagnosis(f"it used more memory than it may{pause}{when}", "raise limits.memory_mb if it needs it")
+        return Diagnosis(f"it used more memory than it may{most}{pause}{when}", "raise limits.memory_mb if it needs it")
     if ended.cause:
         return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
     said = what_it_said([*noise, *stderr])
@@ -128,12 +147,33 @@ def why_it_ended(ended: Exit, stderr: Sequence[str], *, answered: bool, noise: S
         if answered:
             return Diagnosis(f"it ended by itself{shown}", "a plugin serves until it is told to shut down")
         if noise:
-            return Diagnosis(
-                f"it ended without answering; its output is no JSON-RPC: {printable(noise[-1], 120)}",
-                "a plugin speaks JSON-RPC on its standard output and logs to its standard error",
-            )
+            return Diagnosis(f"it ended without answering; {_heard(noise)}", _SPEAKS_JSON_RPC)
         return Diagnosis(f"it ended by itself{when}{shown}", "it has to read requests from its standard input")
-    return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", "see 'paddock plugin logs'")
+    if noise and not answered:
+        shown += f"; {_heard(noise)}"
+    return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", see_its_log(plugin))
+
+
+def why_it_is_silent(plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str]) -> Diagnosis:
+    """The likeliest reason that a process never answered: what it wrote elsewhere may tell.
+
+    Args:
+        plugin: Whose it is.
+        silence: What it did not answer, in words.
+        stderr: Its last lines.
+        noise: Lines on its standard output that were no JSON.
+    """
+    said = what_it_said([*noise, *stderr])
+    if said is not None:
+        return Diagnosis(f"{silence}: {said.reason}", said.hint)
+    if noise:
+        return Diagnosis(f"{silence}; {_heard(noise)}", _SPEAKS_JSON_RPC)
+    return Diagnosis(silence, see_its_log(plugin))
+
+
+def _heard(noise: Sequence[str]) -> str:
+    told = next((line for line in noise if line.strip()), noise[0])
+    return f"it wrote to stdout what is no JSON-RPC: '{printable(told, 120)}'"
 
 
 def what_it_said(lines: Sequence[str]) -> Diagnosis | None:

@@ -9,6 +9,8 @@ from paddock.cage.spec import Exit
 from paddock.core.errors import PaddockError
 from paddock.plugins.supervision.diagnosis import Diagnosis
 
+EXIT_GRACE = 2.0  # seconds for a process that closed its output, before it is taken for stuck
+
 
 @dataclass(frozen=True, slots=True)
 class Fatal:

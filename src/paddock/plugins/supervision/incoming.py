@@ -146,6 +146,9 @@ class Incoming:
             self.noise_lines.append(_shown(line))
         if self._noise_told.take(self._clock.monotonic()):
             self._publish(PluginStdoutNoise(name=self._name, line=printable(_shown(line), 200)))
+            self._on_log(f"[stdout] {_shown(line)}")
+        elif self._noise_told.just_exceeded:
+            self._on_log("[stdout] [more was written than is kept; lines are missing here]")
 
     def violated(self, kind: str, detail: str) -> None:
         if kind == "oversize_message":

@@ -15,11 +15,12 @@ from paddock.core.ids import Tenant
 from paddock.manifest.model import Dialect
 from paddock.plugins.supervision.body import Bodies
 from paddock.plugins.supervision.call_plan import CallPlan
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepare, Status
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey, LastFailure, Prepare, Status
 from paddock.plugins.supervision.diagnosis import Diagnosis
 from paddock.plugins.supervision.ending import Crashed, Ending, GaveUp, Stopped, ending_of
 from paddock.plugins.supervision.life import Life, Running
 from paddock.plugins.supervision.lifecycle import ALIVE, Move, State, after
+from paddock.plugins.supervision.not_running import refusal
 from paddock.plugins.supervision.restart import Account, Again, with_jitter
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.wire import Definition, Wire
@@ -55,7 +56,10 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every plugin of one supervisor shares."""
+    """What every plugin of one supervisor shares.
+
+    `lasting` says whether the host goes on after a call, so that a plugin that ended is really started again.
+    """
 
     bodies: Bodies
     wire_for: Callable[[Deployment], Wire]
@@ -65,6 +69,7 @@ class Surroundings:
     clock: Clock
     random: Random
     starts: StartGate
+    lasting: bool = True
 
 
 class Keeper:
@@ -88,6 +93,8 @@ class Keeper:
         self._since_text: str | None = None
         self._diagnosis = Diagnosis("")
         self._error_code = ""
+        self._last_failure: LastFailure | None = None
+        self._restarts = 0
         self._next_start: float | None = None
         self._wanted = False
         self._nudged = asyncio.Event()  # something was asked of the task
@@ -162,9 +169,9 @@ class Keeper:
                 async with asyncio.timeout(READY_WITHIN):
                     await self._settled.wait()
             except TimeoutError:
-                raise self._unavailable("it is still starting", "try again in a moment") from None
+                raise self._refusal(still_starting=True) from None
         if self._running is None:
-            raise self._why_not()
+            raise self._refusal()
         return self._running
 
     def status(self) -> Status:
@@ -180,6 +187,8 @@ class Keeper:
             hint=self._diagnosis.hint,
             error_code=self._error_code,
             failures=len(self._account.failures),
+            restarts=self._restarts,
+            last_failure=self._last_failure,
             running_since=self._since_text,
             restarts_in=max(0.0, self._next_start - now) if self._next_start is not None else None,
             in_flight=running.conversation.in_flight if running else 0,
@@ -264,14 +273,19 @@ class Keeper:
             case Stopped():
                 self._move(Move.STOP)
             case GaveUp(code, diagnosis):
-                self._diagnosis, self._error_code = diagnosis, code
+                self._note_failure(diagnosis, code)
                 self._wanted = False
                 self._move(Move.REFUSED)
             case Crashed(diagnosis, exit_, spends_budget):
-                self._diagnosis, self._error_code = diagnosis, "plugin.crashed"
+                self._note_failure(diagnosis, "plugin.crashed")
                 self._move(Move.EXITED)
                 # Without a process it was the host that was in trouble: that costs the plugin nothing but time.
                 await self._after_crash(ran_since, spends_budget=spends_budget, passing=exit_ is None)
+
+    def _note_failure(self, diagnosis: Diagnosis, code: str) -> None:
+        self._diagnosis, self._error_code = diagnosis, code
+        at = self._around.clock.now().isoformat()
+        self._last_failure = LastFailure(diagnosis.reason, diagnosis.hint, code, at)
 
     async def _after_crash(self, ran_since: float | None, *, spends_budget: bool, passing: bool) -> None:
         now = self._around.clock.monotonic()
@@ -299,8 +313,11 @@ class Keeper:
         self._next_start = None
         if not self._wanted:
             self._move(Move.STOP)
+        elif self._account is account:
+            self._restarts += 1
+            self._move(Move.BACKOFF_OVER)
         else:
-            self._move(Move.BACKOFF_OVER if self._account is account else Move.ENABLE)
+            self._move(Move.ENABLE)
 
     def _move(self, move: Move) -> None:
         self.state = after(self.state, move)
@@ -312,26 +329,15 @@ class Keeper:
         moved.set()
         self._around.watcher.moved(self.deployment.key, self.status())
 
-    # --- words --------------------------------------------------------------------------------------------------------
-
-    def _why_not(self) -> Unavailable:
-        name = self.deployment.name
-        match self.state:
-            case State.FAILED:
-                hint = self._diagnosis.hint or f"mend it, then: paddock plugin enable {name}"
-                return self._unavailable(f"it failed: {self._diagnosis.reason}", hint)
-            case State.CRASHED:
-                return self._unavailable(f"it is being restarted: {self._diagnosis.reason}", "try again in a moment")
-            case State.DISABLED:
-                return self._unavailable("it is disabled", f"paddock plugin enable {name}")
-            case _:
-                return self._unavailable(f"it is {self.state}", "try again in a moment")
-
-    def _unavailable(self, why: str, hint: str) -> Unavailable:
-        details = {"plugin": self.deployment.name, "state": self.state.value}
-        if self._error_code:
-            details["reason_code"] = self._error_code
-        return Unavailable(f"{self.deployment.name} does not run: {why}", hint=hint, details=details)
+    def _refusal(self, *, still_starting: bool = False) -> Unavailable:
+        return refusal(
+            self.deployment.name,
+            self.state,
+            self._diagnosis,
+            self._error_code,
+            restarts=self._around.lasting,
+            still_starting=still_starting,
+        )
 
     def _fresh_account(self) -> Account:
         limit = _LIMITS.get(self.deployment.manifest.dialect)

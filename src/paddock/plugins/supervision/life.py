@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from paddock.cage.spec import Exit
+from paddock.cage.spec import CageSpec, Exit
 from paddock.core.clock import Clock
 from paddock.core.event import Publish
 from paddock.core.events_contracts import PluginStopped
@@ -27,15 +27,14 @@ from paddock.plugins.supervision.answers import fault_words
 from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, Prepared
-from paddock.plugins.supervision.diagnosis import Diagnosis, what_it_said, why_it_ended
-from paddock.plugins.supervision.ending import Crashed, Ending, Fatal, GaveUp, Stopped
+from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log, why_it_ended, why_it_is_silent
+from paddock.plugins.supervision.ending import EXIT_GRACE, Crashed, Ending, Fatal, GaveUp, Stopped
 from paddock.plugins.supervision.health import Health, Unwell
 from paddock.plugins.supervision.start_gate import Turn
 from paddock.plugins.supervision.wire import Definition, Introduced, Refusal, Silent, Wire
 from paddock.rpc.faults import PeerLost, RpcFault
 
 TERM_GRACE = 2.0
-EXIT_GRACE = 2.0  # for a process that closed its output, before it is taken for stuck
 _LAST_WAIT = 10.0  # for the kernel to bury a killed cage
 
 # How a first exchange can fail without the plugin having said anything that it must not.
@@ -83,6 +82,7 @@ class Life:
         on_notification: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._deployment = deployment
+        self._name = deployment.name
         self._wire = wire
         self._bodies = bodies
         self._publish = publish
@@ -94,6 +94,7 @@ class Life:
         self._fatal: asyncio.Future[Fatal] = self._loop.create_future()
         self._redefined = asyncio.Event()
         self._answered = False
+        self._memory_bytes: int | None = None
         self._conversation = Conversation(
             deployment,
             wire,
@@ -116,6 +117,8 @@ class Life:
         Raises:
             PaddockError: there was nothing to begin with, e.g. the cage could not be built.
         """
+        if isinstance(prepared.place, CageSpec):
+            self._memory_bytes = prepared.place.limits.memory_bytes
         body = await self._bodies.begin(prepared.place, self._on_log)
         turn.began()
         self._publish.publish(body.began(self._deployment.name, self._deployment.manifest.version))
@@ -148,7 +151,8 @@ class Life:
             self._publish.publish(silent.event)
             if self._wire.probing:
                 return await self._ended_badly(Fatal("probed", str(silent)), body, exited)
-            return GaveUp("initialize.timeout", self._why_silent(silent, body))
+            noise = self._conversation.noise_lines
+            return GaveUp("initialize.timeout", why_it_is_silent(self._name, str(silent), body.lines, noise))
         except _FatalEnd as end:
             return await self._ended_badly(end.fatal, body, exited)
         except Unwell:
@@ -229,13 +233,6 @@ class Life:
                 with contextlib.suppress(RpcFault, TimeoutError):  # it stays with what is known of it
                     await self._learn()
 
-    def _why_silent(self, silent: Silent, body: Body) -> Diagnosis:
-        """A plugin that never answered; what it wrote elsewhere may tell why."""
-        said = what_it_said([*self._conversation.noise_lines, *body.lines])
-        if said is not None:
-            return Diagnosis(f"{silent}: {said.reason}", said.hint)
-        return Diagnosis(str(silent), "see what it wrote: paddock plugin logs")
-
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _meet_fatal(self, fatal: Fatal) -> None:
@@ -244,7 +241,8 @@ class Life:
 
     async def _shut_down(self, body: Body, exited: asyncio.Future[Exit]) -> Ending:
         """The ladder: ask, SIGTERM, SIGKILL. Each step waits its time and no longer."""
-        name = self._deployment.name
+        name = self._name
+        self._conversation.explain(Diagnosis("it was asked to stop", f"see why: paddock plugin info {name}"))
         self._wire.farewell(self._conversation)
         if not await _within(exited, self._deployment.manifest.timing.shutdown):
             body.signal(signal.SIGTERM)
@@ -260,8 +258,8 @@ class Life:
         return Stopped()
 
     async def _ended_badly(self, fatal: Fatal, body: Body, exited: asyncio.Future[Exit]) -> Ending:
-        # Whoever closed its output is usually on its way out, and how it goes says more than that it went.
-        if fatal.kind == "output_closed" and await _within(exited, EXIT_GRACE):
+        # A process that closed its output is usually on its way out, and how it goes says more than that it went.
+        if fatal.kind == "output_closed" and body.pid is not None and await _within(exited, EXIT_GRACE):
             return await self._crashed(body, exited, None)
         body.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
         self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
@@ -290,9 +288,18 @@ class Life:
         )
         spends = not self._wire.probing and (fatal is None or fatal.spends_budget)
         if fatal is not None:
-            return Crashed(Diagnosis(fatal.reason, "see 'paddock plugin logs'"), ended, spends)
-        noise = self._conversation.noise_lines
-        return Crashed(why_it_ended(ended, last_words, answered=self._answered, noise=noise), ended, spends)
+            diagnosis = Diagnosis(fatal.reason, see_its_log(self._name))
+        else:
+            diagnosis = why_it_ended(
+                self._name,
+                ended,
+                last_words,
+                answered=self._answered,
+                noise=self._conversation.noise_lines,
+                memory_bytes=self._memory_bytes,
+            )
+        self._conversation.explain(diagnosis)  # whoever waits for an answer is told why none comes
+        return Crashed(diagnosis, ended, spends)
 
 
 async def _within(future: asyncio.Future[Any], seconds: float) -> bool:
