@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -45,6 +46,13 @@ class Following(Generic[T]):
 
     async def __anext__(self) -> T:
         return await self._queue.get()
+
+    def skip_past(self, known: Callable[[T], bool]) -> None:
+        """Leave out what waits up to the last piece of it that the follower knows already."""
+        waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        new = next((number for number in range(len(waiting), 0, -1) if known(waiting[number - 1])), 0)
+        for news in waiting[new:]:
+            self._queue.put_nowait(news)
 
     async def aclose(self) -> None:
         """Follow no longer."""

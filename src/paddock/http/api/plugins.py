@@ -26,7 +26,13 @@ class PluginRoutes:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/plugins", self.list_plugins, "List installed plugins", "Every plugin with `state`, its installation's, and `runtime`, its process's."),
+            Endpoint(
+                "GET",
+                "/plugins",
+                self.list_plugins,
+                "List installed plugins",
+                "Every plugin with `state`, its installation's, and `runtime`, its process's.",
+            ),
             Endpoint(
                 "GET",
                 "/plugins/{name}",
@@ -92,11 +98,14 @@ class PluginRoutes:
         # Followed before they are read, so that no line is missed between the two; one may be in both.
         async with aclosing(await self._host.follow_logs(name)) as following:
             kept = await self._host.logs(name, lines=count)
+            known = {(line["at"], line["line"]) for line in kept}
+            following.skip_past(lambda line: (line["at"], line["line"]) in known)
+            del known
             for line in kept:
                 yield Told(line, "line")
+            del kept
             async for line in following:
-                if line not in kept:
-                    yield Told(line, "line")
+                yield Told(line, "line")
 
     async def follow_notifications(self, request: Request) -> Response:
         name = named(request)

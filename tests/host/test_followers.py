@@ -1,0 +1,43 @@
+"""Following news: from a moment on, and without what the follower has from elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from tests.supervision.stage import patiently
+
+from paddock.host.followers import Followers, Following
+
+
+async def heard(following: Following[int], count: int) -> list[int]:
+    return [await patiently(anext(following)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ({1, 2, 3}, [4, 5, 6]),
+        ({3}, [4, 5, 6]),  # only the last lines were read: what came before them is older still
+        (set[int](), [1, 2, 3, 4, 5, 6]),
+        ({-2, -1, 0}, [1, 2, 3, 4, 5, 6]),
+        ({4, 5, 6}, []),
+    ],
+)
+async def test_whoever_read_what_was_kept_is_told_only_what_came_after_it(known: set[int], new: list[int]) -> None:
+    followers: Followers[int] = Followers(100)
+    following = followers.follow("parrot")
+    for number in range(1, 7):
+        followers.tell("parrot", number)
+    following.skip_past(known.__contains__)
+    followers.tell("parrot", 7)
+    assert await heard(following, len(new) + 1) == [*new, 7]
+
+
+async def test_what_comes_later_is_passed_on_without_a_look_at_what_was_known() -> None:
+    followers: Followers[int] = Followers(100)
+    following = followers.follow("parrot")
+    asked: list[int] = []
+    following.skip_past(lambda number: bool(asked.append(number)))
+    for number in range(10):
+        followers.tell("parrot", number)
+    assert await heard(following, 10) == list(range(10))
+    assert asked == []
