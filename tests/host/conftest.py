@@ -56,8 +56,12 @@ class Home:
         } | fields
         write_json(package / "paddock.yaml", manifest)
         write_file(package / "main.py", program.format(name=name, version=version))
-        self.changing(lambda plugins: _take(plugins, package))
+        self.take(package)
         self.changing(lambda plugins: enable(plugins, name))
+
+    def take(self, package: Path) -> None:
+        """Install a package as it is."""
+        self.changing(lambda plugins: _take(plugins, package))
 
     def pin(self, name: str, version: str) -> None:
         self.changing(lambda plugins: pin(plugins, name, version))

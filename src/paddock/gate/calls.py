@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Literal
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import orjson
 from anyio.abc import TaskGroup
@@ -17,6 +17,7 @@ from paddock.core.ids import CallId, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
+from paddock.manifest.model import CallableSpec
 
 KEPT_EVENTS = 256
 KEPT_EVENT_BYTES = 1024 * 1024  # of one call; older events give way to newer ones
@@ -26,6 +27,8 @@ KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
 CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
+# The surroundings of a call to this callable.
+ContextFor: TypeAlias = Callable[[CallableSpec], CallContext]
 
 
 class CallCancelled(Conflict):
@@ -148,35 +151,38 @@ class Calls:
         self._tasks = tasks
         self._clock = clock
         self._random = random
-        self._calls: OrderedDict[str, LiveCall] = OrderedDict()
+        self._calls: dict[str, LiveCall] = {}
+        self._ended: deque[tuple[CallId, int]] = deque()  # in the order in which they ended, with their sizes
+        self._ended_bytes = 0
         self._running = 0
         self._closed = False
 
-    def begin(self, plugin: str, callable_name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+    def begin(self, plugin: str, callable_name: str, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
         """Start a call and give it a name; it goes on when nobody waits for it.
 
         Args:
             plugin: The plugin's name or an alias.
             callable_name: May be empty where the plugin has only one callable.
             params: What it is called with.
-            context: Who calls.
+            context_for: Who calls.
 
         Raises:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
-        return self._begin(self._gate.catalogue.find_in(plugin, callable_name), params, context)
+        return self._begin(self._gate.catalogue.find_in(plugin, callable_name), params, context_for)
 
-    def begin_named(self, name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+    def begin_named(self, name: str, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
         """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
-        return self._begin(self._gate.catalogue.find(name), params, context)
+        return self._begin(self._gate.catalogue.find(name), params, context_for)
 
-    def _begin(self, target: Target, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+    def _begin(self, target: Target, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
         if self._running >= MOST_RUNNING:
             raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
+        context = context_for(target.spec)
         live = LiveCall(call_id, target, context, self._now())
         self._calls[call_id] = live
         self._running += 1
@@ -233,17 +239,19 @@ class Calls:
             if live.status == "running":  # we are being cancelled ourselves
                 work.cancel()
                 live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
-            self._forget_old()
+            self._keep(live)
+
+    def _keep(self, live: LiveCall) -> None:
+        self._ended.append((live.id, live.size))
+        self._ended_bytes += live.size
+        self._forget_old()
 
     def _forget_old(self) -> None:
         """Let go of calls that ended, oldest first, until what is kept is little enough. The last one stays."""
-        ended = [live for live in self._calls.values() if live.status != "running"]
-        size = sum(live.size for live in ended)
-        for number, live in enumerate(ended[:-1]):
-            if len(ended) - number <= KEPT_CALLS and size <= KEPT_BYTES:
-                return
-            size -= live.size
-            del self._calls[live.id]
+        while len(self._ended) > 1 and (len(self._ended) > KEPT_CALLS or self._ended_bytes > KEPT_BYTES):
+            oldest, size = self._ended.popleft()
+            self._ended_bytes -= size
+            del self._calls[oldest]
 
     def _now(self) -> str:
         return self._clock.now().isoformat()

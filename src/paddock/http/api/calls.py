@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.call import CallContext
-from paddock.gate.calls import LiveCall
+from paddock.gate.calls import ContextFor, LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
@@ -102,7 +101,7 @@ class CallRoutes:
         name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
         return await self._answered(request, self._host.calls.begin_named(name, params, self._context(request)))
 
-    def _context(self, request: Request) -> CallContext:
+    def _context(self, request: Request) -> ContextFor:
         return self._host.operator_context(caller_of(request).operator)
 
     async def _answered(self, request: Request, live: LiveCall) -> Response:

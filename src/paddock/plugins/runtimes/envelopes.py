@@ -49,6 +49,7 @@ def envelope_for(manifest: Manifest, context: CallContext) -> dict[str, Any]:
                 "step_id": context.step,
                 "correlation_id": context.request,
             },
+            "idempotency_key": context.request,  # nobody gave one: each request stands for itself
         }
     return {}
 
