@@ -103,6 +103,7 @@ def _read_package(source: Path, kind: SourceKind) -> Reading:
 
     from paddock.core.errors import Invalid
     from paddock.manifest.read import read_package
+    from paddock.plugins.import_scan import import_problems
     from paddock.plugins.signature import SignatureState, read_signature, signature_state
     from paddock.plugins.sources import Source, SourceKind
     from paddock.plugins.staging import stage
@@ -117,6 +118,8 @@ def _read_package(source: Path, kind: SourceKind) -> Reading:
             reading = read_package(source)
             return replace(reading, errors=(*unsafe.problems, *reading.errors))
         reading = read_package(staged.root)
+        imports = [problem for one in reading.plugins for problem in import_problems(one.manifest, staged.root)]
+        reading = replace(reading, errors=(*reading.errors, *imports))
         verdict = signature_state(staged.tree.digest, read_signature(staged.root), {})
         if verdict.state is not SignatureState.MODIFIED:
             return reading

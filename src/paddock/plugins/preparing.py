@@ -16,6 +16,7 @@ from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_package
 from paddock.plugins.entries import Report
+from paddock.plugins.import_scan import require_allowed_imports
 from paddock.plugins.keys import KeyId
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.name_clash import refuse_name_clash
@@ -126,6 +127,7 @@ def prepare(
     with stage(source, store.staging, progress) as staged:
         reading = read_package(staged.root)
         manifest = reading.single()
+        require_allowed_imports(manifest, staged.root)
         lock, notes = _pinned(store, staged, manifest, progress)
         yield _prepared(store, staged, manifest, (*reading.warnings, *notes), {}, lock)
 
