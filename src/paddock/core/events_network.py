@@ -31,3 +31,12 @@ class PluginNetDenied(Event):
     port: int | None
     reason: str
     times: int
+
+
+@event("plugin.connected")
+class PluginConnected(Event):
+    """A plugin that is a server elsewhere was connected to. It has no process and no cage here."""
+
+    name: str
+    version: str
+    host: str

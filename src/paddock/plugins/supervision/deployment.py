@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from paddock.cage.spec import CageSpec
 from paddock.core.ids import Digest, PluginName, Tenant
@@ -55,8 +55,17 @@ class Functions:
     by_name: Mapping[str, Callable[..., Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A server that somebody else runs."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # may hold secrets in the clear
+    transport: Literal["streamable-http", "sse"] = "streamable-http"
+
+
 # Where a plugin lives.
-Place: TypeAlias = CageSpec | Functions
+Place: TypeAlias = CageSpec | Functions | Elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,60 @@
+"""What servers elsewhere answer: errors of HTTP's as faults, and a look into a message before it is passed on."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final, cast
+
+import orjson
+
+from paddock.plugins.runtimes.mcp.wire import ASKED_DURING
+from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
+from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
+from paddock.rpc.http_client import Response, TooLarge
+from paddock.rpc.structure import StructureCounter
+
+UNANSWERED: Final = -32000
+_MOST_OF_AN_ERROR: Final = 64 * 1024
+
+
+async def refusal_of(response: Response) -> RpcFault:
+    """What a server says that answers with an error of HTTP's."""
+    status = response.status
+    told: dict[str, Any] | None = None
+    if response.content_type == "application/json":
+        with contextlib.suppress(TooLarge):
+            told = peek(await response.body(_MOST_OF_AN_ERROR))
+    error = told.get("error") if told is not None else None
+    if isinstance(error, dict):
+        about = cast("dict[str, Any]", error)
+        if isinstance(about.get("code"), int) and isinstance(about.get("message"), str):
+            data = about.get("data", {"http_status": status})
+            return RpcFault(about["code"], about["message"], data)
+    words = {401: "the server wants to know who asks", 403: "the server does not let us in"}
+    code = METHOD_NOT_FOUND if status in (404, 405) else UNANSWERED
+    return RpcFault(code, words.get(status, f"the server answered with status {status}"), {"http_status": status})
+
+
+def peek(line: bytes) -> dict[str, Any] | None:
+    """The message in a line; None where it is none, or would take too long to read."""
+    if len(line) > COUNTED_FROM and StructureCounter().count(line) > MAX_STRUCTURE:
+        return None
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def asked_during(told: dict[str, Any], message: dict[str, Any] | None) -> bytes:
+    """A request of the server's, with the number of the one of ours that it belongs to."""
+    given = told.get("params", {})
+    if not isinstance(given, dict):
+        return orjson.dumps(told)
+    params = cast("dict[str, Any]", given)
+    before = params.get("_meta")
+    meta = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}
+    meta.pop(ASKED_DURING, None)  # ours to say
+    if message is not None:
+        meta[ASKED_DURING] = message["id"]
+    return orjson.dumps({**told, "params": {**params, "_meta": meta}})

@@ -1,0 +1,94 @@
+"""A stream of server-sent events taken apart, with a bound that holds while an event is still arriving. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.rpc.message import MAX_FRAME
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_FIELD: Final = len(b"data: ")
+
+
+class EventTooLarge(Exception):
+    """An event has more bytes than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event."""
+
+    kind: str
+    data: bytes
+    id: str | None = None  # names a place in the stream to go on from
+
+
+class EventSplitter:
+    """Gives the events of a stream, whatever pieces it arrives in. Comments are skipped."""
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self.retry: float | None = None
+        """Seconds to wait before coming back, where the server said."""
+        self._limit = limit
+        self._held: list[bytes] = []  # of the line that is not complete
+        self._held_size = 0
+        self._after_return = False
+        self._first = True
+        self._kind = ""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._id: str | None = None
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """The events that this chunk completes.
+
+        Raises:
+            EventTooLarge: one has passed the limit, complete or not.
+        """
+        if self._after_return:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a line's end
+        self._after_return = chunk.endswith(b"\r")
+        *lines, rest = _LINE_END.split(chunk)
+        if lines:
+            lines[0] = b"".join((*self._held, lines[0]))
+            self._held, self._held_size = [], 0
+        self._held.append(rest)
+        self._held_size += len(rest)
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        if self._held_size + self._size > self._limit + _FIELD:
+            raise EventTooLarge(f"an event has more than {self._limit} bytes")
+        return events
+
+    def _line(self, line: bytes) -> ServerEvent | None:
+        if self._first:
+            self._first = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line:
+            return self._completed()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"data":
+                self._size += len(value)
+                if self._size > self._limit:
+                    raise EventTooLarge(f"an event has more than {self._limit} bytes")
+                self._data.append(value)
+            case b"event":
+                self._kind = value[:64].decode("utf-8", "replace")
+            case b"id":
+                if len(value) <= 1024 and b"\0" not in value:
+                    self._id = value.decode("utf-8", "replace")
+            case b"retry":
+                if value.isdigit() and len(value) < 9:
+                    self.retry = int(value) / 1000
+            case _:
+                pass
+        return None
+
+    def _completed(self) -> ServerEvent | None:
+        # Lines of one event are joined by newlines, which JSON takes for spaces.
+        event = ServerEvent(self._kind or "message", b" ".join(self._data), self._id) if self._data else None
+        self._kind, self._data, self._size = "", [], 0
+        return event

@@ -1,0 +1,305 @@
+"""Plain HTTP/1.1 to one place and no other: its answers come in pieces, with bounds, and nothing is followed elsewhere.
+
+Small on purpose: what is needed to talk to a server that a person has named, and no more. No proxies, no cookies, no
+compression, no redirects; what an answer means is for whoever asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httptools
+
+CONNECT_TIMEOUT: Final = 30.0
+MOST_HEAD: Final = 64 * 1024
+"""How many bytes the head of an answer may have."""
+IDLE: Final = 4.0
+"""Seconds that a connection is kept for the next request; most servers close theirs a little later."""
+MOST_IDLE: Final = 16
+_CHUNK: Final = 64 * 1024
+
+
+class HttpLost(Exception):
+    """The connection failed, or the other side does not speak HTTP as it should."""
+
+
+class TooLarge(Exception):
+    """An answer passed a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where to connect to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """The host as a request names it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = {"http": 80, "https": 443}[self.scheme]
+        return host if self.port == usual else f"{host}:{self.port}"
+
+
+def split_url(url: str) -> tuple[Origin, str]:
+    """The place that a web address names, and what to ask for there.
+
+    Raises:
+        ValueError: it is no such address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("not a web address with a host and without a name or password")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("has characters that a web address cannot have")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Origin(parts.scheme, parts.hostname, port), target
+
+
+class HttpClient:
+    """Connections to one origin, kept for a moment and used again.
+
+    Args:
+        origin: Where to.
+        tls: How to trust it; needed for https.
+    """
+
+    def __init__(self, origin: Origin, tls: ssl.SSLContext | None = None) -> None:
+        self.origin = origin
+        self._tls = tls if origin.scheme == "https" else None
+        self._idle: list[tuple[_Connection, float]] = []
+        self._all: set[_Connection] = set()
+
+    async def connect(self) -> None:
+        """Make a connection for the first request.
+
+        Raises:
+            HttpLost: there is none to be had.
+        """
+        self._keep(await self._open())
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        target: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes | None = None,
+        *,
+        on_sent: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[Response, None]:
+        """The answer to one request, for as long as the block runs. Leaving it early ends the connection.
+
+        `on_sent` is told when the request was taken from us, which may be long before its answer begins.
+
+        Raises:
+            HttpLost: there is none.
+            TooLarge: its head is too long.
+        """
+        connection = self._take() or await self._open()
+        response = Response(connection)
+        try:
+            await connection.send(_head(self.origin, method, target, headers, body) + (body or b""))
+            on_sent()
+            await response.begin()
+            yield response
+        finally:
+            if response.reusable:
+                self._keep(connection)
+            else:
+                self._drop(connection)
+
+    def close(self) -> None:
+        """End every connection."""
+        for connection in tuple(self._all):
+            self._drop(connection)
+        self._idle.clear()
+
+    async def _open(self) -> _Connection:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                reader, writer = await asyncio.open_connection(self.origin.host, self.origin.port, ssl=self._tls)
+        except TimeoutError:
+            raise HttpLost(f"{self.origin} did not answer within {CONNECT_TIMEOUT:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise HttpLost(f"the certificate of {self.origin} is not trusted: {error.verify_message}") from error
+        except OSError as error:
+            raise HttpLost(f"{self.origin} cannot be reached: {error}") from error
+        connection = _Connection(reader, writer)
+        self._all.add(connection)
+        return connection
+
+    def _take(self) -> _Connection | None:
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection, since = self._idle.pop()
+            if connection.usable and now - since < IDLE:
+                return connection
+            self._drop(connection)
+        return None
+
+    def _keep(self, connection: _Connection) -> None:
+        if len(self._idle) >= MOST_IDLE or connection not in self._all:
+            self._drop(connection)
+        else:
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+
+    def _drop(self, connection: _Connection) -> None:
+        self._all.discard(connection)
+        connection.close()
+
+
+class _Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def usable(self) -> bool:
+        return not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        with contextlib.suppress(OSError):  # reading says more
+            await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK)
+        except OSError as error:
+            raise HttpLost(f"the connection broke: {error}") from error
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Response:
+    """An answer as it arrives. Made by `HttpClient.request`."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}  # by name in lower case; the last one counts
+        self._connection = connection
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._parts: list[bytes] = []
+        self._begun = False
+        self._complete = False
+        self._ended_badly = False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can carry another request."""
+        return self._complete and not self._ended_badly and self._parser.should_keep_alive() and self._connection.usable
+
+    @property
+    def content_type(self) -> str:
+        """Without parameters, in lower case."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def begin(self) -> None:
+        """Wait for the head."""
+        size = 0
+        while not self._begun:
+            size += await self._more()
+            if size > MOST_HEAD and not self._begun:
+                raise TooLarge("the head of its answer is too long")
+        if self.headers.get("content-encoding", "identity") != "identity":
+            raise HttpLost("its answer is compressed, which it was not asked for")
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives.
+
+        Raises:
+            HttpLost: the connection ended before the body did.
+        """
+        while True:
+            parts, self._parts = self._parts, []
+            for part in parts:
+                yield part
+            if self._complete and not self._parts:
+                return
+            if not self._parts:
+                await self._more()
+
+    async def body(self, most: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            TooLarge: it has more bytes than `most`.
+            HttpLost: as for `pieces`.
+        """
+        held = bytearray()
+        async for piece in self.pieces():
+            held += piece
+            if len(held) > most:
+                raise TooLarge(f"its answer has more than {most} bytes")
+        return bytes(held)
+
+    async def _more(self) -> int:
+        data = await self._connection.receive()
+        if not data:
+            self._ended_badly = True
+            if self._begun and not {"content-length", "transfer-encoding"} & self.headers.keys():
+                self._complete = True  # such a body ends with its connection
+                return 0
+            raise HttpLost("the other side ended the connection before its answer was complete")
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._ended_badly = True
+            raise HttpLost(f"its answer is not HTTP: {error}") from error
+        return len(data)
+
+    # What the parser tells.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        self._begun = self.status >= 200
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._begun:
+            self._complete = True
+        else:
+            self.headers.clear()  # an interim answer; the real one follows
+
+
+def _head(origin: Origin, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {origin.authority}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """See that headers from outside can be sent.
+
+    Raises:
+        ValueError: a name or value has characters that would make it something else.
+    """
+    for name, value in headers.items():
+        token = name.isascii() and all(character.isalnum() or character in "!#$%&'*+-.^_`|~" for character in name)
+        clean = all(
+            " " <= character <= "~" or "\xa0" <= character <= "\xff" or character == "\t" for character in value
+        )
+        if not name or not token or not clean:
+            raise ValueError(f"the header {name!r} has characters that no header can have")
