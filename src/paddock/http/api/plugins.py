@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -98,9 +99,7 @@ class PluginRoutes:
         # Followed before they are read, so that no line is missed between the two; one may be in both.
         async with aclosing(await self._host.follow_logs(name)) as following:
             kept = await self._host.logs(name, lines=count)
-            known = {(line["at"], line["line"]) for line in kept}
-            following.skip_past(lambda line: (line["at"], line["line"]) in known)
-            del known
+            following.skip_past(_among(kept))
             for line in kept:
                 yield Told(line, "line")
             del kept
@@ -117,3 +116,9 @@ class PluginRoutes:
             yield Told({"plugin": name}, "following")  # from here on nothing is missed
             async for one in following:
                 yield Told(one, "notification")
+
+
+def _among(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+    """Whether a line is one of these."""
+    known = {(line["at"], line["line"]) for line in lines}
+    return lambda line: (line["at"], line["line"]) in known
