@@ -289,6 +289,7 @@ async def open_stage(
     launcher: Launcher | None = None,
     clock: Clock | None = None,
     idle_stop: float = 600.0,
+    lasting: bool = True,
 ) -> AsyncGenerator[Stage, None]:
     """A stage with real cages for as long as the block runs."""
     audience = Audience()
@@ -309,6 +310,7 @@ async def open_stage(
             clock=clock,
             random=SystemRandom(),
             starts=StartGate(),
+            lasting=lasting,
         )
         async with open_supervisor(around, idle_stop=idle_stop) as supervisor:
             stage = Stage(folder, supervisor, audience, Limits(), Places())
