@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from paddock.config.directories import create_directories, find_directories
+from paddock.config.owners import mend_owner
 from paddock.core.errors import OperatorError
 
 HOME = Path("/home/ada")
@@ -70,7 +71,15 @@ def test_a_home_of_someone_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as refused:
         create_directories(find_directories({"PADDOCK_HOME": str(tmp_path)}, HOME))
     assert refused.value.error_code == "config.home_foreign"
-    assert refused.value.hint.startswith("sudo chown -R 0 ")
+    assert refused.value.hint.startswith("run it as user 4711: sudo -u '#4711' paddock")
+    assert "chown" not in refused.value.hint
+
+
+def test_what_root_left_behind_is_taken_back_and_nothing_else_is_taken() -> None:
+    place = Path("/home/ada/.config/paddock")
+    assert mend_owner(0, place, user=1000) == "sudo chown -R 1000 /home/ada/.config/paddock"
+    assert mend_owner(1001, place, user=1000).startswith("run it as user 1001: ")
+    assert mend_owner(1001, place, user=0).startswith("run it as user 1001: ")
 
 
 def test_a_file_in_the_place_of_a_directory_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:

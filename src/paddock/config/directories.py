@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.config.owners import mend_owner
 from paddock.core.errors import OperatorError, Unreachable
 
 
@@ -121,7 +122,7 @@ def refuse_unsafe_directory(directory: Path) -> None:
         raise OperatorError(
             f"{directory} belongs to user {found.st_uid}, not to you (user {user})",
             code="config.home_foreign",
-            hint=f"sudo chown -R {user} {quoted}",
+            hint=mend_owner(found.st_uid, directory),
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(

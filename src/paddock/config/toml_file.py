@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paddock.config.owners import mend_owner
 from paddock.core.errors import Invalid, OperatorError, Problem
 from paddock.core.printable import LONGEST_PATH, printable
 
@@ -80,7 +81,7 @@ def refuse_unsafe_file(file: TomlFile) -> None:
         raise OperatorError(
             f"{file.path} belongs to user {file.owner}, not to you",
             code="config.file_foreign",
-            hint=f"sudo chown {os.geteuid()} {quoted}",
+            hint=mend_owner(file.owner, file.path),
         )
     if file.mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(

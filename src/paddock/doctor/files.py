@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from paddock.config.directories import Directories
+from paddock.config.owners import become
 from paddock.doctor.check import Check, Status
 from paddock.doctor.programs import nearest_existing
 
@@ -49,7 +50,7 @@ def check_permissions(directories: Directories) -> Check:
         found = f"{len(there)} of ours are private to you" if there else "nothing of ours is there yet"
         return Check("permissions", Status.OK, found)
     why = "These hold secrets and decide what plugins may do; only you should read or change them."
-    return Check("permissions", status, "; ".join(complaints), why, " && ".join(fixes))
+    return Check("permissions", status, "; ".join(complaints), why, " && ".join(dict.fromkeys(fixes)))
 
 
 def _judge(path: Path, forbidden: int, mend: str, status: Status, complaints: list[str], fixes: list[str]) -> Status:
@@ -61,7 +62,8 @@ def _judge(path: Path, forbidden: int, mend: str, status: Status, complaints: li
     quoted = shlex.quote(str(path))
     if found.st_uid not in (os.geteuid(), 0):
         complaints.append(f"{path} belongs to user {found.st_uid}")
-        fixes.append(f"sudo chown {os.geteuid()} {quoted}")
+        as_its_owner = f"{become(found.st_uid)} paddock doctor"
+        fixes.append(as_its_owner)
     elif found.st_mode & forbidden:
         complaints.append(f"{path} has mode {stat.S_IMODE(found.st_mode):04o}")
         fixes.append(f"{mend} {quoted}")
