@@ -60,7 +60,23 @@ def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
     (warning,) = closed_places([parse(text) for text in granted], look=there.get)
 
     assert (warning.path, warning.code) == ("read:fs:/closed", "place_closed")
-    assert "mode 0700" in warning.message and "chmod o+rx /closed" in warning.hint
+    assert "mode 0700" in warning.message and "setfacl -R -m u:65534:rX /closed" in warning.hint
+
+
+def test_nobody_is_told_to_open_a_place_to_everybody_nor_credentials_to_anybody() -> None:
+    closed = {
+        "/etc/shadow": Found(FILE | 0o640, 0, 42),
+        "/home/ada": Found(DIRECTORY | 0o700, 4711, 4711),
+        "/home/ada/.ssh": Found(DIRECTORY | 0o700, 4711, 4711),
+        "/srv/it's/a.txt": Found(FILE | 0o600, 0, 0),
+    }
+
+    found = closed_places([parse(f"read:fs:{path}") for path in closed], look=closed.get)
+
+    hints = {one.path.removeprefix("read:fs:"): one.hint for one in found}
+    assert hints.pop("/srv/it's/a.txt") == """setfacl -m u:65534:rX '/srv/it'"'"'s/a.txt'"""
+    assert all(hint.startswith("leave it closed") and "this place holds" in hint for hint in hints.values())
+    assert "the passwords of this machine's users" in hints["/etc/shadow"]
 
 
 def test_a_place_that_never_answers_holds_nobody_up() -> None:
@@ -90,7 +106,7 @@ def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_rea
         paddock.quickly("plugin", "info", "notes", "--json").json["warnings"],
     ]
     assert [[(one["path"], one["code"]) for one in warnings] for warnings in told] == [[(wanted, "place_closed")]] * 3
-    assert f"chmod o+rx {closed}" in paddock("plugin", "info", "notes").err
+    assert f"setfacl -R -m u:65534:rX {closed}" in paddock("plugin", "info", "notes").err
 
     closed.chmod(0o755)
     assert paddock.quickly("plugin", "info", "notes", "--json").json["warnings"] == []

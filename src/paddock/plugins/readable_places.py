@@ -18,6 +18,7 @@ from paddock.cage.kernel import real_root
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, FileAccess
+from paddock.manifest.credential_places import credentials_at
 
 NOBODY = 65534
 PATIENCE = 1.0  # seconds for all looks together: a dead disk never answers
@@ -84,15 +85,22 @@ def look_at(path: str) -> Found | None:
 
 
 def _warning(capability: FileAccess, found: Found) -> Problem:
-    directory = stat.S_ISDIR(found.mode)
-    mend = f"chmod o+{'rx' if directory else 'r'} {shlex.quote(capability.path)}"
     who = _name(found.owner)
     message = (
         f"{printable(capability.path)} belongs to {who} with mode {stat.S_IMODE(found.mode):04o},"
         " and a root daemon starts plugins as nobody, who may not read it"
     )
-    hint = f"{mend}, or run the daemon as {who}" if found.owner else mend
-    return Problem(str(capability), message, hint, "place_closed")
+    return Problem(str(capability), message, _mend(capability.path, found, who), "place_closed")
+
+
+def _mend(path: str, found: Found, who: str) -> str:
+    """What to do: never what would open a place to everybody, nor one with credentials to anybody."""
+    held = credentials_at(path)
+    if held:
+        return f"leave it closed, and do without the plugin: this place holds {held}"
+    deep = "-R " if stat.S_ISDIR(found.mode) else ""
+    line = f"setfacl {deep}-m u:{NOBODY}:rX {shlex.quote(path)}"
+    return f"{line}, or run the daemon as {who}" if found.owner else line
 
 
 def _name(owner: int) -> str:
