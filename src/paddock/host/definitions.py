@@ -69,10 +69,10 @@ class Definitions:
             return found, listing.fingerprint
 
         found, fingerprint = await self._store.run(work)
-        self._log(key.plugin, found)
         # Asked of the catalogue and not of what is new: another process may have met the same server before.
         if self._catalogue.listing(key.plugin) != fingerprint:
             await self._catalogue.reconcile()
+        self._log(key.plugin, found)
 
     async def shown(self, plugin: str) -> list[dict[str, Any]]:
         """Everything a plugin's server says of itself, with the differences from what was accepted.

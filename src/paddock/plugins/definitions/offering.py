@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
-from paddock.manifest.model import CallableSpec, CommandRuntime, Manifest, RemoteRuntime
+from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.definitions.examining import Unusable
 from paddock.plugins.definitions.rows import DefinitionRow
 from paddock.plugins.definitions.standing import Standing
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 
 # A tool as the server describes it, made a callable; or why it cannot be one.
 Read: TypeAlias = Callable[[Any], CallableSpec | Unusable]
@@ -19,8 +20,7 @@ Read: TypeAlias = Callable[[Any], CallableSpec | Unusable]
 
 def lists_itself(manifest: Manifest) -> bool:
     """Whether a plugin's tools are what its server says when it is asked, rather than what its manifest says."""
-    runtime = manifest.runtime
-    return isinstance(runtime, RemoteRuntime) or (isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp")
+    return speaks_mcp(manifest)
 
 
 @dataclass(frozen=True, slots=True)
