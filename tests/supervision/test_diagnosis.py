@@ -25,7 +25,7 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
 @pytest.mark.parametrize(
     ("said", "reason", "hint"),
     [
-        ("ModuleNotFoundError: No module named 'numpy'", "its Python module numpy", "vendor/"),
+        ("ModuleNotFoundError: No module named 'numpy'", "its Python module numpy", "beside the program"),
         (
             "ImportError: cannot import name 'x' from 'y'",
             "an import failed: cannot import name",

@@ -40,7 +40,8 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"ModuleNotFoundError: No module named '([^']+)'"),
         "its Python module {0} cannot be imported in the cage",
-        "put {0} into the package (vendor/); programs of this machine's Python are not visible to plugins",
+        "put {0} into the package: beside the program that imports it, or in vendor/ where the manifest names an "
+        "entrypoint; modules in your home or in a virtual environment are not visible to plugins",
     ),
     (
         re.compile(r"ImportError: (.+)"),
