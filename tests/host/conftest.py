@@ -44,6 +44,11 @@ class Home:
 
     def install(self, name: str = "parrot", version: str = "1.0.0", *, program: str = PROGRAM, **fields: Any) -> None:
         """Install a plugin that repeats what it is told, and enable it."""
+        self.upgrade(name, version, program=program, **fields)
+        self.changing(lambda plugins: enable(plugins, name))
+
+    def upgrade(self, name: str, version: str, *, program: str = PROGRAM, **fields: Any) -> None:
+        """The same without enabling it; one that is enabled stays so."""
         package = self._packages / f"{name}-{version}"
         manifest = {
             "paddock": 1,
@@ -57,7 +62,6 @@ class Home:
         write_json(package / "paddock.yaml", manifest)
         write_file(package / "main.py", program.format(name=name, version=version))
         self.take(package)
-        self.changing(lambda plugins: enable(plugins, name))
 
     def take(self, package: Path) -> None:
         """Install a package as it is."""

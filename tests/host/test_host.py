@@ -118,14 +118,6 @@ async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_a
         assert (await host.plugin("parrot"))["runtime"]["error_code"] == "plugin.modified"
 
 
-async def test_a_plugin_of_a_kind_that_cannot_run_yet_says_so(home: Home) -> None:
-    home.install("server", runtime={"command": ["python3", "./main.py"], "protocol": "mcp"})
-    async with opened(home) as host:
-        assert await state(host, "server") == "failed"
-        shown = (await host.plugin("server"))["runtime"]
-        assert shown["error_code"] == "plugin.runtime_unsupported"
-
-
 async def test_a_host_opened_for_one_call_starts_only_what_is_called(home: Home) -> None:
     home.install()
     home.install("second")
@@ -209,9 +201,30 @@ async def test_enabling_and_disabling_at_the_same_time_ends_in_one_or_the_other_
         assert await host.call("parrot.say", TEXT)
 
 
-async def test_a_plugin_cannot_take_another_ones_name_for_a_callable(home: Home) -> None:
+@pytest.mark.req("G-11", "the second of two that collide fails")
+@pytest.mark.req("G-29", "plugin.tool_name_collision")
+async def test_the_second_of_two_plugins_with_a_callable_of_one_name_is_not_enabled(home: Home) -> None:
     home.install("mail.send", tools=[SAY | {"name": "say"}])
-    home.install("mail", methods=[{"name": "send.say", "effects": ["read_only"]}], tools=[])
+    with pytest.raises(Conflict) as refused:
+        home.install("mail", methods=[{"name": "send.say", "effects": ["read_only"]}], tools=[])
+    assert refused.value.error_code == "tool_name_collision"
+    async with opened(home) as host:
+        assert (await host.call("mail.send.say", TEXT))["text"] == TEXT["text"]
+        assert {row["name"]: row["state"] for row in await host.plugins()} == {
+            "mail": "disabled",
+            "mail.send": "enabled",
+        }
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        (found,) = database.read(lambda tx: recent(tx, event_type="plugin.tool_name_collision"))
+    told = {name: found.data[name] for name in ("first", "second", "tool")}
+    assert told == {"first": "mail.send", "second": "mail", "tool": "mail.send.say"}
+
+
+@pytest.mark.req("G-11", "named after the plugin")
+async def test_a_plugin_that_is_upgraded_to_another_ones_name_for_a_callable_takes_no_call_from_it(home: Home) -> None:
+    home.install("mail.send", tools=[SAY | {"name": "say"}])
+    home.install("mail", methods=[{"name": "post.say", "effects": ["read_only"]}], tools=[])
+    home.upgrade("mail", "1.1.0", methods=[{"name": "send.say", "effects": ["read_only"]}], tools=[])
     async with opened(home) as host:
         with pytest.raises(Conflict, match="both") as unclear:
             await host.call("mail.send.say", TEXT)

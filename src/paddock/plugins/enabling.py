@@ -18,6 +18,7 @@ from paddock.manifest.environment_command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.callable_clash import refuse_callable_clash
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
@@ -46,6 +47,7 @@ def enable(store: PluginStore, name: str) -> VersionRow:
         NotFound: it is not installed.
         Modified: its files changed since a person consented.
         Invalid: something it needs is missing; carries everything that is.
+        Conflict: an enabled plugin has a callable of the same full name (`tool_name_collision`).
     """
     row, grant = store.database.read(lambda tx: _current(tx, store, name))
     require_intact(store, row)
@@ -64,6 +66,7 @@ def enable(store: PluginStore, name: str) -> VersionRow:
             code="plugin.cannot_enable",
             hint="mend what is listed, then enable it again",
         )
+    refuse_callable_clash(store, manifest)
 
     def unit(tx: Transaction) -> None:
         # What was checked above must still be what is there: another command may have upgraded it meanwhile.
