@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,9 +13,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
-from paddock.core.errors import NotFound, PaddockError, TimedOut, Unavailable
+from paddock.core.errors import NotFound, PaddockError, Unavailable
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.supervision.answers import error_of
 from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.flight import OnEvent
@@ -26,12 +25,11 @@ from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.seats import Seats
-from paddock.plugins.supervision.wire import HookingWire, Message
-from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
+from paddock.plugins.supervision.wire import HookingWire, Talk
+from paddock.rpc.faults import PeerLost
 
 DRAIN = 10.0  # seconds that calls under way get before their plugin is asked to stop
 IDLE_STOP = 600.0
-CONFIG_TIMEOUT = 10.0
 _CLOSE_WITHIN = 60.0
 
 
@@ -228,7 +226,7 @@ class Supervisor:
             PaddockError: it refused, and keeps the old one.
         """
         keeper = self._keeper(key)
-        await self._told(keeper, lambda wire: wire.new_config(config))
+        await self._told(keeper, lambda wire, talk: wire.tell_config(talk, config))
         keeper.config = config
 
     def config_of(self, key: InstanceKey) -> Mapping[str, Any]:
@@ -238,37 +236,24 @@ class Supervisor:
     async def activate_project(self, key: InstanceKey, project: str, config: Mapping[str, Any]) -> None:
         """A project that uses the plugin was loaded, or loaded again."""
         keeper = self._keeper(key)
-        await self._told(keeper, lambda wire: wire.project_activated(project, config))
+        await self._told(keeper, lambda wire, talk: wire.tell_project(talk, project, config))
         projects = {**keeper.deployment.projects, project: config}
         keeper.replace(replace(keeper.deployment, projects=projects))
 
     async def deactivate_project(self, key: InstanceKey, project: str) -> None:
         """A project that used the plugin was unloaded."""
         keeper = self._keeper(key)
-        await self._told(keeper, lambda wire: wire.project_deactivated(project))
+        await self._told(keeper, lambda wire, talk: wire.tell_project(talk, project, None))
         projects = {name: config for name, config in keeper.deployment.projects.items() if name != project}
         keeper.replace(replace(keeper.deployment, projects=projects))
 
-    async def _told(self, keeper: Keeper, message_of: Callable[[HookingWire], Message]) -> None:
+    async def _told(self, keeper: Keeper, tell: Callable[[HookingWire, Talk], Awaitable[None]]) -> None:
         if keeper.state is not State.RUNNING:
             return  # it gets everything when it starts
         conversation = (await keeper.running()).conversation
-        if not isinstance(conversation.wire, HookingWire):
-            return  # its protocol has no word for it
-        message = message_of(conversation.wire)
-        try:
-            await conversation.ask(message, CONFIG_TIMEOUT)
-        except RpcFault as fault:
-            if fault.code != METHOD_NOT_FOUND or keeper.deployment.takes_config:
-                raise error_of(keeper.deployment.name, fault) from None
-        except TimeoutError:
-            raise TimedOut(
-                f"{keeper.deployment.name} did not take {message.method} within {CONFIG_TIMEOUT:g} s",
-                hint="it gets the new values when it starts again: paddock plugin enable",
-                details={"plugin": keeper.deployment.name},
-            ) from None
-        except PeerLost:
-            pass  # it is gone, and starts again with the new values
+        if isinstance(conversation.wire, HookingWire):  # others have no word for it
+            with contextlib.suppress(PeerLost):  # it is gone, and starts again with the new values
+                await tell(conversation.wire, conversation)
 
     # --- idleness -----------------------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ from typing import Any, Protocol, cast
 
 from paddock.capabilities.asking import Asking
 from paddock.core.call import CallContext
-from paddock.core.errors import NotFound
+from paddock.core.errors import NotFound, TimedOut
 from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.runtimes.native import handshake, names
-from paddock.plugins.supervision.answers import fault_words
+from paddock.plugins.supervision.answers import error_of, fault_words
 from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.wire import (
     Announced,
@@ -108,28 +108,47 @@ class NativeWire:
         del talk
 
     async def configure(self, talk: Talk, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]) -> None:
-        await self._accepts(talk, self.new_config(config))
-        for project, own in projects.items():
-            await self._accepts(talk, self.project_activated(project, own))
+        for message in (_new_config(config), *(_project(name, own) for name, own in projects.items())):
+            try:
+                await self._offer(talk, message)
+            except RpcFault as fault:
+                raise Refusal(self._refused_config(message.method, fault_words(fault))) from None
+            except TimeoutError:
+                raise Refusal(self._refused_config(message.method, f"no answer within {CONFIG_TIMEOUT:g} s")) from None
 
-    def new_config(self, config: Mapping[str, Any]) -> Message:
-        return Message(names.CONFIG_UPDATE, {"config": dict(config)})
+    async def tell_config(self, talk: Talk, config: Mapping[str, Any]) -> None:
+        await self._tell_meanwhile(talk, _new_config(config))
 
-    def project_activated(self, project: str, config: Mapping[str, Any]) -> Message:
-        return Message(names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})
+    async def tell_project(self, talk: Talk, project: str, config: Mapping[str, Any] | None) -> None:
+        await self._tell_meanwhile(talk, _project(project, config))
 
-    def project_deactivated(self, project: str) -> Message:
-        return Message(names.PROJECT_DEACTIVATED, {"project": project})
+    async def _tell_meanwhile(self, talk: Talk, message: Message) -> None:
+        name = self._deployment.name
+        try:
+            await self._offer(talk, message)
+        except RpcFault as fault:
+            raise error_of(name, fault) from None
+        except TimeoutError:
+            raise TimedOut(
+                f"{name} did not take {message.method} within {CONFIG_TIMEOUT:g} s",
+                hint="it gets the new values when it starts again: paddock plugin enable",
+                details={"plugin": name},
+            ) from None
 
-    async def _accepts(self, talk: Talk, message: Message) -> None:
+    async def _offer(self, talk: Talk, message: Message) -> None:
+        """Have it accept settings or a project, unless it is one that need not.
+
+        Raises:
+            RpcFault: it refuses.
+            TimeoutError: it did not say.
+            PeerLost: it is gone.
+        """
         try:
             await talk.ask(message, CONFIG_TIMEOUT)
         except RpcFault as fault:
-            if fault.code == METHOD_NOT_FOUND and not self._deployment.takes_config:
-                return  # a plugin that declares no configuration need not serve it
-            raise Refusal(self._refused_config(message.method, fault_words(fault))) from None
-        except TimeoutError:
-            raise Refusal(self._refused_config(message.method, f"no answer within {CONFIG_TIMEOUT:g} s")) from None
+            # A plugin that declares no configuration need not serve it.
+            if fault.code != METHOD_NOT_FOUND or self._deployment.takes_config:
+                raise
 
     def _refused_config(self, method: str, words: str) -> Refused:
         refused = handshake.malformed(self._manifest, f"it did not accept {method}: {words}")
@@ -184,7 +203,7 @@ class NativeWire:
         if method != self._event_method or names.EVENTS not in self._features:
             return Announced()
         number, event = params.get("id"), params.get("event")
-        if not isinstance(number, int) or not isinstance(event, dict):
+        if type(number) is not int or not isinstance(event, dict):  # true and false are no numbers of requests
             return Nothing()
         return Progress(number, cast("dict[str, Any]", event))
 
@@ -198,3 +217,13 @@ class NativeWire:
         granted = self._deployment.capabilities
         asking = Asking(key.tenant, key.plugin, self._manifest, granted, context, instance=key.digest)
         return await self._door.answer(asking, method, own)
+
+
+def _new_config(config: Mapping[str, Any]) -> Message:
+    return Message(names.CONFIG_UPDATE, {"config": dict(config)})
+
+
+def _project(project: str, config: Mapping[str, Any] | None) -> Message:
+    if config is None:
+        return Message(names.PROJECT_DEACTIVATED, {"project": project})
+    return Message(names.PROJECT_ACTIVATED, {"project": project, "config": dict(config)})

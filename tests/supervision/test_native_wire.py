@@ -1,0 +1,80 @@
+"""Our own protocol, at its edges: what counts as a number, and who need not know of settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.supervision.stage import ClosedDoor
+
+from paddock.core.errors import NotFound, PaddockError, TimedOut
+from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
+from paddock.manifest.model import CallableSpec, Dialect, Form, Manifest
+from paddock.plugins.runtimes.native.wire import NativeWire
+from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.wire import Message, Nothing, Progress, Refusal
+from paddock.rpc.faults import RpcFault
+
+INTRODUCTION = {
+    **{"name": "notes", "version": "1.0.0", "api_version": 1, "methods": ["do.it"], "notifications": []},
+    **{"capabilities_used": [], "features": ["events"]},
+}
+
+
+class Answering:
+    """A plugin that introduces itself and says this to everything else."""
+
+    def __init__(self, answer: Exception | None = None) -> None:
+        self._answer = answer
+
+    async def ask(self, message: Message, within: float) -> Any:
+        del within
+        if self._answer is not None:
+            raise self._answer
+        return INTRODUCTION if message.method == "initialize" else {"status": "ok"}
+
+    def tell(self, message: Message) -> None: ...
+
+    def follow(self, message: Message, over: Any) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def wire(**fields: Any) -> NativeWire:
+    specs = (CallableSpec("do.it", Form.METHOD),)
+    manifest = Manifest(PluginName("notes"), "1.0.0", Dialect.NATIVE, callables=specs, **fields)
+    key = InstanceKey(DEFAULT_TENANT, manifest.name, Digest("sha256:1"))
+    return NativeWire(Deployment(key, manifest, ()), ClosedDoor())
+
+
+@pytest.mark.parametrize(("number", "meant"), [(1, Progress), (True, Nothing), (False, Nothing), (1.0, Nothing)])
+async def test_an_event_belongs_to_a_call_by_its_number_and_true_is_no_number(number: Any, meant: type) -> None:
+    native = wire()
+    await native.greet(Answering())
+    assert type(native.heard("paddock.event", {"id": number, "event": {}})) is meant
+
+
+@pytest.mark.req("G-04")
+async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_later() -> None:
+    unknown, native = Answering(RpcFault(-32601, "what?")), wire()
+    await native.configure(unknown, {}, {"shop": {}})
+    await native.tell_config(unknown, {})
+    await native.tell_project(unknown, "shop", {})
+    await native.tell_project(unknown, "shop", None)
+
+
+@pytest.mark.req("G-04")
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [(RpcFault(-32601, "what?"), NotFound), (RpcFault(-32004, "no"), PaddockError), (TimeoutError(), TimedOut)],
+)
+async def test_who_declares_settings_and_does_not_take_them_is_refused_at_the_start_and_told_of_later(
+    answer: Exception, refused: type[PaddockError]
+) -> None:
+    unwilling, native = Answering(answer), wire(config_schema={"type": "object"})
+    with pytest.raises(Refusal, match="did not accept"):
+        await native.configure(unwilling, {}, {})
+    with pytest.raises(refused):
+        await native.tell_config(unwilling, {})
+    with pytest.raises(refused):
+        await native.tell_project(unwilling, "shop", None)
