@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Protocol
 
@@ -95,6 +96,7 @@ class CagedBody:
 
     def __init__(self, process: CagedProcess, cage_id: str, on_log: Callable[[str], None], clock: Clock) -> None:
         self._process = process
+        self._held = {process.stdin, process.stdout, process.stderr}  # descriptors that nobody else closes yet
         self._cage_id = cage_id
         self._stderr = StderrReader(StderrTail(on_log), clock)
 
@@ -114,8 +116,11 @@ class CagedBody:
         return PluginSpawned(name=plugin, version=version, pid=self._process.pid, cage_id=self._cage_id)
 
     async def connect(self, receiver: Receiver) -> Transport:
-        await self._stderr.attach(self._process.stderr)
-        return await open_pipes(self._process.stdout, self._process.stdin, receiver)
+        process = self._process
+        self._held.remove(process.stderr)
+        await self._stderr.attach(process.stderr)
+        self._held -= {process.stdin, process.stdout}
+        return await open_pipes(process.stdout, process.stdin, receiver)
 
     async def wait(self) -> Exit:
         return await self._process.wait()
@@ -131,3 +136,5 @@ class CagedBody:
 
     def close(self) -> None:
         self._stderr.close()
+        while self._held:
+            os.close(self._held.pop())

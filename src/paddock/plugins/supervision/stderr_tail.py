@@ -75,9 +75,17 @@ class StderrReader(asyncio.Protocol):
         self._ended = asyncio.Event()
 
     async def attach(self, descriptor: int) -> None:
-        """Read from this descriptor; closing the reader closes it."""
+        """Read from this descriptor, which is closed with the reader, and when it cannot be read from.
+
+        Raises:
+            OSError, ValueError: it is not open, or no pipe.
+        """
         pipe = os.fdopen(descriptor, "rb", buffering=0)
-        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+        try:
+            self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+        except BaseException:
+            pipe.close()
+            raise
 
     def close(self) -> None:
         if self._transport is not None:

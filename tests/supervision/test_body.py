@@ -1,0 +1,92 @@
+"""The descriptors of a process are all closed, however early its life ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.rpc.listening import Owner
+
+from paddock.cage.spec import Exit
+from paddock.core.clock import SystemClock
+from paddock.plugins.supervision.body import CagedBody
+from paddock.rpc.peer import Peer
+
+
+@dataclass
+class Launched:
+    """A process as the warden hands it over: three descriptors, and nobody behind them."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    pid: int = 0
+
+    async def wait(self) -> Exit:
+        raise NotImplementedError
+
+    def signal(self, number: int) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+@pytest.fixture
+def process() -> Generator[Launched, None, None]:
+    """One with pipes. The far ends are the test's, ours are the body's."""
+    stdin, stdout, stderr = (os.pipe2(os.O_NONBLOCK) for _ in range(3))
+    yield Launched(stdin[1], stdout[0], stderr[0])
+    for far_end in (stdin[0], stdout[1], stderr[1]):
+        os.close(far_end)
+
+
+def is_open(descriptor: int) -> bool:
+    return Path(f"/proc/self/fd/{descriptor}").exists()
+
+
+def body_of(process: Launched) -> CagedBody:
+    return CagedBody(process, "cage_1", lambda _: None, SystemClock())
+
+
+def still_open(process: Launched) -> list[str]:
+    return [name for name in ("stdin", "stdout", "stderr") if is_open(getattr(process, name))]
+
+
+async def a_moment() -> None:
+    """Transports close their pipes at the next turn of the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_process_that_nobody_connected_to(process: Launched) -> None:
+    body_of(process).close()
+    assert still_open(process) == []
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_process_whose_connecting_is_cancelled(turns: int, process: Launched) -> None:
+    body = body_of(process)
+    connecting = asyncio.ensure_future(body.connect(Peer(Owner())))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    connecting.cancel()
+    await asyncio.wait({connecting})
+    if not connecting.cancelled():
+        connecting.result().close()
+    body.close()
+    await a_moment()
+    assert still_open(process) == []
+
+
+async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: Path) -> None:
+    os.close(process.stderr)
+    process.stderr = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
+    body = body_of(process)
+    with pytest.raises(ValueError, match="pipes"):
+        await body.connect(Peer(Owner()))
+    body.close()
+    await a_moment()
+    assert still_open(process) == []
