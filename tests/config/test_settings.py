@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from paddock.config.reference import settings_reference
 from paddock.config.settings import SETTINGS, LimitSettings, Settings
 from paddock.core.errors import Invalid
 
+SOURCES = Path(__file__).parents[2] / "src"
 SETTINGS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 DOMAINS = ("api.anthropic.com", "api.openai.com")
@@ -184,3 +186,17 @@ def test_every_setting_is_documented_on_the_settings_page() -> None:
         assert row.description.endswith(".")
         for name in (row.name, row.environment, *row.variables, *row.parameters):
             assert f"`{name}`" in settings_reference()
+
+
+def test_a_setting_that_nothing_obeys_says_so_and_no_other_does() -> None:
+    """A setting is obeyed where something outside its own room reads it, as `settings.limits.pids` or `limits.pids`."""
+    read: set[str] = {"limits.cpu_quota"}  # by LimitSettings.hard_quota
+    for file in (SOURCES / "paddock").rglob("*.py"):
+        if file.parent.name != "config":
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute | ast.Name):
+                    group = node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id
+                    read.add(f"{group}.{node.attr}")
+
+    for name, one in SETTINGS.items():
+        assert ("Nothing obeys it yet" in one.description) is not (name in read or one.fixed), name

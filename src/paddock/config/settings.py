@@ -25,13 +25,15 @@ class PluginSettings:
 
     enabled: bool = row(
         True,
-        "Whether plugins may be activated at all.",
+        "Whether people may activate plugins as personas at all; `paddock plugin enable` is another thing. "
+        "Nothing obeys it yet: it comes with personas.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_ENABLED",),
     )
     max_active: int = row(
         10,
-        "How many plugins one person may have active at the same time.",
+        "How many personas one person may have active at the same time; any number of plugins may be enabled and run. "
+        "Nothing obeys it yet: it comes with personas.",
         kind=Kind.INTEGER,
         variables=("OSQR_PLUGINS_MAX_ACTIVE",),
         parameters=("max_active_plugins",),
@@ -41,7 +43,7 @@ class PluginSettings:
     )
     mcp_timeout_ms: int = row(
         30_000,
-        "How long connecting to an MCP server may take, in milliseconds.",
+        "How long connecting to an MCP server may take, in milliseconds. Nothing obeys it yet.",
         kind=Kind.INTEGER,
         variables=("OSQR_PLUGINS_MCP_TIMEOUT_MS",),
         parameters=("mcp_timeout_ms",),
@@ -51,7 +53,8 @@ class PluginSettings:
     )
     allowed_domains: tuple[str, ...] = row(
         ("api.anthropic.com", "api.openai.com"),
-        "The only hosts a plugin of the OSQR dialect may be granted; a grant is still needed for each.",
+        "The only hosts a plugin of the OSQR dialect may be granted; a grant is still needed for each. "
+        "Nothing obeys it yet: until it does, a plugin reaches the hosts that you granted, whichever they are.",
         kind=Kind.NAMES,
         variables=("OSQR_PLUGINS_ALLOWED_DOMAINS",),
         check=check_host_names,
@@ -144,7 +147,8 @@ class VersionSettings:
 
     auto_update: bool = row(
         False,
-        "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent.",
+        "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent. "
+        "Nothing obeys it yet: no new versions are looked for.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_AUTO_UPDATE",),
     )
@@ -164,13 +168,14 @@ class AnalyticsSettings:
 
     enabled: bool = row(
         True,
-        "Whether use is counted at all. The counts stay in this host's own store and are sent nowhere.",
+        "Whether use is counted at all. The counts stay in this host's own store and are sent nowhere. "
+        "Nothing obeys it yet: nothing is counted.",
         kind=Kind.BOOLEAN,
         variables=("OSQR_PLUGINS_ANALYTICS_ENABLED",),
     )
     aggregation_interval_hours: int = row(
         24,
-        "Width of one bucket, in hours.",
+        "Width of one bucket, in hours. Nothing obeys it yet: nothing is counted.",
         kind=Kind.INTEGER,
         variables=("OSQR_PLUGINS_ANALYTICS_AGGREGATION_INTERVAL_HOURS",),
         minimum=1,
@@ -179,7 +184,7 @@ class AnalyticsSettings:
     )
     min_users: int = row(
         10,
-        "How many people a number must stand for before anyone sees it.",
+        "How many people a number must stand for before anyone sees it. Nothing obeys it yet: nothing is counted.",
         kind=Kind.INTEGER,
         parameters=("analytics_aggregation_min_users",),
         minimum=2,
@@ -194,7 +199,7 @@ class PersonaSettings:
 
     detection_threshold: float = row(
         0.5,
-        "Lowest confidence at which a plugin is activated by context.",
+        "Lowest confidence at which a plugin is activated by context. Nothing obeys it yet: it comes with personas.",
         kind=Kind.NUMBER,
         parameters=("context_detection_threshold",),
         minimum=0,
@@ -203,7 +208,7 @@ class PersonaSettings:
     )
     conflict_history_length: int = row(
         50,
-        "How many settled conflicts are remembered for each person.",
+        "How many settled conflicts are remembered for each person. Nothing obeys it yet: it comes with personas.",
         kind=Kind.INTEGER,
         parameters=("conflict_history_length",),
         minimum=1,
@@ -212,7 +217,7 @@ class PersonaSettings:
     )
     preference_learning_threshold: int = row(
         3,
-        "How many equal choices in a row make a preference.",
+        "How many equal choices in a row make a preference. Nothing obeys it yet: it comes with personas.",
         kind=Kind.INTEGER,
         parameters=("preference_learning_threshold",),
         minimum=1,
@@ -221,7 +226,7 @@ class PersonaSettings:
     )
     workflow_state_ttl_days: int = row(
         365,
-        "How long an unfinished workflow is kept, in days.",
+        "How long an unfinished workflow is kept, in days. Nothing obeys it yet: it comes with personas.",
         kind=Kind.INTEGER,
         parameters=("workflow_state_ttl_days",),
         minimum=1,
@@ -235,7 +240,7 @@ class ArtifactSettings:
 
     max_size_mb: int = row(
         50,
-        "Largest artifact, in MB.",
+        "Largest artifact, in MB. Nothing obeys it yet: it comes with artifacts.",
         kind=Kind.INTEGER,
         parameters=("artifact_max_size_mb",),
         minimum=1,
@@ -263,7 +268,7 @@ class HttpSettings:
 
     address: str = row(
         "127.0.0.1:7433",
-        "Host and port for the API over TCP. Not served yet: `paddock serve` listens on its local socket alone.",
+        "Host and port for the API over TCP. Nothing obeys it yet: `paddock serve` listens on its local socket alone.",
         kind=Kind.TEXT,
         check=check_address,
     )
