@@ -16,8 +16,13 @@ from paddock.plugins.supervision.wire import Message, Nothing, Progress, Refusal
 from paddock.rpc.faults import RpcFault
 
 INTRODUCTION = {
-    **{"name": "notes", "version": "1.0.0", "api_version": 1, "methods": ["do.it"], "notifications": []},
-    **{"capabilities_used": [], "features": ["events"]},
+    "name": "notes",
+    "version": "1.0.0",
+    "api_version": 1,
+    "methods": ["do.it"],
+    "notifications": [],
+    "capabilities_used": [],
+    "features": ["events"],
 }
 
 
