@@ -1,0 +1,135 @@
+"""The events of `paddock dev` in words: one line each, two where there is something to do about it. Pure but colour."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+from paddock.cli.call_events import in_words as progress_in_words
+from paddock.cli.output import styled
+from paddock.cli.plugin_logs import in_words as log_in_words
+from paddock.core.printable import printable
+
+_LONGEST = 400
+
+
+def in_words(event: Mapping[str, Any]) -> list[str]:
+    """The lines of one event."""
+    match event["event"]:
+        case "loaded":
+            return _loaded(event)
+        case "changed":
+            return []  # what came of it is told
+        case "not_loaded":
+            return _not_loaded(event)
+        case "traffic":
+            return [_traffic(event)]
+        case "log":
+            first, *rest = log_in_words(str(event["line"]))
+            return [f"{_dim('│')} {first}", *(f"{_dim('│')}   {line}" for line in rest)]
+        case "notification":
+            return [f"← {event['name']} {_json(event['params'])}"]
+        case "progress":
+            return [f"{_dim('…')} {progress_in_words(event['value'])}"]
+        case "answer":
+            return [f"{_green('=')} {event['name']} {_json(event['result'], 4_000)}  {_took(event)}"]
+        case "failed":
+            return [f"{_red('✗')} {event['name']}: {_error(event['error'])}  {_took(event)}", *_more(event["error"])]
+        case "misunderstood":
+            return [f"{_red('✗')} {_error(event['error'])}", *_more(event["error"])]
+        case "ended":
+            words = f"{_red('✗')} it ended: {printable(event['reason'], _LONGEST)}"
+            return [words, *_hint(event["hint"])]
+        case "shows":
+            return [f"{event['what']} {'shown' if event['shown'] else 'hidden'}"]
+        case "tools":
+            return [f"callable: {', '.join(event['tools']) or 'nothing'}"]
+        case "help":
+            tools = ", ".join(event["tools"]) or "nothing yet"
+            words = [f"  {name.ljust(8)} {means}" for name, means in event["commands"].items()]
+            return [f"""type a callable and its parameters, as in: greet {{"name": "Ann"}}   ({tools})""", *words]
+        case _:
+            return [_json(event)]
+
+
+def _loaded(event: Mapping[str, Any]) -> list[str]:
+    offers = ", ".join(event["callables"]) or "nothing"
+    files = f" after {_files(event['files'])}" if event["files"] else ""
+    lines = [f"{_green('✓')} {event['name']} {event['version']} runs{files} ({_took(event)}): {printable(offers, 300)}"]
+    if event["unserved"]:
+        lines.append(f"  {_yellow('!')} declared and not served: {', '.join(event['unserved'])}")
+    return [*lines, *(f"  {_yellow('!')} {_problem(one)}" for one in event["warnings"])]
+
+
+def _not_loaded(event: Mapping[str, Any]) -> list[str]:
+    error = event["error"]
+    lines = [f"{_red('✗')} not loaded: {_error(error)}", *_more(error)]
+    if event["waiting"]:
+        lines.append(f"  {_dim('→')} type 'allow' to grant it to this session")
+    kept = f"{event['serving']} goes on serving" if event["serving"] else "nothing serves yet"
+    return [*lines, f"  {_dim('→')} {kept}; save again when it is mended"]
+
+
+def _traffic(event: Mapping[str, Any]) -> str:
+    arrow = "→" if event["to"] == "plugin" else "←"
+    kind, value = event["kind"], event["value"]
+    took = f"  {_took(event)}" if "ms" in event else ""
+    if kind in ("error", "refuses") and isinstance(value, dict):
+        fault = cast("dict[str, Any]", value)
+        said = printable(str(fault.get("message")), _LONGEST)
+        return f"{arrow} {kind} {event['name']} {fault.get('code')} {said}{took}"
+    if kind == "noise":
+        return f"{arrow} {_yellow('not JSON-RPC')} {printable(str(value), _LONGEST)}"
+    shown = "" if value in (None, {}) and kind not in ("result", "answers") else f" {_json(value)}"
+    word = "" if kind in ("request", "notification") else f"{kind} "
+    return f"{arrow} {word}{event['name']}{shown}{took}"
+
+
+def _error(error: Mapping[str, Any]) -> str:
+    return printable(str(error.get("message", "")), _LONGEST)
+
+
+def _more(error: Mapping[str, Any]) -> list[str]:
+    problems: Any = error.get("errors") or error.get("problems") or []
+    return [*(f"  {_red('✗')} {_problem(one)}" for one in problems), *_hint(str(error.get("hint") or ""))]
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    line = f" (line {problem['line']})" if problem.get("line") else ""
+    hint = f" → {problem['hint']}" if problem.get("hint") else ""
+    return printable(f"{problem.get('path') or '(document)'}{line}: {problem.get('message')}{hint}", _LONGEST)
+
+
+def _hint(hint: str) -> list[str]:
+    return [f"  {_dim('→')} {printable(hint, _LONGEST)}"] if hint else []
+
+
+def _files(files: list[str]) -> str:
+    shown = ", ".join(files[:3])
+    return printable(shown + (f" and {len(files) - 3} more" if len(files) > 3 else ""), 200)
+
+
+def _took(event: Mapping[str, Any]) -> str:
+    return _dim(f"{event['ms']:.0f} ms" if event["ms"] >= 10 else f"{event['ms']:.1f} ms")
+
+
+def _json(value: Any, longest: int = _LONGEST) -> str:
+    return printable(json.dumps(value, ensure_ascii=False, default=str), longest)
+
+
+def _dim(text: str) -> str:
+    return styled(text, "dim", stream=sys.stdout)
+
+
+def _red(text: str) -> str:
+    return styled(text, "red", stream=sys.stdout)
+
+
+def _green(text: str) -> str:
+    return styled(text, "green", stream=sys.stdout)
+
+
+def _yellow(text: str) -> str:
+    return styled(text, "yellow", stream=sys.stdout)
