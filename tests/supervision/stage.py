@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, TypeVar
 
 from tests.fixtures.packages import write_file, write_json
@@ -29,12 +30,13 @@ from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.errors import NotFound
 from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
-from paddock.manifest.model import CallableSpec, Manifest
+from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
 from paddock.plugins.runtimes.choosing import wire_for
+from paddock.plugins.runtimes.mcp.remote import WithRemote
 from paddock.plugins.runtimes.native.wire import Door
 from paddock.plugins.supervision.body import CagedBodies
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status
+from paddock.plugins.supervision.deployment import Deployment, Elsewhere, InstanceKey, Prepared, Status
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.start_gate import StartGate
@@ -266,6 +268,9 @@ class Stage:
         refusal = self.refusals.get(deployment.name)
         if refusal is not None:
             raise refusal
+        remote = deployment.manifest.runtime
+        if isinstance(remote, RemoteRuntime):
+            return Prepared(Elsewhere(remote.url, remote.headers, remote.transport))
         root = str(self.roots[deployment.key])
         cage = compile_cage(
             cage_id=new_id("cage", SystemClock(), SystemRandom()),
@@ -290,6 +295,7 @@ async def open_stage(
     clock: Clock | None = None,
     idle_stop: float = 600.0,
     lasting: bool = True,
+    tls: SSLContext | None = None,
 ) -> AsyncGenerator[Stage, None]:
     """A stage with real cages for as long as the block runs."""
     audience = Audience()
@@ -302,7 +308,7 @@ async def open_stage(
     async with open_warden() as warden:
         clock = clock or LoopClock()
         around = Surroundings(
-            bodies=CagedBodies(launcher or warden, clock),
+            bodies=WithRemote(CagedBodies(launcher or warden, clock), tls),
             wire_for=partial(wire_for, door=door or ClosedDoor()),
             prepare=prepare,
             publish_for=audience.publisher,

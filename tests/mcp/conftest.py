@@ -1,0 +1,15 @@
+"""A stage for every test of MCP servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.supervision.stage import Stage, open_stage
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
+    async with open_stage(tmp_path) as opened:
+        yield opened
