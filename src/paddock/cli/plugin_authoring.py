@@ -106,6 +106,7 @@ def _read_package(source: Path, kind: SourceKind) -> Reading:
     from paddock.plugins.import_scan import import_problems
     from paddock.plugins.signature import SignatureState, read_signature, signature_state
     from paddock.plugins.sources import Source, SourceKind
+    from paddock.plugins.staged_manifest import read_staged
     from paddock.plugins.staging import stage
 
     with ExitStack() as stack:
@@ -117,7 +118,7 @@ def _read_package(source: Path, kind: SourceKind) -> Reading:
                 raise
             reading = read_package(source)
             return replace(reading, errors=(*unsafe.problems, *reading.errors))
-        reading = read_package(staged.root)
+        reading = read_staged(staged)
         imports = [problem for one in reading.plugins for problem in import_problems(one.manifest, staged.root)]
         reading = replace(reading, errors=(*reading.errors, *imports))
         verdict = signature_state(staged.tree.digest, read_signature(staged.root), {})

@@ -34,6 +34,7 @@ from paddock.plugins.signature import (
     signature_state,
 )
 from paddock.plugins.sources import Source, SourceKind
+from paddock.plugins.staged_manifest import read_staged
 from paddock.plugins.staging import Staged, stage
 from paddock.plugins.tree import Difference, Tree, compare
 from paddock.plugins.trust import Standing, standing_of, trusted_by_id
@@ -125,7 +126,7 @@ def prepare(
             yield _prepared(store, staged, reading.single(), notes, {}, package.lock)
         return
     with stage(source, store.staging, progress) as staged:
-        reading = read_package(staged.root)
+        reading = read_staged(staged)
         manifest = reading.single()
         require_allowed_imports(manifest, staged.root)
         lock, notes = _pinned(store, staged, manifest, progress)
