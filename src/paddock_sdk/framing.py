@@ -24,6 +24,10 @@ _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=plain).encode
 
 
+class TooLong(ValueError):
+    """A message has more bytes than one may have."""
+
+
 class Lines:
     """A file descriptor to read messages from, and one to write them to."""
 
@@ -75,7 +79,8 @@ class Lines:
         """Send one message.
 
         Raises:
-            TypeError, ValueError, RecursionError: it cannot be written as JSON, or is too long; nothing was sent.
+            TypeError, ValueError, RecursionError: it cannot be written as JSON; nothing was sent.
+            TooLong: it has too many bytes; nothing was sent.
             HostGone: nobody reads any more.
         """
         self._send(_encode(message))
@@ -95,7 +100,7 @@ class Lines:
 
     def _send(self, text: str) -> None:
         if len(text) > LIMIT:
-            raise ValueError(f"the message has {len(text)} bytes; {LIMIT} are allowed")
+            raise TooLong(f"the message has {len(text)} bytes; at most {LIMIT} (4 MiB) are allowed")
         line = (text + "\n").encode()
         try:
             sent = os.write(self.sink, line)

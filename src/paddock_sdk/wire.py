@@ -18,7 +18,7 @@ from paddock_sdk.faults import (
     InvalidParams,
     PluginFault,
 )
-from paddock_sdk.framing import Lines
+from paddock_sdk.framing import Lines, TooLong
 from paddock_sdk.inbox import Asker, Inbox
 from paddock_sdk.log import Log
 
@@ -120,6 +120,9 @@ class Wire:
             return PluginFault(f"the host refused: {error.message}", error.data)
         if isinstance(error, PluginFault):
             return error
+        if isinstance(error, TooLong):
+            self.log.error("a result is too long", method=method)
+            return PluginFault(str(error), code=INTERNAL_ERROR)
         import traceback  # late: only a failing plugin pays for it
 
         self.log.error("a handler failed", method=method, traceback="".join(traceback.format_exception(error)))

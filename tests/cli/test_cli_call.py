@@ -107,10 +107,21 @@ def test_all_mistakes_in_the_parameters_are_told(caller: Paddock) -> None:
 
 
 @both_ways
-def test_a_plugin_that_dies_fails_the_call_with_exit_code_7(caller: Paddock) -> None:
+def test_a_plugin_that_dies_fails_the_call_with_exit_code_7_and_says_why(caller: Paddock) -> None:
     said = caller("call", "parrot.die", "--json", code=7)
 
-    assert "parrot" in said.error["message"]
+    why = "it ended with exit status 3; its last words: about to die"
+    assert said.error["message"] == f"parrot ended before it answered: {why}"
+    assert said.error["hint"] == "see what it wrote: paddock plugin logs parrot"
+
+
+@both_ways
+def test_a_handler_that_raises_is_named_and_what_it_raised_is_in_the_log(caller: Paddock) -> None:
+    said = caller("call", "parrot.burn", "--json", code=7)
+
+    assert said.error["message"] == "parrot failed (KeyError)"
+    assert said.error["hint"] == "see what it wrote: paddock plugin logs parrot"
+    assert "KeyError: 'seconds'" in caller("plugin", "logs", "parrot").out
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf"])

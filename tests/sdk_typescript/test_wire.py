@@ -126,7 +126,9 @@ def test_a_handler_that_fails_costs_only_its_own_call(greeted: Conversation) -> 
     assert refused == {"code": -32602, "message": "kind is missing", "data": {"path": "kind"}}
     assert greeted.error("things.break") == {"code": -32603, "message": "the plugin failed (TypeError)"}
     for what in ("bigint", "big"):
-        assert greeted.error("things.unsendable", {"what": what})["code"] == -32603
+        unsendable = greeted.error("things.unsendable", {"what": what})
+        assert unsendable["code"] == -32603
+    assert "at most 4194304 (4 MiB) are allowed" in unsendable["message"]
 
     assert greeted.call("tiny.echo", {"still": "here"})["params"] == {"still": "here"}
     code, log = greeted.end()

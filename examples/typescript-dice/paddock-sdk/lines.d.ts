@@ -11,6 +11,9 @@ export declare class LineReader {
     /** The very last line, which may lack its end. */
     rest(): unknown[];
 }
+/** A message has more bytes than one may have. */
+export declare class TooLong extends RangeError {
+}
 /**
  * A message as its line.
  *

@@ -9,7 +9,7 @@ import { takeContext, Underway } from "./call.js";
 import { Cancelled, HostGone, INTERNAL_ERROR, InvalidParams, METHOD_NOT_FOUND, NotInitialized, PluginFault, ResourceBusy, } from "./faults.js";
 import { OutputBroken } from "./handlers.js";
 import { isObject } from "./json.js";
-import { lineOf, LineReader } from "./lines.js";
+import { lineOf, LineReader, TooLong } from "./lines.js";
 import { isId, meantAsAnswer, refusal, sound } from "./message.js";
 import { Questions } from "./questions.js";
 import { OK } from "./system.js";
@@ -207,6 +207,10 @@ export class Conversation {
         }
         if (error instanceof PluginFault) {
             return error;
+        }
+        if (error instanceof TooLong) {
+            this.#parts.log.error("a result is too long", { method });
+            return new PluginFault(error.message, undefined, INTERNAL_ERROR);
         }
         // The one place where a handler's mistake is contained: the details are the author's, not the caller's.
         const { name, stack } = error instanceof Error ? error : { name: typeof error, stack: String(error) };

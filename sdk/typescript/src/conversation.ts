@@ -21,7 +21,7 @@ import {
 } from "./faults.js";
 import { OutputBroken, type Served } from "./handlers.js";
 import { isObject, type JsonObject } from "./json.js";
-import { lineOf, LineReader } from "./lines.js";
+import { lineOf, LineReader, TooLong } from "./lines.js";
 import type { Log } from "./log.js";
 import { isId, meantAsAnswer, refusal, sound, type Id, type Request } from "./message.js";
 import { Questions } from "./questions.js";
@@ -239,6 +239,10 @@ export class Conversation {
     }
     if (error instanceof PluginFault) {
       return error;
+    }
+    if (error instanceof TooLong) {
+      this.#parts.log.error("a result is too long", { method });
+      return new PluginFault(error.message, undefined, INTERNAL_ERROR);
     }
     // The one place where a handler's mistake is contained: the details are the author's, not the caller's.
     const { name, stack } = error instanceof Error ? error : { name: typeof error, stack: String(error) };

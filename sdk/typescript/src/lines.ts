@@ -58,6 +58,9 @@ export class LineReader {
   }
 }
 
+/** A message has more bytes than one may have. */
+export class TooLong extends RangeError {}
+
 /**
  * A message as its line.
  *
@@ -67,7 +70,7 @@ export function lineOf(message: object): string {
   const line = JSON.stringify({ jsonrpc: "2.0", ...message });
   const length = Buffer.byteLength(line);
   if (length > LIMIT) {
-    throw new RangeError(`the message has ${length} bytes; ${LIMIT} are allowed`);
+    throw new TooLong(`the message has ${length} bytes; at most ${LIMIT} (4 MiB) are allowed`);
   }
   return `${line}\n`;
 }

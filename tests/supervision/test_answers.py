@@ -1,0 +1,29 @@
+"""What a caller meets when a plugin answers with an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.core.outward import to_json
+from paddock.plugins.supervision.answers import error_of
+from paddock.rpc.faults import RpcFault
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("the plugin failed (ValueError)", "notes failed (ValueError)"),
+        ("out of cheese", "notes failed: out of cheese"),
+        ("", "notes gave no reason"),
+    ],
+)
+def test_a_failure_of_its_code_names_the_plugin_and_where_the_rest_is(said: str, told: str) -> None:
+    shown = to_json(error_of("notes", RpcFault(-32603, said)))
+    assert (shown["message"], shown["hint"]) == (told, "see what it wrote: paddock plugin logs notes")
+    assert (shown["code"], shown["details"]) == ("plugin_error", {"plugin": "notes", "rpc_code": -32603})
+
+
+def test_what_an_author_says_to_callers_is_passed_on_as_it_is() -> None:
+    shown = to_json(error_of("notes", RpcFault(-32000, "there is no such note")))
+    assert shown["message"] == "there is no such note"
+    assert "hint" not in shown
