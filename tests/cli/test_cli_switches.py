@@ -251,14 +251,3 @@ def test_a_name_that_is_close_is_suggested(paddock: Paddock, source: Path) -> No
     paddock.quickly("plugin", "install", native(source), "--yes")
 
     assert "did you mean 'notes'?" in paddock("plugin", "enable", "note", code=3).err
-
-
-def test_enabling_what_this_version_cannot_run_says_so(paddock: Paddock, source: Path) -> None:
-    native(source / "notes", "notes", runtime={"command": ["python3", "./main.py"], "protocol": "mcp"})
-    write_file(source / "notes" / "main.py", "")
-    paddock.quickly("plugin", "install", source / "notes", "--yes")
-
-    assert "it will not run" in paddock.quickly("plugin", "enable", "notes").err
-    (warning,) = paddock.quickly("plugin", "enable", "notes", "--json").json["warnings"]
-    assert (warning["path"], warning["code"]) == ("runtime", "plugin.runtime_unsupported")
-    assert "protocol" in warning["message"]

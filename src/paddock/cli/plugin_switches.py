@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, say, show_problems, styled
-from paddock.core.errors import PluginError, Problem
 
 if TYPE_CHECKING:
-    from paddock.manifest.model import Manifest
+    pass
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
 
@@ -64,23 +63,10 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
         return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
-    warnings = _warnings(manifest_of(row))
+    warnings = closed_places_here(manifest_of(row).capabilities)
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
     _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warnings=[one.to_dict() for one in warnings])
     show_problems(warnings, "!", "yellow")
-
-
-def _warnings(manifest: Manifest) -> list[Problem]:
-    """What keeps an enabled plugin from running, or from reading what it was granted."""
-    from paddock.host.starting import require_runnable
-    from paddock.plugins.readable_places import closed_places_here
-
-    found = closed_places_here(manifest.capabilities)
-    try:
-        require_runnable(manifest)
-    except PluginError as error:
-        found.append(Problem("runtime", f"it will not run: {error.message}", error.hint, error.error_code))
-    return found
 
 
 @reporting

@@ -31,6 +31,7 @@ from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import trees_in
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.runtimes.embedded.body import WithEmbedded
+from paddock.plugins.runtimes.mcp.remote import WithRemote
 from paddock.plugins.store_thread import open_store_thread
 from paddock.plugins.supervision.body import CagedBodies
 from paddock.plugins.supervision.keeper import Surroundings
@@ -92,7 +93,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
-            bodies=WithEmbedded(CagedBodies(warden, clock)),
+            bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock))),
             wire_for=partial(wire_for, door=services.door),
             prepare=starter,
             publish_for=events.publisher,

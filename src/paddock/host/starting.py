@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +16,22 @@ from paddock.config.directories import Directories
 from paddock.config.local import read_entries
 from paddock.config.plugin_config import merge_config
 from paddock.config.settings import Settings
-from paddock.core.errors import Invalid, NotFound, PluginError
+from paddock.core.errors import Invalid, NotFound
 from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import new_id
 from paddock.host.commands import base_interpreter, command_of
+from paddock.host.filling import filled
 from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
 from paddock.manifest.kind_boundary import within_kind
-from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
+from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.plugins.enabling import require_intact
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
 from paddock.plugins.store_thread import StoreThread
-from paddock.plugins.supervision.deployment import Deployment, Functions, Prepared
+from paddock.plugins.supervision.deployment import Deployment, Elsewhere, Functions, Prepared
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environment
@@ -60,6 +61,11 @@ class Starter:
         if deployment.functions is not None:
             return Prepared(Functions(deployment.manifest, deployment.functions))
         checked = await self.store.run(lambda store: self.check(store, deployment))
+        manifest = filled(deployment.manifest, checked.config, checked.root)
+        if isinstance(manifest.runtime, RemoteRuntime):
+            runtime = manifest.runtime
+            return Prepared(Elsewhere(runtime.url, runtime.headers, runtime.transport), checked.config)
+        deployment = replace(deployment, manifest=manifest)
         # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
         cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
         return Prepared(cage, checked.config)
@@ -71,7 +77,6 @@ class Starter:
             PaddockError: it must not run.
         """
         manifest = deployment.manifest
-        require_runnable(manifest)
         rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
         row = next((row for row in rows if row.digest == deployment.key.digest), None)
         if row is None:
@@ -150,23 +155,6 @@ class Starter:
             name=manifest.name, side="system", errors=tuple(str(problem) for problem in error.problems)
         )
         store.database.write(lambda tx: store.publish(tx, event))
-
-
-def require_runnable(manifest: Manifest) -> None:
-    """Refuse what this host has no way to run yet.
-
-    Raises:
-        PluginError: says so.
-    """
-    match manifest.runtime:
-        case PythonRuntime() | CommandRuntime():
-            return
-        case _:
-            raise PluginError(
-                f"{manifest.name} is a server elsewhere",
-                code="plugin.runtime_unsupported",
-                hint="remote MCP servers can be installed and looked at, and not run by this version",
-            )
 
 
 def with_places(manifest: Manifest, config: Mapping[str, Any], places: Places) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""References in what a plugin runs with, filled when it starts: `${user_config.NAME}` and `${__dirname}`. Pure.
+
+Only here, at the last moment, do values that a person typed into `local.toml` stand in a command, a variable or a
+header; the manifest that was consented to, recorded and shown holds the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from paddock.core.errors import Invalid, Problem
+from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, RemoteRuntime
+
+_REFERENCE = re.compile(r"\$\{(?:user_config\.(?P<field>[^}]+)|(?P<folder>__dirname))\}")
+
+
+def filled(manifest: Manifest, config: Mapping[str, Any], root: str) -> Manifest:
+    """The manifest with every reference in its runtime replaced.
+
+    Args:
+        manifest: As it was consented to.
+        config: The plugin's configuration, in the clear.
+        root: Where its files are.
+
+    Raises:
+        Invalid: it refers to a field that has no value; carries every such field.
+    """
+    missing: dict[str, Problem] = {}
+
+    def value_of(match: re.Match[str]) -> str:
+        field = match["field"]
+        if field is None:
+            return root
+        value = config.get(field)
+        if value is None:
+            hint = f"paddock plugin configure {manifest.name}"
+            missing[field] = Problem(field, "has no value, and what the plugin runs with refers to it", hint)
+            return ""
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def text(given: str) -> str:
+        return _REFERENCE.sub(value_of, given)
+
+    def words(given: str) -> list[str]:
+        """A word of a command; one that is nothing but a field with several values becomes as many words."""
+        whole = _REFERENCE.fullmatch(given)
+        value = config.get(whole["field"]) if whole and whole["field"] else None
+        return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else [text(given)]
+
+    def texts(given: Mapping[str, str]) -> dict[str, str]:
+        return {name: text(value) for name, value in given.items()}
+
+    runtime = manifest.runtime
+    match runtime:
+        case CommandRuntime():
+            command = tuple(word for given in runtime.command for word in words(given))
+            runtime = replace(runtime, command=command, env=texts(runtime.env))
+        case PythonRuntime():
+            runtime = replace(runtime, env=texts(runtime.env))
+        case RemoteRuntime():
+            runtime = replace(runtime, url=text(runtime.url), headers=texts(runtime.headers))
+        case None:
+            pass
+    if missing:
+        raise Invalid(
+            f"the configuration of {manifest.name} is incomplete", list(missing.values()), code="config_invalid"
+        )
+    return replace(manifest, runtime=runtime)

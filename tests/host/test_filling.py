@@ -1,0 +1,51 @@
+"""References in what a plugin runs with are filled when it starts, and only then."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.core.errors import Invalid
+from paddock.core.ids import PluginName
+from paddock.host.filling import filled
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime, Runtime
+
+pytestmark = pytest.mark.req("B-02")
+
+
+def server(runtime: Runtime) -> Manifest:
+    return Manifest(PluginName("server"), "1.0.0", Dialect.MCP, runtime=runtime)
+
+
+def test_fields_and_the_plugins_folder_stand_in_its_command_and_variables() -> None:
+    runtime = CommandRuntime(
+        ("node", "${__dirname}/main.js", "--port=${user_config.port}", "--safe=${user_config.safe}"),
+        "mcp",
+        {"TOKEN": "Bearer ${user_config.token}", "PLAIN": "$HOME"},
+    )
+    found = filled(server(runtime), {"port": 80, "safe": True, "token": "hush"}, "/plugins/server")
+    assert found.runtime == CommandRuntime(
+        ("node", "/plugins/server/main.js", "--port=80", "--safe=true"),
+        "mcp",
+        {"TOKEN": "Bearer hush", "PLAIN": "$HOME"},
+    )
+
+
+def test_a_field_with_several_values_becomes_as_many_words_of_the_command() -> None:
+    runtime = CommandRuntime(("serve", "${user_config.folders}"), "mcp")
+    found = filled(server(runtime), {"folders": ["/a b", "/c"]}, "/")
+    assert found.runtime == CommandRuntime(("serve", "/a b", "/c"), "mcp")
+
+
+def test_a_value_that_looks_like_a_reference_means_itself() -> None:
+    runtime = RemoteRuntime("https://x.example/mcp", headers={"Authorization": "${user_config.token}"})
+    found = filled(server(runtime), {"token": "${user_config.other} ${__dirname}"}, "/")
+    assert isinstance(found.runtime, RemoteRuntime)
+    assert found.runtime.headers == {"Authorization": "${user_config.other} ${__dirname}"}
+
+
+def test_every_field_without_a_value_is_named_with_the_line_to_type() -> None:
+    runtime = CommandRuntime(("serve", "${user_config.one}"), "mcp", {"TWO": "${user_config.two}"})
+    with pytest.raises(Invalid) as refused:
+        filled(server(runtime), {}, "/")
+    assert [problem.path for problem in refused.value.problems] == ["one", "two"]
+    assert "paddock plugin configure server" in refused.value.problems[0].hint
