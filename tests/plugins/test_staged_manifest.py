@@ -26,12 +26,13 @@ def test_a_folder_of_plugins_is_named_as_it_was_typed_with_the_plugins_in_it(tmp
 
 def test_an_archive_of_plugins_tells_which_it_holds(tmp_path: Path) -> None:
     native(tmp_path / "shelf" / "notes", "notes")
+    native(tmp_path / "shelf" / "tasks", "tasks")
     archive = shutil.make_archive(str(tmp_path / "shelf"), "zip", tmp_path / "shelf")
 
     said = Paddock(tmp_path / "home")("plugin", "install", archive, "--yes", code=6)
 
     assert "shelf.zip holds no manifest" in said.err
-    assert "take it apart first, then name one of the folders in it: notes" in said.err
+    assert "take it apart first, then name one of the folders in it: notes, tasks" in said.err
 
 
 def test_links_are_not_followed_to_find_plugins(tmp_path: Path) -> None:
