@@ -37,6 +37,14 @@ class McpPlayer:
     """A server on a stage, as a test calls it."""
 
     actor: Actor
+    server: Elsewhere | None = None  # where it is not in a cage
+
+    async def logged(self, words: str) -> None:
+        """Wait until it wrote these words to its log."""
+        if self.server is not None:
+            return await self.server.until_said(words)
+        audience = self.actor.stage.audience
+        return await audience.until(lambda: any(words in line for line in audience.lines))
 
     async def call(
         self,
@@ -88,7 +96,9 @@ def _deployed(stage: Stage, root: Path, name: str, command: list[str], **fields:
     return stage.deploy(root)
 
 
-def connected(stage: Stage, url: str, name: str = "server", **fields: Any) -> McpPlayer:
+def connected(
+    stage: Stage, url: str, name: str = "server", *, log: Elsewhere | None = None, **fields: Any
+) -> McpPlayer:
     """A server at an address."""
     root = stage.folder / f"plugin-{name}"
     host = url.split("/")[2]
@@ -101,7 +111,7 @@ def connected(stage: Stage, url: str, name: str = "server", **fields: Any) -> Mc
         "capabilities": [f"net:{host}"],
     } | fields
     write_json(root / "paddock.yaml", manifest)
-    return McpPlayer(stage.deploy(root))
+    return McpPlayer(stage.deploy(root), log)
 
 
 class Elsewhere:

@@ -35,7 +35,7 @@ def tool(name: str, description: str, **fields: Any) -> types.Tool:
 
 
 async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
-    names = ["echo", "fail", "refuse", "slow", "hang", "crash", "block", "ask", "visit", "grow", "log", *extra]
+    names = ["echo", "fail", "refuse", "slow", "hang", "crash", "block", "big", "ask", "visit", "grow", "log", *extra]
     cursor = int(params.cursor) if params is not None and params.cursor else 0
     page = [tool(name, f"It does {name}") for name in names[cursor : cursor + 5]]
     more = cursor + 5 < len(names)
@@ -62,6 +62,8 @@ async def call_tool(ctx: Any, params: Any) -> Any:
             await hang()
         case "crash":
             os._exit(3)
+        case "big":
+            return text("x" * 5_000_000)
         case "block":
             time.sleep(600)  # noqa: ASYNC251  # a server that does one thing at a time
         case "ask":
