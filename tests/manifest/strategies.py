@@ -208,7 +208,7 @@ def _callables() -> st.SearchStrategy[tuple[CallableSpec, ...]]:
         once = {one.name: one for one in specs}.values()
         return tuple(sorted(once, key=lambda one: order.index(one.form)))
 
-    return st.lists(st.sampled_from(list(Form)).flatmap(spec), max_size=4).map(ordered)
+    return st.lists(st.sampled_from(list(names)).flatmap(spec), max_size=4).map(ordered)
 
 
 def _runtimes() -> st.SearchStrategy[Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paddock.manifest.capability import Capability, Execute, FileAccess, Network, Storage
-from paddock.manifest.model import Kind
+from paddock.manifest.model import Kind, Manifest
+from paddock.manifest.report import Report
 
 PASSIVE = frozenset({Kind.AGENT, Kind.TOOL, Kind.ADAPTER})
 
@@ -23,6 +24,18 @@ def beyond_kind(kind: Kind, capability: Capability) -> bool:
             return True
         case _:
             return False
+
+
+def check_kind_boundary(report: Report, manifest: Manifest) -> None:
+    """Report every capability that the manifest asks for and that its kind must not have."""
+    for capability in manifest.capabilities:
+        if beyond_kind(manifest.kind, capability):
+            report.error(
+                ("capabilities",),
+                f"a plugin of kind {manifest.kind} may not have {capability}",
+                "only operators act: make it an operator, or ask the host for what it needs",
+                "kind_boundary",
+            )
 
 
 def within_kind(kind: Kind, capabilities: Iterable[Capability]) -> tuple[Capability, ...]:

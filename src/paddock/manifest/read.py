@@ -20,6 +20,7 @@ from paddock.manifest.dialects.mcp_settings import Imported
 from paddock.manifest.document import MAX_BYTES, Document, refused
 from paddock.manifest.document import Path as Place
 from paddock.manifest.forms import form_of
+from paddock.manifest.kind_boundary import check_kind_boundary
 from paddock.manifest.model import Manifest
 from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
@@ -296,6 +297,8 @@ def _read(
         plugins = [Imported(_SINGLE[form](fields, report, files))]
     if overlay is not None:
         plugins = [_overlaid(plugin, overlay, report) for plugin in plugins]
+    for plugin in plugins:
+        check_kind_boundary(report, plugin.manifest)
     if not report.errors:
         for plugin in plugins:
             report.warnings.extend(obstacles(plugin.manifest, files))

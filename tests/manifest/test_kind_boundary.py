@@ -1,0 +1,35 @@
+"""Only operators act: what the other kinds must not have, they cannot ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.packages import write_json
+
+from paddock.manifest.capability import parse
+from paddock.manifest.kind_boundary import within_kind
+from paddock.manifest.model import Kind
+from paddock.manifest.read import read_package
+
+pytestmark = pytest.mark.req("K-01")
+
+ACTING = ["net:api.example.com:443", "net:*", "write:fs:/srv/data", "exec:git:/srv/data", "storage:write"]
+PASSIVE = ["read:fs:/srv/data", "storage:read", "host:cache", "net:[]"]
+
+
+@pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
+@pytest.mark.parametrize("capability", ACTING)
+def test_a_kind_that_does_not_act_cannot_ask_for_what_acts(tmp_path: Path, kind: str, capability: str) -> None:
+    about = {"name": "Text.Score", "type": kind, "version": "1.0.0", "description": "x", "owner": "o"}
+    write_json(tmp_path / "manifest.json", about)
+    write_json(tmp_path / "paddock.yaml", {"paddock": 1, "runtime": {"module": "a:b"}, "capabilities": [capability]})
+    errors = read_package(tmp_path).errors
+    assert [(error.code, capability in error.message) for error in errors] == [("kind_boundary", True)]
+
+
+def test_an_operator_may_have_all_of_it_and_the_others_what_only_reads() -> None:
+    acting, passive = tuple(map(parse, ACTING)), tuple(map(parse, PASSIVE))
+    assert within_kind(Kind.OPERATOR, acting + passive) == acting + passive
+    for kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER):
+        assert within_kind(kind, acting + passive) == passive
