@@ -10,7 +10,9 @@ from paddock.cli import (
     plugin_changes,
     plugin_configure,
     plugin_logs,
+    plugin_new,
     plugin_switches,
+    plugin_test,
     plugin_views,
 )
 
@@ -19,7 +21,9 @@ app = typer.Typer(
 )
 
 FAMILIES = (
+    plugin_new,
     plugin_authoring,
+    plugin_test,
     plugin_changes,
     plugin_views,
     plugin_logs,

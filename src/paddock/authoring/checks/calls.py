@@ -1,0 +1,43 @@
+"""Calling everything that may be called, with payloads that its own schemas give."""
+
+from __future__ import annotations
+
+from paddock.authoring.checks.finding import Finding, failed, passed, skipped
+from paddock.authoring.checks.subject import Answer, Offer, Subject
+from paddock.core.printable import printable
+
+CHANGES = ("storage.exec", "storage.begin", "storage.commit", "keyvalue.put", "keyvalue.delete")
+
+
+async def check_calls(subject: Subject) -> list[Finding]:
+    """One finding for each callable."""
+    return [await _check(subject, one) for one in subject.callables]
+
+
+async def _check(subject: Subject, one: Offer) -> Finding:
+    name = f"call {one.spec.name}"
+    if not subject.may_call(one):
+        return skipped(name, f"it has effects ({', '.join(one.effects)})", "--effects calls it too")
+    examples = one.examples()
+    if not examples:
+        return skipped(name, "its input schema gives no value to call it with", "put `examples` into the schema")
+    for payload in examples:
+        found = judge(name, one, await subject.call(one, payload))
+        if found is not None:
+            return found
+    return passed(name, f"{len(examples)} examples" if len(examples) > 1 else "")
+
+
+def judge(name: str, one: Offer, answer: Answer) -> Finding | None:
+    """What is wrong with an answer to a payload that fits; None when nothing is."""
+    if answer.error is not None:
+        said = printable(answer.error.message, 300)
+        hint = "if the payload made up from its schema is at fault, put `examples` into the schema"
+        return failed(name, f"it answered with an error ({answer.code}): {said}", hint)
+    broken = one.broken(answer.inside)
+    if broken:
+        return failed(name, f"the answer breaks its output schema: {broken[0]}", "mend the answer, or the schema")
+    used = [method for method in answer.asked if method in CHANGES]
+    if one.harmless and used:
+        return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
+    return None

@@ -1,0 +1,90 @@
+"""The checks of the wire, which every plugin has to pass: in this order, since each needs what is before it."""
+
+from __future__ import annotations
+
+from paddock.authoring.checks.finding import Finding, failed, passed, skipped
+from paddock.core.errors import PaddockError
+from paddock.core.printable import printable
+from paddock.host.workshop.trial import Trial
+from paddock.manifest.model import Form
+from paddock.plugins.definitions.offering import lists_itself
+from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
+
+UNKNOWN_METHOD = "no.such.method"
+ANSWER_WITHIN = 5.0
+
+
+async def check_handshake(life: Trial) -> list[Finding]:
+    """Whether it answers the first exchange as its manifest says, and serves what it declares."""
+    try:
+        introduced = await life.greet()
+    except PaddockError as error:
+        return [failed("handshake", error.message, error.hint)]
+    found = [passed("handshake")]
+    declared = [spec for spec in life.manifest.callables if spec.form is Form.METHOD]
+    if introduced.missing:
+        named = ", ".join(sorted(introduced.missing))
+        found.append(failed("declared methods", f"declares and does not serve: {named}", "name it in `methods`"))
+    elif introduced.warning is not None:
+        found.append(failed("declared methods", "serves methods that its manifest does not name", "declare them"))
+    elif declared:
+        found.append(passed("declared methods"))
+    return found
+
+
+async def check_config(life: Trial) -> Finding:
+    """Whether it takes its configuration, which is its defaults and what the author gave."""
+    try:
+        given = await life.configure()
+    except PaddockError as error:
+        return failed("configuration", error.message, error.hint)
+    return passed("configuration", f"took {', '.join(sorted(given))}" if given else "")
+
+
+async def check_ping(life: Trial) -> Finding:
+    try:
+        well = await life.well()
+    except TimeoutError:
+        return failed("ping", "no answer in time", "answer pings also while a call is under way")
+    except PeerLost as gone:
+        return failed("ping", gone.reason)
+    return passed("ping") if well else failed("ping", "the answer does not say that it is well", """{"status": "ok"}""")
+
+
+async def check_unknown_method(life: Trial) -> Finding:
+    """Whether a method that nobody has is answered with -32601, and by nothing else."""
+    name = "unknown method"
+    try:
+        await life.ask(UNKNOWN_METHOD, {}, ANSWER_WITHIN)
+    except RpcFault as fault:
+        if fault.code == METHOD_NOT_FOUND:
+            return passed(name)
+        return failed(name, f"answered with {fault.code}: {printable(fault.message, 200)}", "answer with -32601")
+    except TimeoutError:
+        return failed(name, "no answer", "every request has an answer: -32601")
+    except PeerLost as gone:
+        return failed(name, f"it fell over: {gone.reason}", "answer with -32601")
+    return failed(name, "answered as if it knew it", "answer with -32601")
+
+
+async def check_shutdown(life: Trial) -> Finding:
+    """Whether it ends by itself when it is asked to, in the time that its manifest gives it."""
+    ended = await life.end()
+    limit = f"{life.manifest.timing.shutdown} s"
+    if not ended.in_time:
+        return failed("shutdown", f"still there after {limit}, so it was killed", "end when `shutdown` comes")
+    if ended.code not in (0, None) and not lists_itself(life.manifest):
+        return failed("shutdown", f"ended with exit status {ended.code}", "end with 0")
+    return passed("shutdown", f"{ended.seconds * 1000:.0f} ms")
+
+
+def check_output(life: Trial) -> Finding:
+    """Whether nothing but the protocol went over its standard output."""
+    name = "standard output"
+    if life.noise:
+        return failed(name, f"no JSON-RPC: {printable(life.noise[0], 200)}", "print to stderr, which is the log")
+    return failed(name, life.fatal) if life.fatal else passed(name)
+
+
+def not_reached(names: tuple[str, ...]) -> list[Finding]:
+    return [skipped(name, "it never got that far") for name in names]

@@ -1,0 +1,1 @@
+"""__NAME__: a Kernel tool."""
