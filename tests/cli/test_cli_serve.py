@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import Daemon, again_and_again, daemon, eventually
+from fixtures.daemons import Daemon, again_and_again, ask, daemon, eventually
 from fixtures.parrot import MAIN, parrot
 
 BROKEN = "raise SystemExit('no feathers')"
@@ -110,6 +112,36 @@ def test_people_are_told_of_plugins_that_start_or_fail_after_the_ready_line(owne
     words = "".join(told)
     assert "✓ slow runs\n" in words
     assert re.search(r"! late crashed: .*no feathers.*\n  → ", words)
+
+
+def test_whoever_stops_reading_the_daemons_words_does_not_stop_the_daemon(owner: Paddock) -> None:
+    (out, full_out), (err, full_err) = full_pipe(), full_pipe()
+    command = [sys.executable, "-m", "paddock.cli", "serve", "--json", "--log-level", "debug"]
+    process = subprocess.Popen(command, stdout=full_out, stderr=full_err, env=owner.environment)
+    where = owner.home / "run" / "paddock.sock"
+    try:
+        eventually(where.exists, "it does not listen")
+        for switch in ("disable", "enable", "disable", "enable"):
+            assert ask(where, "POST", f"/plugins/parrot/{switch}").status == 200
+        assert ask(where, "POST", "/plugins/parrot/call/say", {"text": "hello"}).body["result"]["said"] == "hello"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        for end in (out, full_out, err, full_err):
+            os.close(end)
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe into which nothing more fits, and that nobody reads."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    return reading, writing
 
 
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(owner: Paddock) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from paddock.cli.outlet import Outlet
 from paddock.core.printable import printable
 
 Format = Literal["text", "json"]
@@ -15,15 +16,39 @@ LEVELS = ("debug", "info", "warning", "error")
 _LONGEST = 2_000
 
 
-def log_to_stderr(form: Format, level: str) -> None:
+def log_to(outlet: Outlet, form: Format, level: str) -> None:
     """Write messages of this level and above, ours and those of the libraries we use."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _ToOutlet(outlet)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
     for noisy in ("asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(max(root.level, logging.WARNING))
+
+
+def lost_lines(form: Format) -> Callable[[int], str]:
+    """What stands in a log for lines that nobody read in time."""
+    lines: logging.Formatter = JsonLines() if form == "json" else TextLines()
+
+    def line(count: int) -> str:
+        words = f"{count} lines lost here: nobody read them in time"
+        record = logging.LogRecord("paddock.log", logging.WARNING, "", 0, words, None, None)
+        return lines.format(record)
+
+    return line
+
+
+class _ToOutlet(logging.Handler):
+    def __init__(self, outlet: Outlet) -> None:
+        super().__init__()
+        self._outlet = outlet
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._outlet.line(self.format(record))
+        except Exception:
+            self.handleError(record)
 
 
 class TextLines(logging.Formatter):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import typer
 
-from paddock.cli.output import AsJson, reporting, result, say, show_error, styled
-from paddock.core.errors import HostError, PaddockError
+from paddock.cli.outlet import Outlet, open_outlet
+from paddock.cli.output import AsJson, reporting, show_error, styled
+from paddock.core.errors import PaddockError
 from paddock.core.outward import exit_code, to_json
 from paddock.core.printable import printable
 
@@ -18,6 +19,7 @@ app = typer.Typer(add_completion=False)
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
+AT_THE_END = 0.5  # seconds that the last words may take
 
 
 @app.command("serve", epilog="Example: paddock serve --log-format json")
@@ -35,20 +37,30 @@ def serve(
     _one_of(log_level or LEVELS[0], LEVELS, "--log-level")
 
     from paddock.cli.event_loop import run
-    from paddock.cli.log_lines import Format, log_to_stderr
+    from paddock.cli.log_lines import Format, log_to, lost_lines
     from paddock.cli.serving import serve_until_stopped
 
-    def configure_log(level: str) -> None:
-        log_to_stderr(cast("Format", log_format), log_level or level)
+    form = cast("Format", log_format)
+    lost_words = _lost_events if as_json else lost_lines("text")
+    with open_outlet(sys.stdout, lost_words) as out, open_outlet(sys.stderr, lost_lines(form)) as err:
+        tell = _tell_json(out) if as_json else _Words(out, err).tell
 
-    if not as_json:
-        raise typer.Exit(run(serve_until_stopped(_to_whoever_listens(_Words().tell), configure_log)))
-    try:
-        status = run(serve_until_stopped(_to_whoever_listens(_tell_json), configure_log))
-    except PaddockError as error:  # one object a line, this one too
-        _tell_json({"event": "error", "error": to_json(error)})
-        show_error(error)
-        status = exit_code(error)
+        def configure_log(level: str) -> None:
+            log_to(err, form, log_level or level)
+
+        def tell_to_the_end(told: dict[str, Any]) -> None:
+            tell(told)
+            if told["event"] == "stopped":  # this process may be gone at once
+                out.flush(AT_THE_END)
+
+        try:
+            status = run(serve_until_stopped(tell_to_the_end, configure_log))
+        except PaddockError as error:
+            if not as_json:
+                raise
+            tell({"event": "error", "error": to_json(error)})  # one object a line, this one too
+            show_error(error)
+            status = exit_code(error)
     raise typer.Exit(status)
 
 
@@ -57,21 +69,12 @@ def _one_of(written: str, known: tuple[str, ...], option: str) -> None:
         raise typer.BadParameter(f"{printable(written)} is not one of {', '.join(known)}", param_hint=option)
 
 
-def _to_whoever_listens(tell: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """A daemon outlives those who read its words."""
-
-    def tell_if_possible(told: dict[str, Any]) -> None:
-        with suppress(OSError, HostError):
-            tell(told)
-
-    return tell_if_possible
+def _tell_json(out: Outlet) -> Callable[[dict[str, Any]], None]:
+    return lambda told: out.line(json.dumps(told, ensure_ascii=True))
 
 
-def _tell_json(told: dict[str, Any]) -> None:
-    import json
-
-    result(json.dumps(told, ensure_ascii=True))
-    sys.stdout.flush()
+def _lost_events(count: int) -> str:
+    return json.dumps({"event": "lost", "count": count})
 
 
 class _Words:
@@ -80,7 +83,9 @@ class _Words:
     Those that take their time are told of when they run or do not. What happens to plugins later stands in the log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, out: Outlet, err: Outlet) -> None:
+        self._out = out
+        self._err = err
         self._ready = False
         self._starting: set[str] = set()
 
@@ -91,16 +96,15 @@ class _Words:
                 count, starting = told["running"], told["starting"]
                 plugins = "1 plugin runs" if count == 1 else f"{count} plugins run"
                 more = f", {starting} starting" if starting else ""
-                result(f"ready: {plugins}{more}; listening on {told['socket']} (pid {told['pid']})")
+                self._out.line(f"ready: {plugins}{more}; listening on {told['socket']} (pid {told['pid']})")
             case "plugin":
                 self._tell_of_start(told)
             case "draining":
-                say("stopping: calls under way may finish; once more to end now")
+                self._err.line("stopping: calls under way may finish; once more to end now")
             case "stopped":
-                result("stopped")
+                self._out.line("stopped")
             case _:
                 pass
-        sys.stdout.flush()
 
     def _tell_of_start(self, told: dict[str, Any]) -> None:
         name, late = told["name"], told["name"] in self._starting
@@ -109,8 +113,8 @@ class _Words:
             return
         self._starting.discard(name)
         if told["reason"] and (late or not self._ready):
-            say(f"{styled('!', 'yellow')} {name} {told['state']}: {printable(told['reason'], 400)}")
+            self._err.line(f"{styled('!', 'yellow')} {name} {told['state']}: {printable(told['reason'], 400)}")
             if told["hint"]:
-                say(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
+                self._err.line(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
         elif late and told["state"] == "running":
-            say(f"{styled('✓', 'green')} {name} runs")
+            self._err.line(f"{styled('✓', 'green')} {name} runs")

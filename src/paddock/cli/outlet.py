@@ -1,0 +1,113 @@
+"""Writing for whoever may have stopped reading: a stopped terminal, a pipe to a program that hangs.
+
+The words wait for them on a thread of their own. Whoever has something to say never waits; what finds no room is lost,
+and how much that was is said in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final, TextIO
+
+ROOM: Final = 1024 * 1024
+"""How many bytes may wait to be read."""
+
+LAST_WORDS: Final = 1.0
+"""How many seconds there are at the end for what still waits."""
+
+
+class Outlet:
+    """A descriptor that is written to by a thread. Opened with `open_outlet`.
+
+    Not through Python's own stream: its lock would be held for as long as nobody reads, and the process could not end.
+
+    Args:
+        stream: Where to; its descriptor and its encoding are used, and nothing else of it.
+        loss: The line that stands for this many lost ones.
+        room: How many bytes may wait.
+    """
+
+    def __init__(self, stream: TextIO, loss: Callable[[int], str], room: int = ROOM) -> None:
+        self._descriptor = stream.fileno()
+        self._encoding = stream.encoding
+        self._loss = loss
+        self._room = room
+        self._changed = threading.Condition()  # guards all below
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._lost = 0
+        self._writing = False
+        self._closing = False
+
+    def line(self, text: str) -> None:
+        """Say a line. Does not wait."""
+        data = self._encoded(text)
+        with self._changed:
+            if self._closing:
+                return
+            # Whoever lost a line loses those after it until the thread comes by: what is said stays in order.
+            if self._lost or self._size + len(data) > self._room:
+                self._lost += 1
+            else:
+                self._waiting.append(data)
+                self._size += len(data)
+            self._changed.notify_all()
+
+    def flush(self, within: float) -> None:
+        """Wait until everything is written, but no longer than this many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._lost and not self._writing, within)
+
+    def close(self) -> None:
+        """Let the thread write what waits, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def work(self) -> None:
+        """Write until closed; on the thread."""
+        while batch := self._next():
+            self._write(batch)
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+
+    def _next(self) -> bytes:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._lost or self._closing)
+            said, lost = self._waiting, self._lost
+            self._waiting, self._size, self._lost = [], 0, 0
+            self._writing = bool(said or lost)
+        return b"".join([*said, *([self._encoded(self._loss(lost))] if lost else [])])
+
+    def _encoded(self, text: str) -> bytes:
+        return f"{text}\n".encode(self._encoding, "backslashreplace")
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        try:
+            while left:
+                try:
+                    left = left[os.write(self._descriptor, left) :]
+                except BlockingIOError:  # somebody who has the same terminal told it not to wait
+                    select.select([], [self._descriptor], [])
+        except OSError:
+            pass  # nobody reads any more, or the disk is full: whoever speaks outlives that
+
+
+@contextmanager
+def open_outlet(stream: TextIO, loss: Callable[[int], str], room: int = ROOM) -> Generator[Outlet, None, None]:
+    """The outlet for as long as the block runs; afterwards everything is written that was read in time."""
+    outlet = Outlet(stream, loss, room)
+    # A daemon thread: nobody waits for a reader that never comes back.
+    thread = threading.Thread(target=outlet.work, name="paddock-outlet", daemon=True)
+    thread.start()
+    try:
+        yield outlet
+    finally:
+        outlet.close()
+        thread.join(LAST_WORDS)
