@@ -30,13 +30,16 @@ from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.errors import NotFound
 from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
+from paddock.host.commands import command_of
+from paddock.host.embedding import embedded
 from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
 from paddock.plugins.runtimes.choosing import wire_for
+from paddock.plugins.runtimes.embedded.body import WithEmbedded
 from paddock.plugins.runtimes.mcp.remote import WithRemote
 from paddock.plugins.runtimes.native.wire import Door
 from paddock.plugins.supervision.body import CagedBodies
-from paddock.plugins.supervision.deployment import Deployment, Elsewhere, InstanceKey, Prepared, Status
+from paddock.plugins.supervision.deployment import Deployment, Elsewhere, Functions, InstanceKey, Prepared, Status
 from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.start_gate import StartGate
@@ -252,6 +255,12 @@ class Stage:
         self.supervisor.deploy(Deployment(key, manifest, manifest.capabilities), start=start)
         return actor
 
+    def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Actor:
+        """Deploy functions of this process."""
+        deployment = embedded(manifest, functions).deployment
+        self.supervisor.deploy(deployment, start=True)
+        return Actor(self, deployment.key, deployment.manifest, self.folder)
+
     roots: dict[InstanceKey, Path] = field(default_factory=dict)
 
     _requests = itertools.count(1)
@@ -271,13 +280,17 @@ class Stage:
         remote = deployment.manifest.runtime
         if isinstance(remote, RemoteRuntime):
             return Prepared(Elsewhere(remote.url, remote.headers, remote.transport))
+        if deployment.functions is not None:
+            return Prepared(Functions(deployment.manifest, deployment.functions))
         root = str(self.roots[deployment.key])
+        command = command_of(deployment.manifest, root, deployment.capabilities, None, DiskMachine())
         cage = compile_cage(
             cage_id=new_id("cage", SystemClock(), SystemRandom()),
             manifest=deployment.manifest,
             root=root,
             capabilities=deployment.capabilities,
-            environment=spawn_environment(deployment.manifest, root, "info"),
+            environment={**spawn_environment(deployment.manifest, root, "info"), **command.variables},
+            command=command.words,
             surroundings=CageSurroundings(python=sys.executable, sdk=str(SDK)),
             machine=DiskMachine(),
             places=self.places,
@@ -308,7 +321,7 @@ async def open_stage(
     async with open_warden() as warden:
         clock = clock or LoopClock()
         around = Surroundings(
-            bodies=WithRemote(CagedBodies(launcher or warden, clock), tls),
+            bodies=WithRemote(WithEmbedded(CagedBodies(launcher or warden, clock)), tls),
             wire_for=partial(wire_for, door=door or ClosedDoor()),
             prepare=prepare,
             publish_for=audience.publisher,

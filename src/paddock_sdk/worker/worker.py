@@ -19,7 +19,7 @@ from paddock_sdk.faults import METHOD_NOT_FOUND, InvalidParams, PluginFault
 from paddock_sdk.host import Host, declared_services
 from paddock_sdk.lifetime import Lifetime, Offer
 from paddock_sdk.log import Log
-from paddock_sdk.running import Stream, as_data, marked_as_result
+from paddock_sdk.running import Stream, marked_as_result
 from paddock_sdk.wire import Wire, own_params
 from paddock_sdk.worker.orders import Orders
 from paddock_sdk.worker.request import Entry, Request
@@ -37,7 +37,7 @@ class Worker:
         self._log = log
         native = orders.dialect not in ("shu", "kernel")
         self._is_result = marked_as_result if native else is_last_step
-        self._event_of = as_data if native else step_event
+        self._event_of = step_event
         self._declared = declared_services(orders.capabilities)
         self._life = Lifetime(lambda: Offer(orders.name, orders.version), log)
 

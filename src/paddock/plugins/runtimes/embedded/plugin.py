@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.runtimes.embedded.function import Embedded, EmbeddedCall, Unfit
@@ -54,6 +55,8 @@ class EmbeddedPlugin:
             raise
         except Unfit as error:
             raise RpcFault(INVALID_PARAMS, printable(str(error), 500)) from error
+        except PaddockError:
+            raise  # meant for whoever called
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"{self._manifest.name} {spec.name} failed", "exception": error}
