@@ -27,7 +27,9 @@ def add_note(params: JsonObject, _context: Context) -> JsonObject:
     tags: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
     if not all(isinstance(tag, str) for tag in tags):
         raise InvalidParams("tags must be a list of words")
-    return {"id": notes.add(_text(params), tags)}
+    kept = notes.add(_text(params), tags)
+    plugin.log.info("kept a note", id=kept)
+    return {"id": kept}
 
 
 @plugin.tool

@@ -17,6 +17,7 @@ from paddock.plugins.staging import stage
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 INSTALLED = {
     "fourth-generation-formula": ("fourth-generation-formula", Dialect.OSQR),
+    "greeter": ("greeter", Dialect.NATIVE),
     "kernel-email-draft": ("Email.GenerateDraft", Dialect.KERNEL),
     "kernel-switchboard": ("Switchboard", Dialect.KERNEL),
     "memory-markdown": ("memory-markdown", Dialect.KAGED),
