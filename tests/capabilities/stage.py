@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
+from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.cache import Cache, CacheLimits
 from paddock.capabilities.denials import Denials
@@ -28,7 +30,7 @@ from paddock.manifest.model import Dialect, Manifest
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
-EVERYTHING = ("storage:write", "host:storage", "host:cache")
+EVERYTHING = ("storage:write", "host:storage", "host:cache", "host:artifacts")
 
 
 class SetClock:
@@ -74,6 +76,7 @@ class Stage:
 
     door: Door
     storage: Storage
+    artifacts: Artifacts
     cache: Cache
     database: Database
     clock: SetClock
@@ -117,6 +120,7 @@ async def open_stage(
     limits: StorageLimits | None = None,
     cache: CacheLimits | None = None,
     values: KeyValueLimits | None = None,
+    artifacts: ArtifactLimits | None = None,
     store: str | None = None,
 ) -> AsyncGenerator[Stage, None]:
     """A stage whose files lie below a directory."""
@@ -127,18 +131,25 @@ async def open_stage(
     def sink(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
         lines.append((asking.plugin, level, message, fields))
 
+    def publisher(tenant: Tenant) -> Kept:
+        return Kept(events.setdefault(tenant, []))
+
     async with (
         open_database(store or directory / "store.db") as database,
         # The system's clock: statements really run, and their time is up when it is.
         open_storage(directory / "storage", clock=SystemClock(), random=SystemRandom(), limits=limits) as storage,
+        open_artifacts(
+            directory / "artifacts", database, publish_for=publisher, clock=clock, limits=artifacts
+        ) as kept_artifacts,
     ):
         kept_values = KeyValue(database, clock, values)
         kept_cache = Cache(clock, cache)
-        denials = Denials(lambda tenant: Kept(events.setdefault(tenant, [])), clock)
+        denials = Denials(publisher, clock)
         handlers = {
             **Log(sink, clock).handlers(),
             **storage.handlers(),
             **kept_values.handlers(),
             **kept_cache.handlers(),
+            **kept_artifacts.handlers(),
         }
-        yield Stage(Door(handlers, denials), storage, kept_cache, database, clock, events, lines)
+        yield Stage(Door(handlers, denials), storage, kept_artifacts, kept_cache, database, clock, events, lines)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from paddock.capabilities import cache, keyvalue, keyvalue_rows, log
+from paddock.capabilities.artifacts import artifacts, rows
 from paddock.capabilities.methods import NEEDS
+from paddock.capabilities.pipes import arrival, channel, frames
 from paddock.capabilities.storage import limits
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "host-methods.md"
@@ -34,6 +36,13 @@ def test_the_page_names_the_bounds_as_they_are() -> None:
         f"a plugin keeps {cache.CacheLimits().plugin_bytes >> 20} MiB",
         f"above {log.LINES_A_SECOND} lines a second",
         ", ".join(f"`{level}`" for level in log.LEVELS),
+        f"an artifact | {rows.ArtifactLimits().one >> 20} MiB",
+        f"{rows.ArtifactLimits().plugin_bytes >> 20} MiB in {rows.ArtifactLimits().plugin_count} artifacts",
+        f"transfers at once | {channel.MOST_STREAMS}",
+        f"a frame | {frames.LARGEST_FRAME} bytes",
+        f"nothing moves | {arrival.IDLE_SECONDS:g} s",
+        f"up to {artifacts.MOST_INLINE >> 20} MiB travels in the message itself",
     ):
         assert words in page, words
+    assert arrival.IDLE_SECONDS == channel.STALL_SECONDS
     assert (keyvalue.LONGEST_KEY, keyvalue_rows.LARGEST_VALUE) == (cache.LONGEST_KEY, cache.LARGEST_VALUE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.ids import PluginName, Tenant
 from paddock.manifest.capability import Capability
@@ -19,6 +20,8 @@ class Asking:
         call: None when the plugin acts for itself: no user's secret, no user's identity.
         instance: Which of the plugin's processes asks, where several versions run side by side. What belongs to a
             process, such as an open transaction, belongs to this one.
+        channel: The pipes on which that process sends and gets artifacts, where it has any.
+        handed: The hashes of the artifacts that the call's payload names.
     """
 
     tenant: Tenant
@@ -27,3 +30,5 @@ class Asking:
     granted: tuple[Capability, ...]
     call: CallContext | None
     instance: str = ""
+    channel: Channel | None = None
+    handed: frozenset[str] = frozenset()

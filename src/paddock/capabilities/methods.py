@@ -11,7 +11,7 @@ from paddock.manifest.capability import Capability, HostService, Storage
 from paddock.manifest.model import Dialect, Manifest
 
 _READ, _WRITE = Storage("read"), Storage("write")
-_VALUES, _CACHE = HostService("storage"), HostService("cache")
+_VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), HostService("artifacts")
 
 NEEDS: Mapping[str, Capability | None] = {
     "log.write": None,  # every plugin may
@@ -28,6 +28,10 @@ NEEDS: Mapping[str, Capability | None] = {
     "cache.get": _CACHE,
     "cache.set": _CACHE,
     "cache.delete": _CACHE,
+    "artifacts.put": _ARTIFACTS,
+    "artifacts.commit": _ARTIFACTS,
+    "artifacts.get": _ARTIFACTS,
+    "artifacts.delete": _ARTIFACTS,
 }
 
 

@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
+from paddock.capabilities.artifacts.rows import ArtifactLimits
+from paddock.capabilities.artifacts.shelf import artifacts_in
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.cache import Cache
 from paddock.capabilities.denials import Denials
@@ -27,6 +30,7 @@ class Services:
 
     door: Door
     storage: Storage
+    artifacts: Artifacts
 
 
 @asynccontextmanager
@@ -38,21 +42,28 @@ async def open_services(
     publish_for: Callable[[Tenant], Publish],
     clock: Clock,
     random: Random,
+    artifacts: ArtifactLimits | None = None,
 ) -> AsyncGenerator[Services, None]:
     """Everything a plugin may ask for, for as long as the block runs.
 
     Args:
-        storage: The directory of the plugins' own tables.
+        storage: The directory of the plugins' own tables; their artifacts lie beside it.
         database: The host's own rows.
         logs: Where plugins' lines go.
         publish_for: Where a tenant's events are recorded.
         clock: The time.
         random: Chance.
+        artifacts: How big these may be.
     """
-    async with open_storage(storage, clock=clock, random=random) as tables:
-        families = (tables, KeyValue(database, clock), Cache(clock), Log(_into(logs), clock))
+    async with (
+        open_storage(storage, clock=clock, random=random) as tables,
+        open_artifacts(
+            artifacts_in(storage.parent), database, publish_for=publish_for, clock=clock, limits=artifacts
+        ) as kept,
+    ):
+        families = (tables, KeyValue(database, clock), Cache(clock), Log(_into(logs), clock), kept)
         handlers = {method: handler for family in families for method, handler in family.handlers().items()}
-        yield Services(Door(handlers, Denials(publish_for, clock)), tables)
+        yield Services(Door(handlers, Denials(publish_for, clock)), tables, kept)
 
 
 def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paddock.capabilities.artifacts.rows import forget_artifacts
+from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
 from paddock.core.events_lifecycle import PluginUninstalled
@@ -43,24 +45,26 @@ def _removable(tx: Transaction, name: str, force: bool) -> PluginRow:
 
 
 def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Remove a plugin with all its versions, files, grants, aliases and configuration.
+    """Remove a plugin with all its versions, files, grants, aliases, artifacts and configuration.
 
     Raises:
         NotFound: it is not installed.
         Conflict: it is pinned, and `force` is not given.
     """
 
-    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str]]:
+    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str], list[tuple[str, str]]]:
         plugin = _removable(tx, name, force)
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
+        artifacts = forget_artifacts(tx, plugin.name)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
-        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
+        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)], artifacts
 
     with store.changing():
-        plugin, versions, blobs = store.database.write(unit)
+        plugin, versions, blobs, artifacts = store.database.write(unit)
         remove_entry(store.local_file, plugin.name)
         _forget(store, versions, blobs)
+        Shelf(artifacts_in(store.data)).delete(artifacts)
     return plugin
 
 

@@ -17,7 +17,7 @@ def file_of(directory: Path, tenant: str, plugin: str) -> Path:
     Raises:
         HostError: a name that could lead elsewhere.
     """
-    return directory / _safe(tenant) / f"{_safe(plugin)}.sqlite"
+    return directory / safe_name(tenant) / f"{safe_name(plugin)}.sqlite"
 
 
 def files_of(path: Path) -> list[Path]:
@@ -34,7 +34,12 @@ def full_name(plugin: str, table: str) -> str:
     return f"plugin_{plugin.replace('-', '_')}_{table}"
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
+    """A tenant or plugin as part of a path.
+
+    Raises:
+        HostError: a name that could lead elsewhere.
+    """
     if len(name) > _LONGEST or not _SAFE.fullmatch(name):
         raise HostError(f"{name[:40]!r} cannot name a storage file", code="storage.name")
     return name

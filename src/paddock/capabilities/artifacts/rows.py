@@ -1,0 +1,146 @@
+"""The rows behind artifacts: whose each one is, and how much every plugin keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paddock.core.errors import CallerError
+from paddock.store.database import Row, Transaction
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactLimits:
+    """How much there may be.
+
+    Attributes:
+        one: Bytes of one artifact.
+        plugin_bytes: Bytes of all that one plugin keeps for one tenant.
+        plugin_count: How many these may be.
+    """
+
+    one: int = 50 * MIB
+    plugin_bytes: int = 1024 * MIB
+    plugin_count: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One that is kept."""
+
+    digest: str
+    media_type: str
+    size: int
+    created_at: str
+
+
+def own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> Artifact | None:
+    """The plugin's own of this hash."""
+    return _artifact(
+        tx.one(
+            "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
+            " WHERE tenant = ? AND plugin = ? AND digest = ?",
+            (tenant, plugin, digest),
+        )
+    )
+
+
+def any_artifact(tx: Transaction, tenant: str, digest: str) -> Artifact | None:
+    """The one of this hash, whichever plugin of the tenant keeps it."""
+    return _artifact(
+        tx.one(
+            "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
+            " WHERE tenant = ? AND digest = ? ORDER BY created_at, plugin LIMIT 1",
+            (tenant, digest),
+        )
+    )
+
+
+def keep_artifact(tx: Transaction, tenant: str, plugin: str, artifact: Artifact, limits: ArtifactLimits) -> bool:
+    """Note that the plugin keeps this; tells whether that is new. One that it had stays as it was.
+
+    Raises:
+        CallerError: `artifacts.full` when it would keep too much.
+    """
+    # First: on PostgreSQL this row is what changes of one plugin queue for.
+    before, count = _totals(tx, tenant, plugin)
+    if own_artifact(tx, tenant, plugin, artifact.digest) is not None:
+        return False
+    require_room(plugin, before + artifact.size, count + 1, limits)
+    tx.execute(
+        "INSERT INTO plugin_artifacts (tenant, plugin, digest, media_type, size, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (tenant, plugin, artifact.digest, artifact.media_type, artifact.size, artifact.created_at),
+    )
+    _count(tx, tenant, plugin, before + artifact.size, count + 1)
+    return True
+
+
+def kept_by(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
+    """Bytes and number of all that a plugin keeps."""
+    row = tx.one("SELECT bytes, count FROM plugin_artifact_totals WHERE tenant = ? AND plugin = ?", (tenant, plugin))
+    return (row["bytes"], row["count"]) if row else (0, 0)
+
+
+def require_room(plugin: str, size: int, count: int, limits: ArtifactLimits) -> None:
+    """Refuse what would be too much.
+
+    Raises:
+        CallerError: `artifacts.full`.
+    """
+    if size > limits.plugin_bytes or count > limits.plugin_count:
+        raise CallerError(
+            f"{plugin} keeps as much as it may: {limits.plugin_bytes // MIB} MiB in {limits.plugin_count} artifacts",
+            code="artifacts.full",
+            hint="delete artifacts that are not needed any more",
+            details={"limit_bytes": limits.plugin_bytes, "limit_count": limits.plugin_count},
+        )
+
+
+def let_go(tx: Transaction, tenant: str, plugin: str, digest: str) -> bool:
+    """The plugin no longer keeps this; tells whether it did."""
+    before, count = _totals(tx, tenant, plugin)
+    own = own_artifact(tx, tenant, plugin, digest)
+    if own is None:
+        return False
+    tx.execute("DELETE FROM plugin_artifacts WHERE tenant = ? AND plugin = ? AND digest = ?", (tenant, plugin, digest))
+    _count(tx, tenant, plugin, before - own.size, count - 1)
+    return True
+
+
+def forget_artifacts(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
+    """The plugin keeps nothing any more, for no tenant. Gives tenant and hash of what nobody else has either.
+
+    For uninstalling.
+    """
+    had = tx.all("SELECT tenant, digest FROM plugin_artifacts WHERE plugin = ?", (plugin,))
+    tx.execute("DELETE FROM plugin_artifacts WHERE plugin = ?", (plugin,))
+    tx.execute("DELETE FROM plugin_artifact_totals WHERE plugin = ?", (plugin,))
+    return unkept(tx, [(row["tenant"], row["digest"]) for row in had])
+
+
+def unkept(tx: Transaction, digests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of these, each a tenant and a hash, that no plugin keeps."""
+    return [(tenant, digest) for tenant, digest in digests if any_artifact(tx, tenant, digest) is None]
+
+
+def _artifact(row: Row | None) -> Artifact | None:
+    return None if row is None else Artifact(row["digest"], row["media_type"], row["size"], row["created_at"])
+
+
+def _totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
+    """What `kept_by` says, in a row that is ours from here on."""
+    tx.execute(
+        "INSERT INTO plugin_artifact_totals (tenant, plugin, bytes, count) VALUES (?, ?, 0, 0)"
+        " ON CONFLICT (tenant, plugin) DO UPDATE SET count = plugin_artifact_totals.count",
+        (tenant, plugin),
+    )
+    return kept_by(tx, tenant, plugin)
+
+
+def _count(tx: Transaction, tenant: str, plugin: str, size: int, count: int) -> None:
+    tx.execute(
+        "UPDATE plugin_artifact_totals SET bytes = ?, count = ? WHERE tenant = ? AND plugin = ?",
+        (size, count, tenant, plugin),
+    )

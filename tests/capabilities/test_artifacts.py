@@ -1,0 +1,190 @@
+"""Artifacts through the door: kept under their hash, bounded, and read by those alone who may."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.capabilities.stage import Stage, open_stage, plugin
+
+from paddock.capabilities.artifacts.address import address_of, digests_in
+from paddock.capabilities.artifacts.artifacts import MOST_INLINE
+from paddock.capabilities.artifacts.rows import ArtifactLimits, forget_artifacts
+from paddock.core.events_capabilities import PluginCapabilityDenied
+from paddock.core.events_contracts import PluginArtifactCreated
+
+NOTE = b"a long report" * 100
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, database_address: str) -> AsyncGenerator[Stage, None]:
+    async with open_stage(tmp_path, store=database_address) as opened:
+        yield opened
+
+
+def written(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def uri_of(content: bytes) -> str:
+    return address_of(hashlib.sha256(content).hexdigest())
+
+
+async def put(stage: Stage, asking: Any, content: bytes, **more: Any) -> dict[str, Any]:
+    return await stage.ask(asking, "artifacts.put", base64=written(content), **{"media_type": "text/plain"} | more)
+
+
+async def got(stage: Stage, asking: Any, uri: str, **part: Any) -> bytes:
+    answer = await stage.ask(asking, "artifacts.get", uri=uri, inline=True, **part)
+    content = base64.b64decode(answer["base64"])
+    assert answer["size"] == len(content)
+    return content
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "artifacts").rglob("*") if path.is_file())
+
+
+@pytest.mark.req("O-09")
+@pytest.mark.req("G-32")
+async def test_an_artifact_has_the_hash_of_its_bytes_for_an_address_and_is_recorded(stage: Stage) -> None:
+    kept = await put(stage, plugin(), NOTE)
+    assert kept == {
+        "uri": uri_of(NOTE),
+        "size": len(NOTE),
+        "sha256": hashlib.sha256(NOTE).hexdigest(),
+        "media_type": "text/plain",
+    }
+    assert await got(stage, plugin(), kept["uri"]) == NOTE
+    (event,) = stage.recorded(PluginArtifactCreated)
+    assert (event.plugin_id, event.artifact_uri, event.artifact_type) == ("notes", kept["uri"], "text/plain")
+    assert event.size_bytes == len(NOTE)
+    await put(stage, plugin(), NOTE)
+    assert len(stage.recorded(PluginArtifactCreated)) == 1, "the same again is not another"
+
+
+@pytest.mark.req("O-09")
+async def test_a_part_says_that_it_is_one_and_how_big_the_whole_is(stage: Stage) -> None:
+    uri = (await put(stage, plugin(), NOTE))["uri"]
+    answer = await stage.ask(plugin(), "artifacts.get", uri=uri, offset=7, length=6, inline=True)
+    assert base64.b64decode(answer["base64"]) == b"report"
+    assert (answer["is_partial"], answer["total_size"], answer["size"]) == (True, len(NOTE), 6)
+    whole = await stage.ask(plugin(), "artifacts.get", uri=uri, inline=True)
+    assert (whole["is_partial"], whole["total_size"]) == (False, len(NOTE))
+    assert await got(stage, plugin(), uri, offset=len(NOTE) - 3, length=50) == NOTE[-3:]
+    assert await got(stage, plugin(), uri, offset=len(NOTE)) == b""
+    behind = await stage.refused(plugin(), "artifacts.get", uri=uri, offset=len(NOTE) + 1, inline=True)
+    assert behind.details["param"] == "offset"
+
+
+@pytest.mark.req("G-32")
+async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothing_else(stage: Stage) -> None:
+    uri = (await put(stage, plugin("maker"), NOTE))["uri"]
+    other = plugin("reader")
+    for stranger in (other, plugin("maker", tenant="elsewhere")):
+        refused = await stage.refused(stranger, "artifacts.get", uri=uri, inline=True)
+        assert refused.error_code == "artifacts.unknown"
+    handed = replace(other, handed=digests_in({"document": [{"at": f"please read {uri}."}]}))
+    assert await got(stage, handed, uri) == NOTE
+    elsewhere = replace(plugin("reader", tenant="elsewhere"), handed=handed.handed)
+    assert (await stage.refused(elsewhere, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
+    # To be handed one is not to have it.
+    assert await stage.ask(handed, "artifacts.delete", uri=uri) == {"deleted": False}
+    assert await got(stage, plugin("maker"), uri) == NOTE
+
+
+@pytest.mark.req("G-32")
+async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Stage) -> None:
+    asking = plugin(granted=("host:cache",))
+    methods = {
+        "artifacts.put": {"base64": ""},
+        "artifacts.get": {"uri": uri_of(b"")},
+        "artifacts.commit": {"stream": 1},
+        "artifacts.delete": {"uri": uri_of(b"")},
+    }
+    for method, params in methods.items():
+        assert (await stage.refused(asking, method, **params)).error_code == "capability_denied"
+    assert [(event.method, event.capability) for event in stage.recorded(PluginCapabilityDenied)] == [
+        (method, "host:artifacts") for method in methods
+    ]
+
+
+@pytest.mark.req("O-09")
+async def test_what_is_too_big_or_too_much_is_refused_with_the_limit(tmp_path: Path) -> None:
+    limits = ArtifactLimits(one=1_000, plugin_bytes=2_500, plugin_count=3)
+    async with open_stage(tmp_path, artifacts=limits) as stage:
+        big = await stage.refused(plugin(), "artifacts.put", base64=written(bytes(1_001)))
+        assert (big.error_code, big.details["limit_bytes"]) == ("artifacts.too_large", 1_000)
+        first = await put(stage, plugin(), b"1" * 1_000)
+        await put(stage, plugin(), b"2" * 1_000)
+        full = await stage.refused(plugin(), "artifacts.put", base64=written(b"3" * 1_000))
+        assert (full.error_code, "delete" in full.hint) == ("artifacts.full", True)
+        await put(stage, plugin("other"), b"3" * 1_000)
+        assert await stage.ask(plugin(), "artifacts.delete", uri=first["uri"]) == {"deleted": True}
+        assert await stage.ask(plugin(), "artifacts.delete", uri=first["uri"]) == {"deleted": False}
+        await put(stage, plugin(), b"3" * 1_000)
+        await put(stage, plugin(), b"4")
+        assert (await stage.refused(plugin(), "artifacts.put", base64=written(b"5"))).error_code == "artifacts.full"
+
+
+async def test_bytes_lie_there_once_and_go_with_the_last_plugin_that_keeps_them(stage: Stage, tmp_path: Path) -> None:
+    uri = (await put(stage, plugin("one"), NOTE))["uri"]
+    assert (await put(stage, plugin("two"), NOTE))["uri"] == uri
+    await put(stage, plugin("one"), b"its own")
+    assert len(files(tmp_path)) == 2
+    await stage.ask(plugin("one"), "artifacts.delete", uri=uri)
+    assert await got(stage, plugin("two"), uri) == NOTE
+    gone = await stage.database.write(lambda tx: forget_artifacts(tx, "one"))
+    assert gone == [("default", hashlib.sha256(b"its own").hexdigest())]
+    await stage.ask(plugin("two"), "artifacts.delete", uri=uri)
+    assert hashlib.sha256(NOTE).hexdigest() not in files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "wrong"),
+    [
+        ("put", {}, "size"),
+        ("put", {"size": -1}, "size"),
+        ("put", {"size": True}, "size"),
+        ("put", {"base64": "%%%"}, "base64"),
+        ("put", {"base64": 5}, "base64"),
+        ("put", {"base64": "", "media_type": "words"}, "media_type"),
+        ("put", {"base64": "", "media_type": "text/plain\nX: y"}, "media_type"),
+        ("put", {"base64": "", "sha256": "A" * 64}, "sha256"),
+        ("get", {"uri": "artifact://sha256/../../etc/passwd"}, "uri"),
+        ("get", {"uri": f"artifact://sha256/{'A' * 64}"}, "uri"),
+        ("get", {"uri": uri_of(b""), "inline": "yes"}, "inline"),
+        ("delete", {"uri": None}, "uri"),
+    ],
+)
+async def test_a_wrong_parameter_is_told_by_its_name(
+    stage: Stage, method: str, params: dict[str, Any], wrong: str
+) -> None:
+    refused = await stage.refused(plugin(), f"artifacts.{method}", **params)
+    assert (refused.error_code, refused.details["param"]) == ("invalid_params", wrong)
+
+
+async def test_a_message_carries_up_to_a_mebibyte_and_announced_hashes_hold_there_too(
+    stage: Stage, tmp_path: Path
+) -> None:
+    content = bytes(MOST_INLINE)
+    assert await got(stage, plugin(), (await put(stage, plugin(), content))["uri"]) == content
+    more = await stage.refused(plugin(), "artifacts.put", base64=written(bytes(MOST_INLINE + 3)))
+    assert more.error_code == "artifacts.too_large_inline"
+    before = files(tmp_path)
+    other = await stage.refused(plugin(), "artifacts.put", base64=written(NOTE), sha256="0" * 64)
+    assert other.error_code == "artifacts.hash_mismatch"
+    assert await stage.ask(plugin(), "artifacts.put", base64="") | {"media_type": ""} == {
+        "uri": uri_of(b""),
+        "size": 0,
+        "sha256": hashlib.sha256(b"").hexdigest(),
+        "media_type": "",
+    }
+    assert hashlib.sha256(NOTE).hexdigest() not in files(tmp_path)
+    assert len(before) == 1
+    assert (await stage.refused(plugin(), "artifacts.put", size=5)).error_code == "artifacts.no_channel"
