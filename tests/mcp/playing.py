@@ -117,16 +117,16 @@ def connected(
 class Elsewhere:
     """The real server over HTTP, started again whenever it falls."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}/mcp"
+    def __init__(self, way: str, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/{'sse' if way == 'sse' else 'mcp'}"
         self.lines: list[str] = []
         self.starts = 0
         self.process: asyncio.subprocess.Process | None = None
         self._news = asyncio.Event()
 
-    async def keep(self, revision: str, port: int) -> None:
+    async def keep(self, way: str, revision: str, port: int) -> None:
         while True:
-            command = [sys.executable, str(SERVER), "http", revision, str(port)]
+            command = [sys.executable, str(SERVER), way, revision, str(port)]
             self.process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
             self.starts += 1
             assert self.process.stderr is not None
@@ -147,13 +147,13 @@ class Elsewhere:
 
 
 @asynccontextmanager
-async def elsewhere(revision: str = "all") -> AsyncGenerator[Elsewhere, None]:
+async def elsewhere(revision: str = "all", way: str = "http") -> AsyncGenerator[Elsewhere, None]:
     """The real server, listening on this machine, for as long as the block runs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = Elsewhere(port)
-    keeping = asyncio.ensure_future(server.keep(revision, port))
+    server = Elsewhere(way, port)
+    keeping = asyncio.ensure_future(server.keep(way, revision, port))
     try:
         await listening(port)
         yield server

@@ -1,7 +1,7 @@
 """A server on the official SDK that speaks one revision, or all of them, on its standard streams or over HTTP.
 
-Run as a script: `server.py stdio|http REVISION [PORT]`; REVISION may be `all`. The tests put it into cages, where it
-imports nothing of theirs.
+Run as a script: `server.py stdio|http|sse REVISION [PORT]`; REVISION may be `all`. The tests put it into cages too,
+so it imports nothing of theirs.
 """
 
 from __future__ import annotations
@@ -183,6 +183,24 @@ def over_http(revision: str, port: int) -> None:
     )
 
 
+def over_sse(port: int) -> None:
+    """The transport that came before."""
+    import uvicorn
+    from mcp.server.sse import SseServerTransport
+    from starlette.applications import Starlette
+    from starlette.routing import Mount, Route
+
+    server, transport = make(), SseServerTransport("/messages/")
+
+    async def serve(request: Any) -> Response:
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        return Response()
+
+    routes = [Route("/sse", serve, methods=["GET"]), Mount("/messages/", transport.handle_post_message)]
+    uvicorn.run(Starlette(routes=routes), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+
+
 def without_news(app: Any) -> Any:
     """The app as it was before there were stateless requests."""
 
@@ -202,5 +220,7 @@ if __name__ == "__main__":
         runner.LATEST_HANDSHAKE_VERSION = revision
     if way == "stdio":
         asyncio.run(over_stdio(revision))
+    elif way == "sse":
+        over_sse(int(sys.argv[3]))
     else:
         over_http(revision, int(sys.argv[3]))

@@ -97,3 +97,11 @@ class TestAnOlderMcpServerElsewhere(RuntimeContract):
     async def playing(self, stage: Stage):
         async with elsewhere("2025-11-25") as server:
             yield connected(stage, server.url, log=server)
+
+
+@pytest.mark.req("B-02")
+class TestAnMcpServerElsewhereOnTheFormerTransport(RuntimeContract):
+    @asynccontextmanager
+    async def playing(self, stage: Stage):
+        async with elsewhere(way="sse") as server:
+            yield connected(stage, server.url, log=server, runtime={"transport": "sse"})

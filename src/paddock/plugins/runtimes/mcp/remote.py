@@ -13,6 +13,7 @@ from paddock.core.event import Event
 from paddock.core.events_network import PluginConnected
 from paddock.core.ids import PluginName
 from paddock.plugins.runtimes.mcp.http_transport import HttpTransport
+from paddock.plugins.runtimes.mcp.sse_transport import SseTransport
 from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.deployment import Elsewhere, Place
 from paddock.rpc.http_client import HttpClient, HttpLost, check_headers, split_url
@@ -47,12 +48,6 @@ class WithRemote:
             Unavailable: it cannot be reached right now.
             PluginError: what its manifest says of it cannot be used.
         """
-        if place.transport != "streamable-http":
-            raise PluginError(
-                "this host does not connect to servers that speak only the protocol's former HTTP transport",
-                code="remote.transport_unsupported",
-                hint="ask the server's author for its address for streamable HTTP, usually the same one with /mcp",
-            )
         try:
             origin, target = split_url(place.url)
             check_headers(place.headers)
@@ -91,7 +86,8 @@ class RemoteBody:
         return PluginConnected(name=plugin, version=version, host=str(self._http.origin))
 
     async def connect(self, receiver: Receiver) -> Transport:
-        return HttpTransport(self._http, self._target, self._place.headers, receiver, on_finished=self.kill)
+        kind = SseTransport if self._place.transport == "sse" else HttpTransport
+        return kind(self._http, self._target, self._place.headers, receiver, on_finished=self.kill)
 
     async def wait(self) -> Exit:
         return await asyncio.shield(self._ended)
