@@ -47,6 +47,8 @@ class EventSplitter:
         Raises:
             EventTooLarge: one has passed the limit, complete or not.
         """
+        if not chunk:
+            return []
         if self._after_return:
             chunk = chunk.removeprefix(b"\n")  # the second half of a line's end
         self._after_return = chunk.endswith(b"\r")
