@@ -48,7 +48,7 @@ def examples_of(schema: Any) -> list[Any]:
     written = [one for one in cast("list[Any]", given) if compiled.is_valid(one)] if isinstance(given, list) else []
     if written:
         return written
-    made = _Maker(schema).value(schema, 0)
+    made = _Maker(cast("object", schema)).value(schema, 0)
     return [made] if compiled.is_valid(made) else []
 
 

@@ -53,7 +53,7 @@ TEMPLATES = (
     Template("operator", "python", test_flags=("--effects",)),
     Template("agent", "python"),
     Template("adapter", "python"),
-    Template("shu", "python", test_flags=("--effects",)),
+    Template("shu", "python"),
     Template("mcp", "python"),
 )
 

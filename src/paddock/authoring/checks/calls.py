@@ -38,6 +38,6 @@ def judge(name: str, one: Offer, answer: Answer) -> Finding | None:
     if broken:
         return failed(name, f"the answer breaks its output schema: {broken[0]}", "mend the answer, or the schema")
     used = [method for method in answer.asked if method in CHANGES]
-    if one.harmless and used:
+    if one.spec.effects is not None and one.harmless and used:
         return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
     return None

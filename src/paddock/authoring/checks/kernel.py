@@ -13,7 +13,7 @@ from paddock.manifest.effects import Effect
 from paddock.manifest.model import Kind
 
 FORBIDDEN = "Forbidden.Operator"
-_LATER = "it is the host that keeps this promise, whatever the plugin does"
+_HOSTS = "the host keeps this promise for every plugin of this kind; it is not checked here"
 _NO_PAYLOAD = "its input schema gives no value to call it with"
 _NO_PAYLOAD_HINT = "put `examples` into the schema"
 _EFFECTS = "it has effects"
@@ -27,16 +27,16 @@ async def check_kind(subject: Subject) -> list[Finding]:
             return [await agent_schema(subject), await agent_context(subject), await agent_operators(subject)]
         case Kind.OPERATOR:
             return [
-                skipped("operator idempotency", _LATER),
+                skipped("operator idempotency", _HOSTS),
                 await operator_permission(subject),
                 await operator_input(subject),
                 await operator_determinism(subject),
                 await operator_effects(subject),
             ]
         case Kind.TOOL:
-            return [await tool_purity(subject), skipped("tool caching correctness", _LATER)]
+            return [await tool_purity(subject), skipped("tool caching correctness", _HOSTS)]
         case Kind.ADAPTER:
-            return [await adapter_mapping(subject), skipped("adapter policy enforcement", _LATER)]
+            return [await adapter_mapping(subject), skipped("adapter policy enforcement", _HOSTS)]
         case _:
             return []
 

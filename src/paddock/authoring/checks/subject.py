@@ -9,7 +9,7 @@ from typing import Any, cast
 from paddock.authoring.example_values import examples_of
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Invalid, PaddockError, Problem
-from paddock.core.ids import PrincipalId, RequestId
+from paddock.core.ids import AgentPath, PrincipalId, ProjectId, RequestId, SessionId
 from paddock.core.schema import compile_schema
 from paddock.host.workshop.trial import Trial
 from paddock.manifest.effects import Effect
@@ -100,7 +100,13 @@ class Subject:
         """Call it, with the scopes that it asks for unless others are given."""
         self._calls += 1
         held = frozenset(one.spec.required_scopes if scopes is None else scopes)
-        context = CallContext(Principal(PrincipalId("local:author"), held), RequestId(f"req_test_{self._calls}"))
+        context = CallContext(
+            Principal(PrincipalId("local:author"), held),
+            RequestId(f"req_test_{self._calls}"),
+            project=ProjectId("test"),
+            agent_path=AgentPath("test"),
+            session=SessionId("test"),
+        )
         before = len(self.life.asked)
         raw: Any = None
         try:

@@ -19,6 +19,7 @@ from paddock.gate.gate import Gate
 from paddock.host.door import open_services
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
+from paddock.host.refusals import LoggedRefusals
 from paddock.host.workshop.news import Audience, WorkshopNews
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.tapping import Tap, TappedBodies
@@ -71,10 +72,15 @@ async def open_workshop(
         open_database(settings.store.url or directories.database_file, role="daemon") as database,
         open_event_writer(database, clock, random) as events,
         open_store_thread(opening) as store,
-        open_network(events.publisher(DEFAULT_TENANT)) as network,
+        open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,
         open_warden(network=network, trees=trees) as warden,
         open_services(
-            directories.data / "storage", database, logs, publish_for=events.publisher, clock=clock, random=random
+            directories.data / "storage",
+            database,
+            logs,
+            publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
+            clock=clock,
+            random=random,
         ) as services,
         owned_tasks() as tasks,
     ):

@@ -8,10 +8,10 @@ from paddock_sdk.testing import EntryTester, FakeHost
 
 
 class Greeting(unittest.TestCase):
-    def test_greetings_are_counted(self) -> None:
-        plugin = EntryTester(Plugin, host=FakeHost(["host:storage"]), with_loop=True)
-        self.assertEqual(plugin.call({"name": "Ann"})["data"], {"text": "Hello, Ann!", "times": 1})
-        self.assertEqual(plugin.call({"name": "Ann"})["data"]["times"], 2)
+    def test_whoever_was_greeted_lately_is_greeted_again(self) -> None:
+        plugin = EntryTester(Plugin, host=FakeHost(["host:cache"]), with_loop=True)
+        self.assertEqual(plugin.call({"name": "Ann"})["data"], {"text": "Hello, Ann!", "again": False})
+        self.assertEqual(plugin.call({"name": "Ann"})["data"], {"text": "Hello again, Ann!", "again": True})
 
 
 if __name__ == "__main__":

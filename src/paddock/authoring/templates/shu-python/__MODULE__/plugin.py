@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Plugin:
-    """Greets people, and counts how often."""
+    """Greets people. What changes something would be an action, and wait for approval."""
 
     name = "__NAME__"
     version = "0.1.0"
@@ -23,12 +23,13 @@ class Plugin:
     def get_output_schema(self) -> dict[str, Any]:
         return {
             "type": "object",
-            "required": ["text", "times"],
-            "properties": {"text": {"type": "string"}, "times": {"type": "integer", "minimum": 1}},
+            "required": ["text", "again"],
+            "properties": {"text": {"type": "string"}, "again": {"type": "boolean"}},
         }
 
     async def execute(self, params: dict[str, Any], context: dict[str, Any], host: Any) -> dict[str, Any]:
         name = params["name"]
-        times = (await host.storage.get(f"greeted/{name}") or 0) + 1
-        await host.storage.put(f"greeted/{name}", times)
-        return {"status": "success", "data": {"text": f"Hello, {name}!", "times": times}}
+        again = await host.cache.get(f"greeted/{name}") is not None
+        await host.cache.set(f"greeted/{name}", True, 3600)
+        text = f"Hello again, {name}!" if again else f"Hello, {name}!"
+        return {"status": "success", "data": {"text": text, "again": again}}
