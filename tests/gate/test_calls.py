@@ -33,9 +33,9 @@ async def test_what_is_told_while_a_follower_is_busy_still_reaches_it_when_the_c
     live = call()
     live.tell({"number": 1})
     heard: list[Mapping[str, Any]] = []
-    async for number, event in live.events():
-        heard.append(event)
-        if number == 1:  # the follower is slow: two more come, and the end
+    async for event in live.events():
+        heard.append(event.data)
+        if event.number == 1:  # the follower is slow: two more come, and the end
             live.tell({"number": 2})
             live.tell({"number": 3})
             live.end("succeeded", "2026-01-01T00:00:01+00:00")
@@ -47,9 +47,9 @@ async def test_a_follower_that_comes_later_gets_what_is_kept_after_the_event_it_
     for number in range(300):
         live.tell({"number": number})
     live.end("succeeded", "2026-01-01T00:00:01+00:00")
-    heard = [number async for number, _ in live.events(after=290)]
+    heard = [event.number async for event in live.events(after=290)]
     assert heard == list(range(291, 301))
-    assert len([number async for number, _ in live.events()]) == 256
+    assert len([event.number async for event in live.events()]) == 256
 
 
 def test_a_call_keeps_only_so_many_bytes_of_events_and_none_that_is_huge() -> None:

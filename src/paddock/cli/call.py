@@ -14,6 +14,7 @@ from paddock.cli.output import AsJson, document, reporting, say
 from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
 
 if TYPE_CHECKING:
+    from paddock.cli.answering import Answering
     from paddock.cli.daemon import DaemonClient
 
 app = typer.Typer(add_completion=False)
@@ -33,21 +34,33 @@ def call(
     timeout: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer.")
     ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="What to answer when it asks: an object for every question, or a list with an object, true (I was"
+            " there) or false (no) for each; @FILE reads a file. Without it you are asked at the terminal.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
+    from paddock.cli.answering import Answering, given_answers
     from paddock.cli.daemon import running_daemon
 
     given, seconds = parameters(params, name), _seconds(timeout)
+    answering = Answering(given_answers(answers))
     daemon = running_daemon()
     try:
         if daemon is None:
             if not wait:
                 raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--detach")
-            made = _by_ourselves(name, given, seconds)
+            made = _by_ourselves(name, given, seconds, answering)
         elif wait:
-            made = _by_the_daemon(daemon, name, given, seconds)
+            made = _by_the_daemon(daemon, name, given, seconds, answering)
         else:
+            if answers is not None:
+                raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
             _detached(daemon, name, given)
             return
     except NotFound as error:
@@ -148,11 +161,17 @@ def _seconds(written: str | None) -> float | None:
     return seconds
 
 
-def _by_the_daemon(daemon: DaemonClient, name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+def _by_the_daemon(
+    daemon: DaemonClient, name: str, params: dict[str, Any], seconds: float | None, answering: Answering
+) -> dict[str, Any]:
     from paddock.cli.call_events import EventLine
     from paddock.cli.daemon import error_from
 
     with EventLine() as shown, daemon.called({"name": name, "params": params}, seconds) as events:
+            elif kind == "question":
+                if told["type"] == "question":
+                    shown.clear()
+                    _answered(daemon, told, answering)
         for kind, told in events:
             if kind == "event":
                 shown.show(told)
@@ -160,12 +179,20 @@ def _by_the_daemon(daemon: DaemonClient, name: str, params: dict[str, Any], seco
                 return told
             else:
                 raise error_from(told.get("error"), 500)
+def _answered(daemon: DaemonClient, question: dict[str, Any], answering: Answering) -> None:
+    from paddock.cli.event_loop import run
+
+    address = f"/calls/{question['call_id']}/questions/{question['id']}"
+    run(answering.answer(question, lambda answer: daemon.post(address, answer)))
+
+
     raise HostError("the daemon went away before the call ended", code="daemon.lost")
 
 
 def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
     """The same for another command of ours that knows that a daemon runs.
 
+    from paddock.cli.answering import Answering
     Raises:
         PaddockError: it failed, took longer than that, or there is no daemon.
     """
@@ -174,14 +201,14 @@ def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | No
     daemon = running_daemon()
     if daemon is None:
         raise HostError("no daemon runs", code="daemon.lost", hint="start one: paddock serve")
-    return _by_the_daemon(daemon, name, params, seconds)
+    return _by_the_daemon(daemon, name, params, seconds, Answering())
 
 
-def _by_ourselves(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+def _by_ourselves(name: str, params: dict[str, Any], seconds: float | None, answering: Answering) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once
 
     try:
-        return run(call_once(name, params, seconds))
+        return run(call_once(name, params, seconds, answering))
     except TimeoutError:
         raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

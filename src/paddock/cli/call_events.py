@@ -28,6 +28,11 @@ class EventLine:
         self._write(self._wipe() + (line if passing else line + "\n"))
         self._shown = passing
 
+    def clear(self) -> None:
+        """Leave the line to somebody else."""
+        self._write(self._wipe())
+        self._shown = False
+
     def _wipe(self) -> str:
         return _WIPE if self._shown else ""
 
@@ -45,8 +50,7 @@ class EventLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._write(self._wipe())
-        self._shown = False
+        self.clear()
 
 
 def in_words(event: Mapping[str, Any]) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from paddock.cli.answering import Answering
 from paddock.cli.call_events import EventLine
 from paddock.config.project import working_directory
 from paddock.gate.calls import LiveCall
 from paddock.host.opening import Config, open_host
 from paddock.http.auth import user_name
+from paddock.plugins.supervision.questions import Answer
 
 
-async def call_once(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+async def call_once(name: str, params: dict[str, Any], seconds: float | None, answering: Answering) -> dict[str, Any]:
     """The call as data, with its result.
 
     Raises:
@@ -27,13 +31,21 @@ async def call_once(name: str, params: dict[str, Any], seconds: float | None) ->
             async with asyncio.timeout(seconds):
                 live = host.calls.begin_named(name, params, context)
                 try:
-                    await _followed(live, shown)
+                    await _followed(live, shown, answering)
                 finally:
                     live.cancel()
                 return live.to_json()
 
 
-async def _followed(live: LiveCall, shown: EventLine) -> None:
-    async for _, event in live.events():
-        shown.show(event)
+async def _followed(live: LiveCall, shown: EventLine, answering: Answering) -> None:
+    async for event in live.events():
+        if event.kind == "event":
+            shown.show(event.data)
+        elif event.data["type"] == "question":
+            shown.clear()
+            await answering.answer(event.data, partial(_answered, live, event.data["id"]))
     await live.wait()
+
+
+def _answered(live: LiveCall, question: str, answer: Mapping[str, Any]) -> None:
+    live.questions.answer(question, Answer(answer["action"], answer.get("content", {})))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 from anyio.abc import TaskGroup
@@ -17,6 +17,7 @@ from paddock.core.ids import CallId, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
+from paddock.gate.questions import OpenQuestions
 from paddock.manifest.model import CallableSpec
 
 KEPT_EVENTS = 256
@@ -27,6 +28,7 @@ KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
 CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
+EventKind = Literal["event", "question"]
 # The surroundings of a call to this callable.
 ContextFor: TypeAlias = Callable[[CallableSpec], CallContext]
 
@@ -37,8 +39,17 @@ class CallCancelled(Conflict):
     code = "call.cancelled"
 
 
+class CallEvent(NamedTuple):
+    """Something that was told about a call, numbered. A `question` is ours to tell: no plugin can make one up."""
+
+    number: int
+    data: Mapping[str, Any]
+    kind: EventKind
+    size: int
+
+
 class LiveCall:
-    """One call, from the moment it was made until it is forgotten."""
+    """One call, from the moment it was made until it is forgotten. `questions` are those that its plugin has."""
 
     def __init__(self, call_id: CallId, target: Target, context: CallContext, started_at: str) -> None:
         self.id = call_id
@@ -50,7 +61,8 @@ class LiveCall:
         self.status: CallStatus = "running"
         self.result: Any = None
         self.error: PaddockError | None = None
-        self._events: deque[tuple[int, Mapping[str, Any], int]] = deque()
+        self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
+        self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
         self._result_bytes = 0
         self._count = 0
@@ -73,16 +85,16 @@ class LiveCall:
         """Ask for its end. Harmless when it is over."""
         self._cancel_asked.set()
 
-    async def events(self, after: int = 0) -> AsyncGenerator[tuple[int, Mapping[str, Any]], None]:
-        """What the plugin told while it worked, numbered: first what is still kept, then as it comes, until the end."""
+    async def events(self, after: int = 0) -> AsyncGenerator[CallEvent, None]:
+        """What the plugin told and asked while it worked: first what is still kept, then as it comes, until the end."""
         while True:
             self._news.clear()
-            for number, event, _ in tuple(self._events):
-                if number > after:
-                    after = number
-                    yield number, event
+            for event in tuple(self._events):
+                if event.number > after:
+                    after = event.number
+                    yield event
             # More may have come while those were taken, the end among it.
-            if self._events and self._events[-1][0] > after:
+            if self._events and self._events[-1].number > after:
                 continue
             if self._ended.is_set():
                 return
@@ -98,6 +110,7 @@ class LiveCall:
             "started_at": self.started_at,
             "ended_at": self.ended_at,
             "events": self._count,
+            "questions": self.questions.to_json(),
         }
         if self.status == "succeeded":
             shown["result"] = self.result
@@ -113,13 +126,20 @@ class LiveCall:
         return self._result_bytes + self._event_bytes
 
     def tell(self, event: Mapping[str, Any]) -> None:
+        """The plugin tells something."""
+        self._keep(event, "event")
+
+    def _tell_question(self, event: Mapping[str, Any]) -> None:
+        self._keep(event, "question")
+
+    def _keep(self, event: Mapping[str, Any], kind: EventKind) -> None:
         self._count += 1
         size = _size_of(event)
         if size <= LARGEST_EVENT:
-            self._events.append((self._count, event, size))
+            self._events.append(CallEvent(self._count, event, kind, size))
             self._event_bytes += size
         while len(self._events) > KEPT_EVENTS or self._event_bytes > KEPT_EVENT_BYTES:
-            self._event_bytes -= self._events.popleft()[2]
+            self._event_bytes -= self._events.popleft().size
         self._news.set()
 
     async def over(self) -> None:
@@ -132,6 +152,7 @@ class LiveCall:
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
         self.status, self.ended_at, self.result, self.error = status, at, result, error
         self._result_bytes = _size_of(result)
+        self.questions.close()
         self._ended.set()
         self._news.set()
 
@@ -157,7 +178,15 @@ class Calls:
         self._running = 0
         self._closed = False
 
-    def begin(self, plugin: str, callable_name: str, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
+    def begin(
+        self,
+        plugin: str,
+        callable_name: str,
+        params: Mapping[str, Any],
+        context_for: ContextFor,
+        *,
+        answers: bool = True,
+    ) -> LiveCall:
         """Start a call and give it a name; it goes on when nobody waits for it.
 
         Args:
@@ -165,28 +194,33 @@ class Calls:
             callable_name: May be empty where the plugin has only one callable.
             params: What it is called with.
             context_for: Who calls.
+            answers: Whether they can be asked something meanwhile; all questions are declined where not.
 
         Raises:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
-        return self._begin(self._gate.catalogue.find_in(plugin, callable_name), params, context_for)
+        return self.begin_at(self._gate.catalogue.find_in(plugin, callable_name), params, context_for, answers=answers)
 
-    def begin_named(self, name: str, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
+    def begin_named(
+        self, name: str, params: Mapping[str, Any], context_for: ContextFor, *, answers: bool = True
+    ) -> LiveCall:
         """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
-        return self._begin(self._gate.catalogue.find(name), params, context_for)
+        return self.begin_at(self._gate.catalogue.find(name), params, context_for, answers=answers)
 
-    def _begin(self, target: Target, params: Mapping[str, Any], context_for: ContextFor) -> LiveCall:
+    def begin_at(
+        self, target: Target, params: Mapping[str, Any], context_for: ContextFor, *, answers: bool = True
+    ) -> LiveCall:
+        """The same for a target of the catalogue."""
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
         if self._running >= MOST_RUNNING:
             raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        context = context_for(target.spec)
-        live = LiveCall(call_id, target, context, self._now())
+        live = LiveCall(call_id, target, context_for(target.spec), self._now())
         self._calls[call_id] = live
         self._running += 1
-        self._tasks.start_soon(self._run, live, target, params, context)
+        self._tasks.start_soon(self._run, live, target, params, answers)
         return live
 
     def find(self, call_id: str) -> LiveCall:
@@ -216,8 +250,9 @@ class Calls:
             for live in waiting:
                 live.cancel()
 
-    async def _run(self, live: LiveCall, target: Target, params: Mapping[str, Any], context: CallContext) -> None:
-        work = asyncio.ensure_future(self._gate.call(target, params, context, on_event=live.tell))
+    async def _run(self, live: LiveCall, target: Target, params: Mapping[str, Any], answers: bool) -> None:
+        ask = live.questions.put if answers else None
+        work = asyncio.ensure_future(self._gate.call(target, params, live.context, on_event=live.tell, ask=ask))
         asked = asyncio.ensure_future(live.asked_to_cancel())
         try:
             await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,6 +11,7 @@ from paddock.core.errors import CallerError, Invalid, PaddockError
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.supervision.flight import OnEvent
+from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
 
 
@@ -36,9 +37,18 @@ class Gate:
     catalogue: Catalogue = field(default_factory=Catalogue)
 
     async def call(
-        self, target: Target, payload: Mapping[str, Any], context: CallContext, *, on_event: OnEvent | None = None
+        self,
+        target: Target,
+        payload: Mapping[str, Any],
+        context: CallContext,
+        *,
+        on_event: OnEvent | None = None,
+        ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
+
+        `on_event` hears what the plugin tells meanwhile; `ask` puts its questions to whoever makes the call, which are
+        declined without it.
 
         Raises:
             Denied: the plugin describes the callable otherwise than somebody accepted.
@@ -62,7 +72,7 @@ class Gate:
                 code="invalid_params",
                 details={"plugin": target.key.plugin},
             )
-        result = await self.supervisor.call(target.key, target.spec, payload, context, on_event=on_event)
+        result = await self.supervisor.call(target.key, target.spec, payload, context, on_event=on_event, ask=ask)
         broken = target.output.errors(checked_part(target.manifest, result))
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)

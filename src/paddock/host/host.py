@@ -32,6 +32,7 @@ from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
 
+from paddock.plugins.supervision.questions import Ask
 
 class Host:
     """A running host. Made by `open_host`."""
@@ -80,11 +81,19 @@ class Host:
         """Call `<plugin>.<callable>` and wait for the result.
 
         Raises:
+        ask: Ask | None = None,
             PaddockError: whatever stood in the way.
         """
         target = self._gate.catalogue.find(name)
+        Args:
+            name: The full name.
+            params: What it is called with.
+            context: Who calls; the person at this machine when left out.
+            on_event: Hears what the plugin tells while it works.
+            ask: Puts the plugin's questions to a person; without it they are declined.
+
         context = context or self.operator_context(None)(target.spec)
-        return await self._gate.call(target, params, context, on_event=on_event)
+        return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
 
     def operator_context(self, operator: str | None) -> ContextFor:
         """The contexts of calls that the person at this machine makes: they hold every scope that those require."""

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.core.errors import Invalid, Problem
 from paddock.gate.calls import ContextFor, LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
+from paddock.plugins.supervision.questions import Answer
 
 _DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
 _ANSWER = (
     "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
+    " What the plugin asks is put to callers of these two kinds, and declined for one that waits for the result alone."
 )
 _ALSO = (
-    (200, EVENTS, "What the plugin tells, each an event `event`; then `end` with the call, whatever became of it."),
+    (
+        200,
+        EVENTS,
+        "What the plugin tells, each an event `event`; what it asks, each a `question`; then `end` with the call,"
+        " whatever became of it.",
+    ),
     (202, JSON, "The id of a call that goes on without its caller; `Location` is where to look at it."),
 )
+_ACTIONS = ("accept", "decline", "cancel")
 
 
 class CallRoutes:
@@ -65,14 +75,31 @@ class CallRoutes:
                 also=_ALSO,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
             ),
-            Endpoint("GET", "/calls/{id}", self.show_call, "Look at a call", "Its status, and its result or error."),
+            Endpoint(
+                "GET",
+                "/calls/{id}",
+                self.show_call,
+                "Look at a call",
+                "Its status, its result or error, and `questions`: those of its plugin that wait for an answer.",
+            ),
             Endpoint(
                 "GET",
                 "/calls/{id}/events",
                 self.follow_call,
                 "Follow a call",
-                "Server-sent events: `event` for what the plugin tells, `end` at last; `Last-Event-ID` resumes.",
+                "Server-sent events: `event` for what the plugin tells; `question` for what it asks, with an `id`, its"
+                " `message`, and a `schema` or a `url`, and again with `type` `answered` when that is over; `end` at"
+                " last. `Last-Event-ID` resumes.",
                 media=EVENTS,
+            ),
+            Endpoint(
+                "POST",
+                "/calls/{id}/questions/{question}",
+                self.answer_question,
+                "Answer what a plugin asks during a call",
+                "The call. 422 with every mistake where the content does not fit the question's schema: it stays open."
+                " 404 for one that is not open any more, 409 once the call is over.",
+                body="`action`: accept, decline or cancel; `content`: the answer, where it is accepted.",
             ),
             Endpoint(
                 "POST",
@@ -87,19 +114,23 @@ class CallRoutes:
     async def call_method(self, request: Request) -> Response:
         params = await json_object(request)
         name, method = named(request), named(request, "method")
-        return await self._answered(request, self._host.calls.begin(name, method, params, self._context(request)))
+        return await self._answered(request, self._begun(request, name, method, params))
 
     async def execute_plugin(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, params=dict)
         name, params = named(request), body.get("params", {})
-        return await self._answered(request, self._host.calls.begin(name, "", params, self._context(request)))
+        return await self._answered(request, self._begun(request, name, "", params))
 
     async def make_call(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, name=str, params=dict)
         name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
-        return await self._answered(request, self._host.calls.begin_named(name, params, self._context(request)))
+        live = self._host.calls.begin_named(name, params, self._context(request), answers=_answers(request))
+        return await self._answered(request, live)
+
+    def _begun(self, request: Request, name: str, method: str, params: dict[str, Any]) -> LiveCall:
+        return self._host.calls.begin(name, method, params, self._context(request), answers=_answers(request))
 
     def _context(self, request: Request) -> ContextFor:
         return self._host.operator_context(caller_of(request).operator)
@@ -108,7 +139,7 @@ class CallRoutes:
         where = f"{PREFIX}/calls/{live.id}"
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
-        if EVENTS in request.headers.get("accept", ""):
+        if _follows(request):
             return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS)
         request.state.instance = where  # should it fail, the problem names the call
         async with cancelled_when_gone(request, live):
@@ -123,14 +154,25 @@ class CallRoutes:
         live.cancel()
         return answer(live.to_json(), 202)
 
+    async def answer_question(self, request: Request) -> Response:
+        live = self._host.calls.find(named(request, "id"))
+        body = await json_object(request)
+        only(body, action=str, content=dict)
+        action = body.get("action")
+        if action not in _ACTIONS:
+            problem = Problem("action", "says none of what can be done", f"give {', '.join(_ACTIONS)}", "wrong_value")
+            raise Invalid("the body is not valid", [problem], code="invalid_params")
+        live.questions.answer(named(request, "question"), Answer(action, body.get("content", {})))
+        return answer(live.to_json())
+
     async def follow_call(self, request: Request) -> Response:
         live = self._host.calls.find(named(request, "id"))
         return event_stream(_told(live, last_event_id(request)), self._closing, last_words=LAST_WORDS)
 
 
 async def _told(live: LiveCall, after: int) -> AsyncGenerator[Told, None]:
-    async for count, event in live.events(after):
-        yield Told(event, "event", count)
+    async for event in live.events(after):
+        yield Told(event.data, event.kind, event.number)
     await live.over()
     yield Told(live.to_json(), "end")
 
@@ -142,6 +184,15 @@ async def _told_to_its_caller(live: LiveCall) -> AsyncGenerator[Told, None]:
             yield told
     finally:
         live.cancel()
+
+
+def _follows(request: Request) -> bool:
+    return EVENTS in request.headers.get("accept", "")
+
+
+def _answers(request: Request) -> bool:
+    """Whether whoever calls can see questions while the call is under way."""
+    return _follows(request) or _detached(request)
 
 
 def _detached(request: Request) -> bool:

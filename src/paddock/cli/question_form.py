@@ -1,0 +1,186 @@
+"""A plugin's question on a terminal: one field after another, as its schema asks for them. Pure: others read and write.
+
+Every word of a question is its plugin's: it is shown as text, with whose it is, and what does not print written out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+from paddock.core.printable import printable
+
+MOST_FIELDS: Final = 50
+MOST_CHOICES: Final = 50
+END: Final = "> "
+"""What everything ends in that waits for a line."""
+
+# Gives what to show, takes the line that was typed or None where there are no more; at last the answer.
+Form: TypeAlias = Generator[str, str | None, dict[str, Any]]
+
+DECLINED: Final[dict[str, Any]] = {"action": "decline"}
+_LEFT_OUT: Final = object()
+_YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
+
+
+class Unfit(Exception):
+    """What was typed is not an answer, and why."""
+
+
+def put(question: Mapping[str, Any]) -> Form:
+    """Ask it. Declined where somebody types no, or where their input ends."""
+    heading = f"{printable(str(question['plugin']))} asks: {printable(str(question['message']), 4_000)}\n"
+    url = question.get("url")
+    if url is not None:
+        return _visit(heading + f"  it wants you to go to {printable(str(url), 2_000)}\n")
+    schema: Any = question.get("schema")
+    return _fill(heading, _object(schema))
+
+
+def _visit(heading: str) -> Form:
+    told = yield f"{heading}  Did you, and did it work? yes or no {END}"
+    return {"action": "accept"} if _word(told) in _YES else dict(DECLINED)
+
+
+def _fill(heading: str, schema: Mapping[str, Any]) -> Form:
+    told = yield f"{heading}  Answer it? yes or no [yes] {END}"
+    if told is None or _word(told) not in ("", *_YES):
+        return dict(DECLINED)
+    content: dict[str, Any] = {}
+    needed = _list(schema.get("required"))
+    for name, wanted in list(_object(schema.get("properties")).items())[:MOST_FIELDS]:
+        field = _object(wanted)
+        prompt = _prompt(name, field, needed=name in needed)
+        trouble = ""
+        while True:
+            line = yield trouble + prompt
+            if line is None:
+                return dict(DECLINED)
+            try:
+                value = _read(field, line, needed=name in needed)
+            except Unfit as reason:
+                trouble = f"  ✗ {reason}\n"
+                continue
+            if value is not _LEFT_OUT:
+                content[name] = value
+            break
+    return {"action": "accept", "content": content}
+
+
+def _prompt(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
+    title, description = field.get("title"), field.get("description")
+    shown = [f"  {printable(title if isinstance(title, str) and title else name, 200)}"]
+    if isinstance(description, str) and description:
+        shown.append(f" — {printable(description, 1_000)}")
+    choices = _choices(field)
+    named = ", ".join(printable(label, 80) for _, label in choices[:MOST_CHOICES])
+    hints = [named or _KINDS.get(str(field.get("type")), ""), "" if needed else "may be left empty"]
+    if any(hints):
+        shown.append(f" ({'; '.join(hint for hint in hints if hint)})")
+    if "default" in field:
+        shown.append(f" [{printable(_as_typed(field['default']), 200)}]")
+    return "".join((*shown, " ", END))
+
+
+_KINDS: Final = {
+    "boolean": "yes or no",
+    "integer": "a whole number",
+    "number": "a number",
+    "array": "several, with commas between them",
+    "object": "as JSON",
+}
+
+
+def _read(field: Mapping[str, Any], line: str, *, needed: bool) -> Any:
+    """What a line means for a field.
+
+    Raises:
+        Unfit: nothing that the field can hold.
+    """
+    text = line.strip()
+    if not text:
+        if "default" in field:
+            return field["default"]
+        if needed and field.get("type") != "string":
+            raise Unfit("this is needed")
+        if not needed:
+            return _LEFT_OUT
+    value = _value(field, text if _choices(field) or field.get("type") != "string" else line)
+    problem = _mistake(field, value)
+    if problem:
+        raise Unfit(problem)
+    return value
+
+
+def _value(field: Mapping[str, Any], text: str) -> Any:
+    choices = _choices(field)
+    kind = field.get("type")
+    if kind == "array" and choices:
+        return [_chosen(choices, part.strip()) for part in text.split(",") if part.strip()]
+    if choices:
+        return _chosen(choices, text)
+    if kind == "boolean":
+        if text.lower() in (*_YES, *_NO):
+            return text.lower() in _YES
+        raise Unfit("say yes or no")
+    if kind in ("string", None):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Unfit(_KINDS.get(str(kind), "as JSON") + ", please") from None
+
+
+def _chosen(choices: list[tuple[Any, str]], text: str) -> Any:
+    for value, label in choices:
+        if text in (value, label) or text == _as_typed(value):
+            return value
+    alike = [value for value, label in choices if text.lower() in (label.lower(), _as_typed(value).lower())]
+    if len(alike) == 1:
+        return alike[0]
+    raise Unfit("take one of those that are named")
+
+
+def _choices(field: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    """The values that a field may have, each with what it is called."""
+    field = _object(field.get("items")) if field.get("type") == "array" else field
+    values = _list(field.get("enum"))
+    if values:
+        names = _list(field.get("enumNames"))
+        names = names if len(names) == len(values) else values
+        return [(value, _as_typed(name)) for value, name in zip(values, names, strict=True)]
+    titled = [_object(one) for one in _list(field.get("oneOf")) or _list(field.get("anyOf"))]
+    if titled and all("const" in one for one in titled):
+        return [(one["const"], _as_typed(one.get("title", one["const"]))) for one in titled]
+    return []
+
+
+def _mistake(field: Mapping[str, Any], value: Any) -> str:
+    """What is wrong with a value, as far as the field alone says; the whole answer is looked at once more later."""
+    from paddock.core.errors import Invalid
+    from paddock.core.schema import compile_schema
+
+    try:
+        problems = compile_schema(dict(field)).errors(value)
+    except Invalid:
+        return ""
+    return "; ".join(printable(problem.message, 400) for problem in problems[:3])
+
+
+def _as_typed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _word(line: str | None) -> str:
+    return (line or "").strip().lower()
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,0 +1,41 @@
+"""Questions of a call: few at a time, and none of them outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from paddock.core.errors import Conflict
+from paddock.gate.questions import MOST_OPEN, OpenQuestions
+from paddock.plugins.supervision.questions import Answer, Question
+
+
+async def test_a_plugin_that_asks_too_much_at_once_is_told_that_nobody_is_there() -> None:
+    told: list[Mapping[str, Any]] = []
+    questions = OpenQuestions({"plugin": "nosy"}, told.append)
+    waiting = [asyncio.ensure_future(questions.put(Question(f"{number}?"))) for number in range(MOST_OPEN)]
+    await asyncio.sleep(0)
+
+    assert await questions.put(Question("and?")) == Answer("cancel")
+    assert [one["message"] for one in told] == [f"{number}?" for number in range(MOST_OPEN)]
+    for one in questions.to_json():
+        questions.answer(one["id"], Answer("decline"))
+    assert [await one for one in waiting] == [Answer("decline")] * MOST_OPEN
+    assert questions.to_json() == []
+
+
+async def test_when_the_call_ends_so_does_what_its_plugin_wanted_to_know() -> None:
+    told: list[Mapping[str, Any]] = []
+    questions = OpenQuestions({}, told.append)
+    waiting = asyncio.ensure_future(questions.put(Question("Well?")))
+    await asyncio.sleep(0)
+    questions.close()
+
+    await asyncio.wait({waiting})
+    assert waiting.cancelled() and questions.to_json() == [] and len(told) == 1
+    with pytest.raises(Conflict, match="over"):
+        questions.answer("q1", Answer("accept"))
+    assert await questions.put(Question("Still?")) == Answer("cancel")
