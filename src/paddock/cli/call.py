@@ -168,17 +168,20 @@ def _by_the_daemon(
     from paddock.cli.daemon import error_from
 
     with EventLine() as shown, daemon.called({"name": name, "params": params}, seconds) as events:
+        for kind, told in events:
+            if kind == "event":
+                shown.show(told)
             elif kind == "question":
                 if told["type"] == "question":
                     shown.clear()
                     _answered(daemon, told, answering)
-        for kind, told in events:
-            if kind == "event":
-                shown.show(told)
             elif told["status"] == "succeeded":
                 return told
             else:
                 raise error_from(told.get("error"), 500)
+    raise HostError("the daemon went away before the call ended", code="daemon.lost")
+
+
 def _answered(daemon: DaemonClient, question: dict[str, Any], answering: Answering) -> None:
     from paddock.cli.event_loop import run
 
@@ -186,16 +189,13 @@ def _answered(daemon: DaemonClient, question: dict[str, Any], answering: Answeri
     run(answering.answer(question, lambda answer: daemon.post(address, answer)))
 
 
-    raise HostError("the daemon went away before the call ended", code="daemon.lost")
-
-
 def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | None) -> dict[str, Any]:
     """The same for another command of ours that knows that a daemon runs.
 
-    from paddock.cli.answering import Answering
     Raises:
         PaddockError: it failed, took longer than that, or there is no daemon.
     """
+    from paddock.cli.answering import Answering
     from paddock.cli.daemon import running_daemon
 
     daemon = running_daemon()

@@ -30,9 +30,9 @@ from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Status
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.lifecycle import State
+from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
 
-from paddock.plugins.supervision.questions import Ask
 
 class Host:
     """A running host. Made by `open_host`."""
@@ -77,14 +77,10 @@ class Host:
         *,
         context: CallContext | None = None,
         on_event: OnEvent | None = None,
+        ask: Ask | None = None,
     ) -> Any:
         """Call `<plugin>.<callable>` and wait for the result.
 
-        Raises:
-        ask: Ask | None = None,
-            PaddockError: whatever stood in the way.
-        """
-        target = self._gate.catalogue.find(name)
         Args:
             name: The full name.
             params: What it is called with.
@@ -92,6 +88,10 @@ class Host:
             on_event: Hears what the plugin tells while it works.
             ask: Puts the plugin's questions to a person; without it they are declined.
 
+        Raises:
+            PaddockError: whatever stood in the way.
+        """
+        target = self._gate.catalogue.find(name)
         context = context or self.operator_context(None)(target.spec)
         return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
 
