@@ -79,7 +79,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_shorter_lines(paddock: Paddock
     narrow = replace(paddock, more={"COLUMNS": "50", "NO_COLOR": "1"})
     listed = narrow.on_terminal("plugin", "list")
     assert "DESCRIPTION" not in listed
-    assert "NAME   VERSION  STATE     KIND    TRUST" in listed
+    assert "NAME   VERSION  STATE     PROCESS  TRUST" in listed
     assert "KIND" not in replace(paddock, more={"COLUMNS": "30", "NO_COLOR": "1"}).on_terminal("plugin", "list")
     for words in (["plugin", "info", "notes"], ["config", "show", "--origin"], ["plugin", "list"]):
         lines = narrow.on_terminal(*words).splitlines()

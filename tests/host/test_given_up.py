@@ -9,6 +9,7 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
+from paddock.core.errors import NotFound
 from paddock.plugins.removal import uninstall
 from paddock.plugins.supervision.lifecycle import State
 
@@ -68,3 +69,24 @@ async def test_one_that_was_uninstalled_when_it_is_given_up_holds_up_nobody(home
                 break
         await patiently(host.reconcile())
         assert [row["name"] for row in await host.plugins()] == ["parrot"]
+
+
+async def test_why_it_was_given_up_outlives_the_daemon_and_every_call_says_it(home: Home) -> None:
+    home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
+    async with open_host(Config(home=home.path, environ={})) as host:
+        async for status in host.follow_states():
+            if status.state is State.FAILED:
+                break
+        await patiently(host.reconcile())
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+        (row,) = await host.plugins()
+        assert row["given_up"].startswith("failed too often: it ended with exit status 1")
+        assert (await host.plugin("flapping"))["given_up"] == row["given_up"]
+        with pytest.raises(NotFound) as refused:
+            await host.call("flapping.say", {"text": "hi"})
+        assert (refused.value.error_code, refused.value.retryable) == ("plugin.not_enabled", False)
+        assert refused.value.message == f"flapping is not enabled: it {row['given_up']}"
+        with pytest.raises(NotFound, match="failed too often"):
+            host.calls.begin("flapping", "say", {}, host.operator_context(None))
+        await patiently(host.enable("flapping"))
+        assert (await host.plugin("flapping"))["given_up"] == ""

@@ -17,7 +17,7 @@ from paddock.plugins.removal import uninstall
 def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> None:
     shelf.install(capabilities=["net:a.example.com:443"])
     enable(shelf.plugins, "notes")
-    disable(shelf.plugins, "notes", "too noisy")
+    disable(shelf.plugins, "notes", given_up="too noisy")
     shelf.install(version="1.1.0", capabilities=["net:b.example.com:443"])
     uninstall(shelf.plugins, "notes", force=True)
     installed, enabled, disabled, upgraded, uninstalled = (dict(event.data) for event in shelf.events("notes"))

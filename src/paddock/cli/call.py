@@ -65,7 +65,7 @@ def call(
             return
     except NotFound as error:
         if error.error_code == "callable.not_found":
-            _require_enabled(name, daemon)
+            _require_enabled(name)
         raise
     document(made if as_json else made["result"])
 
@@ -114,13 +114,12 @@ def _detached(daemon: DaemonClient, name: str, params: dict[str, Any]) -> None:
     say(f"look at it: curl --unix-socket {shlex.quote(str(daemon.path))} {where}")
 
 
-def _require_enabled(name: str, daemon: DaemonClient | None) -> None:
+def _require_enabled(name: str) -> None:
     """Of something that cannot be called, say so where that is because its plugin must not run.
 
     Raises:
         NotFound: it is installed and not enabled.
     """
-    from paddock.cli.daemon import part
     from paddock.cli.opening import reading
     from paddock.plugins.registry import find_by_any_name
     from paddock.plugins.rows import find_grant
@@ -139,10 +138,8 @@ def _require_enabled(name: str, daemon: DaemonClient | None) -> None:
         grant = store.database.read(lambda tx: find_grant(tx, store.tenant, found))
     if grant and grant.enabled:
         return
-    runtime = daemon.get(f"/plugins/{part(found)}")["runtime"] if daemon else None
-    why = f": {runtime['reason']}" if runtime and runtime["reason"] else ""
     raise NotFound(
-        f"{found} is installed and not enabled{why}",
+        f"{found} is installed and not enabled",
         code="plugin.not_enabled",
         hint=f"enable it: paddock plugin enable {found}",
         details={"plugin": found},

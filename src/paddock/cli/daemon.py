@@ -189,6 +189,23 @@ def running_daemon(directories: Directories | None = None) -> DaemonClient | Non
     return DaemonClient(path)
 
 
+def require_daemon(for_what: str) -> DaemonClient:
+    """The daemon of this home, for what no command can do alone.
+
+    Raises:
+        Unreachable: none runs.
+        PaddockError: see `running_daemon`.
+    """
+    daemon = running_daemon()
+    if daemon is None:
+        raise Unreachable(
+            f"no daemon runs, and {for_what} needs one",
+            code="daemon.not_running",
+            hint="start one in another terminal: paddock serve",
+        )
+    return daemon
+
+
 def _silent() -> Busy:
     return Busy(
         "the daemon does not answer", code="daemon.silent", hint="it is very busy or stopped; try again, or restart it"

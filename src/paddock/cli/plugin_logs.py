@@ -34,17 +34,15 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line."""
-    from paddock.cli.daemon import running_daemon
+    from paddock.cli.daemon import require_daemon, running_daemon
 
-    daemon = running_daemon()
     if follow:
-        if daemon is None:
-            raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--follow")
         try:
-            _follow(daemon, name, lines, as_json=as_json)
+            _follow(require_daemon("--follow"), name, lines, as_json=as_json)
         except KeyboardInterrupt:  # how it is meant to end, and no line of its own
             raise typer.Exit(EXIT_INTERRUPTED) from None
         return
+    daemon = running_daemon()
     kept = _kept(name, lines) if daemon is None else _kept_by(daemon, name, lines)
     if as_json:
         document({"name": name, "lines": kept})

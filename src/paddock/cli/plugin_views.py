@@ -23,7 +23,8 @@ LABELS = {"tier": "trust", "trust_claim": "claims", "installed_at": "installed"}
 MOST_FILES = 20
 MOST_DEFINITIONS = 200
 # Already said by the state, and by the line at the end.
-UNTOLD = ("enabled", "repair")
+UNTOLD = ("enabled", "given_up", "repair")
+NO_PROCESS = "-"
 
 
 def register(app: typer.Typer) -> None:
@@ -64,12 +65,13 @@ def list_(
             else "no plugins are installed; try: paddock plugin install DIR"
         )
         return
-    headings = ["NAME", "VERSION", "STATE", "KIND", "TRUST", "DESCRIPTION"]
+    headings = ["NAME", "VERSION", "STATE", "PROCESS", "KIND", "TRUST", "DESCRIPTION"]
     cells = [
         [
             row["name"],
             row["version"] + (" (pinned)" if row["pinned"] else ""),
             _state(row),
+            row["runtime"]["state"] if row["runtime"] else NO_PROCESS,
             row["kind"],
             row["tier"],
             row["description"],
@@ -88,16 +90,14 @@ def list_(
         if row["repair"]:
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
         _tell_waiting(row["name"], row["waiting"])
-        _tell_trouble(row["name"], row["runtime"])
+        _tell_trouble(row)
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    """What its files and grants say, unless a daemon knows more: how its process is doing."""
-    runtime = row["runtime"]
+    """What its files and grants say; how its process is doing stands beside it."""
     state: str = row["state"]
-    if runtime is not None and not row["repair"] and runtime["state"] not in ("disabled", "stopped"):
-        state = runtime["state"]
-    return f"{state} ({row['waiting']} waiting)" if row["waiting"] else state
+    more = [*(["given up"] if row["given_up"] else []), *([f"{row['waiting']} waiting"] if row["waiting"] else [])]
+    return f"{state} ({', '.join(more)})" if more else state
 
 
 def _tell_waiting(name: str, waiting: int) -> None:
@@ -107,11 +107,15 @@ def _tell_waiting(name: str, waiting: int) -> None:
         say(f"{styled('!', 'yellow')} {name}: {what} for your yes — paddock plugin accept {name}")
 
 
-def _tell_trouble(name: str, runtime: Mapping[str, Any] | None) -> None:
+def _tell_trouble(row: Mapping[str, Any]) -> None:
     """Why a plugin that should run does not, on stderr."""
-    if runtime and runtime["reason"]:
+    name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
+    if row["given_up"]:
+        again = f"mend it, then: paddock plugin enable {name}"
+        say(f"{mark} {name} was given up and is disabled: it {printable(row['given_up'], 400)} — {again}")
+    elif runtime and runtime["reason"]:
         hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
-        say(f"{styled('!', 'yellow')} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
+        say(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
 
 
 def _kind(written: str | None) -> str | None:
@@ -138,6 +142,7 @@ def _listed(one: Listed, trusted: Mapping[KeyId, str], runtime: Any, *, verbose:
         "versions": list(one.versions),
         "state": one.state.value,
         "enabled": bool(one.grant and one.grant.enabled),
+        "given_up": one.given_up,
         "pinned": one.plugin.pinned_version,
         "kind": one.kind,
         "dialect": one.version.dialect if one.version else "",
@@ -181,10 +186,14 @@ def info(
     for name_of_fact, value in listed.items():
         if name_of_fact not in UNTOLD and value not in ("", None, [], False):
             shown = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+            shown += " (given up)" if name_of_fact == "state" and listed["given_up"] else ""
             label = LABELS.get(name_of_fact, name_of_fact)
             result(wrapped(f"  {label.ljust(12)} {printable(shown, 400)}", 15))
     if runtime:
         result(wrapped(f"  {'process'.ljust(12)} {printable(_process(runtime), 400)}", 15))
+        if failure := runtime["last_failure"]:
+            told = f"{_moment(failure['at'])}: {failure['reason']}; restarted {runtime['restarts']} times"
+            result(wrapped(f"  {'last failure'.ljust(12)} {printable(told, 400)}", 15))
     for section in details.sections:
         result("")
         result(f"  {section.title}")
@@ -193,7 +202,7 @@ def info(
     _show_definitions(details)
     _warn(details)
     _tell_waiting(details.facts["name"], details.facts["waiting"])
-    _tell_trouble(details.facts["name"], runtime)
+    _tell_trouble({**details.facts, "runtime": runtime})
 
 
 def _show_definitions(details: Details) -> None:
@@ -214,8 +223,13 @@ def _process(runtime: Mapping[str, Any]) -> str:
     """How its process is doing, in one line."""
     if runtime["state"] != "running":
         return str(runtime["state"])
-    since = str(runtime["running_since"])[:19].replace("T", " ")
-    return f"running since {since}, pid {runtime['pid']}, {runtime['calls']} calls, {runtime['in_flight']} under way"
+    since, calls = _moment(runtime["running_since"]), f"{runtime['calls']} calls, {runtime['in_flight']} under way"
+    return f"running since {since}, pid {runtime['pid']}, {calls}"
+
+
+def _moment(at: object) -> str:
+    """A time of an ISO-8601 text, as people read it."""
+    return str(at)[:19].replace("T", " ")
 
 
 def _warn(details: Details) -> None:

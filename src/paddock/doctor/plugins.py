@@ -1,4 +1,4 @@
-"""Installed plugins: whether their files are still the ones that a person consented to."""
+"""Installed plugins: whether their files are the ones that a person consented to, and whether one was given up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from paddock.core.errors import PaddockError
 from paddock.doctor.check import Check, Status
 
 _WHY = "A plugin whose files changed never loads."
+_WHY_GIVEN_UP = "A plugin that was given up runs again once it is mended and enabled."
+_MOST = 10
 
 
 def check_plugins(directories: Directories, settings: Settings | None) -> Check:
@@ -28,11 +30,17 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     except PaddockError as error:
         return _unknown(error.message)
     modified = [one.plugin.name for one in listed if one.state is State.MODIFIED]
-    if not modified:
-        return Check("plugins", Status.OK, f"{len(listed)} installed, each as you consented to it")
-    found = f"{len(modified)} of {len(listed)} modified: {', '.join(modified)}"
-    fix = " && ".join(f"paddock plugin repair {name}" for name in modified[:10])
-    return Check("plugins", Status.WARN, found, _WHY, fix, "plugin.modified")
+    given_up = {one.plugin.name: one.given_up for one in listed if one.given_up}
+    reasons = tuple(f"{name} was given up: it {why}" for name, why in given_up.items())[:_MOST]
+    if modified:
+        found = f"{len(modified)} of {len(listed)} modified: {', '.join(modified)}"
+        fix = " && ".join(f"paddock plugin repair {name}" for name in modified[:_MOST])
+        return Check("plugins", Status.WARN, found, _WHY, fix, "plugin.modified", reasons)
+    if given_up:
+        found = f"{len(given_up)} of {len(listed)} failed too often and were disabled: {', '.join(given_up)}"
+        fix = f"paddock plugin logs {next(iter(given_up))}"
+        return Check("plugins", Status.WARN, found, _WHY_GIVEN_UP, fix, "plugin.failed", reasons)
+    return Check("plugins", Status.OK, f"{len(listed)} installed, each as you consented to it")
 
 
 def _unknown(reason: str) -> Check:

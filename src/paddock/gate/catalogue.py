@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
@@ -87,9 +88,15 @@ def _targets(entry: Entry) -> dict[str, Target]:
 
 
 class Catalogue:
-    """What can be called right now. A new one replaces it whole when plugins come and go."""
+    """What can be called right now. A new one replaces it whole when plugins come and go.
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    Args:
+        entries: The plugins that may be called.
+        given_up: By name or alias: why a plugin may not that a daemon disabled.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), given_up: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._given_up = given_up
         self._by_name: dict[str, list[Target]] = {}
         self._by_plugin: dict[str, dict[str, Target]] = {}
         self._unmet: dict[str, Entry] = {}
@@ -161,6 +168,8 @@ class Catalogue:
 
     def _not_offered(self, plugin: str, callable_name: str) -> NotFound:
         own = self._by_plugin.get(plugin)
+        if own is None and plugin in self._given_up:
+            return self._lost(plugin)
         if own is None:
             return NotFound(
                 f"no plugin {plugin!r} is enabled",
@@ -174,6 +183,15 @@ class Catalogue:
             code="callable.not_found",
             hint=f"it offers: {named}",
             details={"plugin": plugin},
+        )
+
+    def _lost(self, plugin: str) -> NotFound:
+        why = self._given_up[plugin]
+        return NotFound(
+            f"{plugin} is not enabled: it {why}",
+            code="plugin.not_enabled",
+            hint=f"mend it, then: paddock plugin enable {plugin}",
+            details={"plugin": plugin, "given_up": why},
         )
 
     def again(self, target: Target) -> Target:
@@ -192,6 +210,9 @@ class Catalogue:
         return tuple(sorted(name for name, targets in self._by_name.items() if targets[0].withheld is None))
 
     def _unknown(self, name: str, known: Iterable[str]) -> NotFound:
+        lost = [one for one in self._given_up if name == one or name.startswith(f"{one}.")]
+        if lost:
+            return self._lost(max(lost, key=len))
         close = difflib.get_close_matches(name, list(known), n=1)
         plugin = next((one for one in self._by_plugin if name == one or name.startswith(f"{one}.")), None)
         if close:

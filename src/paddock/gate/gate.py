@@ -53,6 +53,7 @@ class Gate:
         Raises:
             Denied: the plugin describes the callable otherwise than somebody accepted.
             Invalid: the payload does not fit; carries every mistake.
+            Failed: it does not fit either, and the plugin does not run.
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
@@ -66,6 +67,7 @@ class Gate:
             target = await self._met(target)
         problems = target.input.errors(dict(payload))
         if problems:
+            self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
             raise Invalid(
                 f"the parameters of {target.key.plugin} {target.spec.name} are not valid",
                 problems,

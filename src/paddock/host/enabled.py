@@ -57,6 +57,7 @@ class EnabledPlugins:
     """Reads them again and again; what did not change since the last time is not worked out again."""
 
     def __init__(self) -> None:
+        self.given_up: dict[str, str] = {}  # by name and alias: why a daemon disabled it, at the last reading
         self._known: dict[tuple[object, ...], Enabled | Unreadable] = {}
 
     def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
@@ -65,6 +66,8 @@ class EnabledPlugins:
             lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx), read_listings(tx, store))
         )
         targets = {**BUILT_IN_ALIASES, **aliases}
+        given_up = {name: grant.given_up for name, grant in grants.items() if grant.given_up and not grant.enabled}
+        self.given_up = {alias: given_up[name] for alias, name in targets.items() if name in given_up} | given_up
         known: dict[tuple[object, ...], Enabled | Unreadable] = {}
         for name, row in sorted(versions.items()):
             grant = grants.get(name)

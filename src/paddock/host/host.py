@@ -232,6 +232,7 @@ class Host:
             "name": one.plugin.name,
             "version": one.version.version if one.version else one.plugin.current_version,
             "state": one.state.value,
+            "given_up": one.given_up,
             "kind": one.kind,
             "description": one.description,
             "waiting": one.waiting,

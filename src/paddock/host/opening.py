@@ -25,6 +25,7 @@ from paddock.host.host import Host
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
+from paddock.host.refusals import LoggedRefusals
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
 from paddock.plugins.opening import open_plugin_store
@@ -78,13 +79,13 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_event_writer(database, clock, random) as events,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
-        open_network(events.publisher(DEFAULT_TENANT)) as network,
+        open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
         open_services(
             directories.data / "storage",
             database,
             logs,
-            publish_for=events.publisher,
+            publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
             clock=clock,
             random=random,
         ) as services,

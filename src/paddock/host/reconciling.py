@@ -100,7 +100,7 @@ class Reconciler:
                         self._telling[key] = asyncio.Event()
                         self._begin(self._tell_new_config, key)
             # Calls go to the new ones from here on; the old ones get to finish theirs.
-            self._gate.catalogue = Catalogue(one.entry for one in wanted)
+            self._gate.catalogue = Catalogue((one.entry for one in wanted), self._enabled.given_up)
             self._listings = {str(one.deployment.name): one.listing.fingerprint for one in wanted}
             for status in self._supervisor.statuses():
                 if status.key not in self._wanted and not self._explains(status):
@@ -215,7 +215,7 @@ class Reconciler:
             if self.keys.get(key.plugin) != key or not why:
                 continue
             with contextlib.suppress(NotFound):  # uninstalled: nothing is left to disable
-                await self._store.run(partial(disable, name=key.plugin, reason=why))
+                await self._store.run(partial(disable, name=key.plugin, given_up=why))
             if self._given_up.get(key) == why:
                 self._given_up[key] = ""  # written
 

@@ -99,6 +99,7 @@ def details_of(store: PluginStore, name: str) -> Details:
         "version": row.version,
         "state": state.value,
         "enabled": enabled,
+        "given_up": rows.grant.given_up if rows.grant and not enabled else "",
         "repair": repair_line(row.plugin, state),
         "pinned": rows.plugin.pinned_version,
         "description": manifest.description,

@@ -85,15 +85,21 @@ def enable(store: PluginStore, name: str) -> VersionRow:
     return row
 
 
-def disable(store: PluginStore, name: str, reason: str = "operator") -> PluginRow:
-    """Keep a plugin installed and let it run no more for this tenant."""
+def disable(store: PluginStore, name: str, *, given_up: str = "") -> PluginRow:
+    """Keep a plugin installed and let it run no more for this tenant.
+
+    Args:
+        store: Where it is installed.
+        name: Its name or an alias.
+        given_up: Why it is a daemon that wants this; empty for a person.
+    """
 
     def unit(tx: Transaction) -> PluginRow:
         plugin = require_plugin(tx, name)
         grant = find_grant(tx, store.tenant, plugin.name)
         if grant is not None:
-            save_grant(tx, replace(grant, enabled=False), store.now())
-        store.publish(tx, PluginDisabled(name=plugin.name, reason=reason))
+            save_grant(tx, replace(grant, enabled=False, given_up=given_up), store.now())
+        store.publish(tx, PluginDisabled(name=plugin.name, reason=given_up or "operator"))
         return plugin
 
     return store.database.write(unit)

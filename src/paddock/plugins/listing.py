@@ -41,6 +41,11 @@ class Listed:
     waiting: int = 0  # how much of what its server says waits for a person
 
     @property
+    def given_up(self) -> str:
+        """Why a daemon disabled it; empty where none did."""
+        return self.grant.given_up if self.grant and not self.grant.enabled else ""
+
+    @property
     def kind(self) -> str:
         return str(self.version.document.get("kind", "plugin")) if self.version else "plugin"
 

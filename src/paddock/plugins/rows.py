@@ -72,6 +72,7 @@ class Grant:
     enabled: bool
     capabilities: tuple[str, ...]
     digest: str  # of the tree that was consented to
+    given_up: str = ""  # why a daemon disabled it; empty where none did, or where a person decided after that
 
 
 _VERSION_COLUMNS = (
@@ -213,20 +214,22 @@ def blob_in_use(tx: Transaction, blob: str) -> bool:
 
 def find_grant(tx: Transaction, tenant: Tenant, name: str) -> Grant | None:
     row = tx.one(
-        "SELECT tenant, plugin, enabled, capabilities, digest FROM grants WHERE tenant = ? AND plugin = ?",
+        "SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants WHERE tenant = ? AND plugin = ?",
         (tenant, name),
     )
     return _grant(row) if row else None
 
 
 def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
-    rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest FROM grants WHERE tenant = ?", (tenant,))
+    rows = tx.all(
+        "SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants WHERE tenant = ?", (tenant,)
+    )
     return {row["plugin"]: _grant(row) for row in rows}
 
 
 def _grant(row: Row) -> Grant:
     capabilities = tuple(json.loads(row["capabilities"]))
-    return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"])
+    return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"], row["given_up"])
 
 
 def waiting_counts(tx: Transaction, tenant: Tenant) -> dict[str, int]:
@@ -240,10 +243,14 @@ def waiting_counts(tx: Transaction, tenant: Tenant) -> dict[str, int]:
 
 def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
     tx.execute(
-        "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, changed_at) VALUES (?, ?, ?, ?, ?, ?) "
+        "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, given_up, changed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (tenant, plugin) DO UPDATE SET enabled = excluded.enabled, capabilities = excluded.capabilities, "
-        "digest = excluded.digest, changed_at = excluded.changed_at",
-        (grant.tenant, grant.plugin, int(grant.enabled), json.dumps(list(grant.capabilities)), grant.digest, at),
+        "digest = excluded.digest, given_up = excluded.given_up, changed_at = excluded.changed_at",
+        (
+            *(grant.tenant, grant.plugin, int(grant.enabled), json.dumps(list(grant.capabilities)), grant.digest),
+            *(grant.given_up, at),
+        ),
     )
 
 

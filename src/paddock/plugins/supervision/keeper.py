@@ -169,9 +169,9 @@ class Keeper:
                 async with asyncio.timeout(READY_WITHIN):
                     await self._settled.wait()
             except TimeoutError:
-                raise self._refusal(still_starting=True) from None
+                raise self.refusal(still_starting=True) from None
         if self._running is None:
-            raise self._refusal()
+            raise self.refusal()
         return self._running
 
     def status(self) -> Status:
@@ -329,7 +329,8 @@ class Keeper:
         moved.set()
         self._around.watcher.moved(self.deployment.key, self.status())
 
-    def _refusal(self, *, still_starting: bool = False) -> Unavailable:
+    def refusal(self, *, still_starting: bool = False) -> Unavailable:
+        """Why it cannot be called now."""
         return refusal(
             self.deployment.name,
             self.state,

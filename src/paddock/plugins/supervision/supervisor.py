@@ -92,6 +92,16 @@ class Supervisor:
         if keeper is None or keeper.serving is None:
             await self._running(await self._staying(key))
 
+    def require_sound(self, key: InstanceKey) -> None:
+        """Refuse a plugin that is known not to run. One that was not started yet is sound as far as anybody knows.
+
+        Raises:
+            Failed: says why.
+        """
+        keeper = self._keepers.get(key)
+        if keeper is not None and keeper.state is State.FAILED:
+            raise keeper.refusal()
+
     async def changed(self, key: InstanceKey) -> State:
         """The next state a plugin gets into."""
         return await self._keeper(key).changed()
