@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
+from paddock.core.questions import Answer
 from paddock.gate.calls import ContextFor, LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
-from paddock.plugins.supervision.questions import Answer
 
 _DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
 _ANSWER = (

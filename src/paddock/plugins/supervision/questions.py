@@ -1,13 +1,14 @@
-"""What a plugin asks the person behind a call while it works on it, and what they answer."""
+"""Putting a plugin's question to whoever makes its call, and seeing that the answer fits."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
 
-from paddock.core.errors import Invalid, Problem
+from paddock.core.errors import Invalid
+from paddock.core.questions import Answer as Answer
+from paddock.core.questions import Ask as Ask
+from paddock.core.questions import Question as Question
 from paddock.core.schema import compile_schema
 
 PATIENCE = 900.0
@@ -15,32 +16,6 @@ PATIENCE = 900.0
 
 TRIES = 3
 """How often a question is put when its answers do not fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something that a plugin wants to know, or a page it wants a person to visit.
-
-    Every word of it is the plugin's: whoever shows it says who asks, and shows it as text.
-    """
-
-    message: str
-    kind: str = "elicitation"
-    schema: Mapping[str, Any] | None = None  # what the answer's content has to look like
-    url: str | None = None  # a page to visit; what happens there is between the person and the page
-    problems: tuple[Problem, ...] = ()  # what was wrong with the last answer
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the person did: agreed, said no, or went away."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may be private
-
-
-# Puts a question to whoever makes the call.
-Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
 
 
 async def answer_to(question: Question, ask: Ask | None) -> Answer:
