@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from fixtures.commands import Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import native
+from fixtures.parrot import MAIN, parrot
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CANARY = "canary-3f9a1c77"
 
 
@@ -139,3 +144,45 @@ def test_the_only_version_cannot_be_removed_alone(paddock: Paddock, source: Path
     paddock.quickly("plugin", "install", native(source), "--yes")
     said = paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes", code=1)
     assert "paddock plugin uninstall notes" in said.err
+
+
+@pytest.mark.req("G-51", "tables dropped")
+@pytest.mark.parametrize("with_daemon", [False, True])
+def test_what_a_plugin_kept_goes_with_it_and_the_next_of_its_name_finds_nothing(
+    paddock: Paddock, with_daemon: bool
+) -> None:
+    for name in ("native-notes", "memory-markdown"):
+        paddock.quickly("plugin", "install", EXAMPLES / name, "--yes")
+        paddock.quickly("plugin", "enable", name)
+    logs = paddock.home / "state" / "logs"
+    with daemon(paddock) if with_daemon else nullcontext():
+        diary = paddock.home / "data" / "files" / "memory-markdown" / "memory" / "diary.md"
+        diary.parent.mkdir(parents=True, exist_ok=True)
+        diary.write_text(CANARY)
+        paddock("call", "native-notes.add_note", "--params", json.dumps({"text": CANARY}))
+        kept = holding(paddock.home / "data" / "files", CANARY) + holding(paddock.home / "data" / "storage", CANARY)
+        assert len(kept) >= 2
+
+        for name in ("native-notes", "memory-markdown"):
+            paddock("plugin", "uninstall", name, "--yes")
+        assert holding(paddock.home, CANARY) == []
+        assert not list(logs.glob("*-*.log*")) and not list((paddock.home / "data" / "files").iterdir())
+
+        paddock("plugin", "install", EXAMPLES / "native-notes", "--yes")
+        paddock("plugin", "enable", "native-notes")
+        found = paddock("call", "native-notes.list_notes", "--params", "{}", "--json").json["result"]
+        assert found["notes"] == []
+
+
+@pytest.mark.req("G-51", "tables dropped")
+def test_the_next_plugin_of_a_name_has_a_log_of_its_own(paddock: Paddock, source: Path) -> None:
+    with daemon(paddock) as running:
+        for words in ("old words", "new words"):
+            paddock("plugin", "install", parrot(source / words, main=MAIN), "--yes")
+            paddock("plugin", "enable", "parrot")
+            running.ask("POST", "/plugins/parrot/call/note", {"text": words})
+            assert words in paddock("plugin", "logs", "parrot").out
+            if words == "old words":
+                paddock("plugin", "uninstall", "parrot", "--yes")
+        assert "old words" not in paddock("plugin", "logs", "parrot").out
+    assert "new words" in (paddock.home / "state" / "logs" / "parrot.log").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from paddock.cli.output import show_problems
@@ -39,13 +40,27 @@ def in_path(name: str) -> str:
 @contextmanager
 def changing() -> Generator[CommandHost, None, None]:
     """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""
-    from paddock.cli.daemon import running_daemon
+    from paddock.plugins.leavings import leaving
     from paddock.plugins.removal import mend_entries
 
     with reading() as host:
         host.plugins.sweep()
         mend_entries(host.plugins)
+        if leaving(host.plugins):
+            _put_into_effect(host)
         yield host
+        _put_into_effect(host)
+
+
+def _put_into_effect(host: CommandHost) -> None:
+    """Have a daemon end what is gone, and drop what that kept; without one only the second is left to do."""
+    from paddock.cli.daemon import running_daemon
+    from paddock.host.log_files import remove_log
+    from paddock.plugins.leavings import drop_all
+
+    daemon = running_daemon(host.directories)
+    if daemon is None:
+        drop_all(host.plugins, partial(remove_log, host.directories.state / "logs"))
+        return
     with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
-        if (daemon := running_daemon(host.directories)) is not None:
-            daemon.post("/reconcile")
+        daemon.post("/reconcile")

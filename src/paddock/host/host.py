@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio
 
+from paddock.capabilities.storage.storage import Storage
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict
-from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
+from paddock.core.ids import DEFAULT_TENANT, OperatorId, PluginName, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls, ContextFor
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
@@ -22,6 +23,7 @@ from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reconciling import Reconciler
 from paddock.host.watching import PluginNews
+from paddock.plugins import leavings
 from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
 from paddock.plugins.listing import Listed, list_plugins
@@ -48,6 +50,7 @@ class Host:
         gate: Gate,
         calls: Calls,
         reconciler: Reconciler,
+        tables: Storage,
         definitions: Definitions,
         logs: PluginLogs,
         news: PluginNews,
@@ -63,6 +66,7 @@ class Host:
         self._supervisor = supervisor
         self._gate = gate
         self._reconciler = reconciler
+        self._tables = tables
         self._logs = logs
         self._news = news
         self._clock = clock
@@ -218,6 +222,15 @@ class Host:
         """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
         await self._reconciler.reconcile()
         await self._reconciler.carried_out()
+        for plugin in await self._store.run(leavings.leaving):
+            await self._drop(plugin)
+
+    async def _drop(self, plugin: str) -> None:
+        """Drop what an uninstalled plugin kept, once the last of its processes is gone."""
+        await self._reconciler.forget(plugin)
+        await self._tables.drop(DEFAULT_TENANT, PluginName(plugin))
+        await self._logs.forget(plugin)
+        await self._store.run(lambda store: leavings.drop(store, plugin, lambda _: None))
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""

@@ -35,6 +35,17 @@ class LogFiles:
             self._sizes[plugin] += written
             data = data[written:]
 
+    def forget(self, plugin: str) -> None:
+        """Remove what was kept of a plugin.
+
+        Raises:
+            OSError: the disk does not let us.
+        """
+        descriptor = self._descriptors.pop(plugin, None)
+        if descriptor is not None:
+            os.close(descriptor)
+        remove_log(self.directory, plugin)
+
     def close(self) -> None:
         for descriptor in self._descriptors.values():
             os.close(descriptor)
@@ -57,6 +68,17 @@ class LogFiles:
 def log_file(directory: Path, plugin: str) -> Path:
     """Where a plugin's lines are. The name passed the name rules, so it cannot climb."""
     return directory / f"{plugin}.log"
+
+
+def remove_log(directory: Path, plugin: str) -> None:
+    """Remove what was kept of a plugin, while no daemon writes there.
+
+    Raises:
+        OSError: the disk does not let us.
+    """
+    path = log_file(directory, plugin)
+    for file in (path.with_name(path.name + _OLD), path):
+        file.unlink(missing_ok=True)
 
 
 def last_lines(directory: Path, plugin: str, count: int) -> list[dict[str, Any]]:

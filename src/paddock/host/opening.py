@@ -121,6 +121,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 gate=gate,
                 calls=Calls(gate, tasks, clock, random),
                 reconciler=reconciler,
+                tables=services.storage,
                 definitions=definitions,
                 logs=logs,
                 news=news,

@@ -9,13 +9,13 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 
@@ -23,6 +23,8 @@ from paddock.core.clock import Clock
 from paddock.core.errors import HostError
 from paddock.host.followers import Followers, Following
 from paddock.host.log_files import LogFiles, last_lines
+
+T = TypeVar("T")
 
 ROOM: Final = 256 * 1024
 """How many bytes of one plugin may wait for the disk; lines beyond are lost, and how many is written in their place."""
@@ -54,7 +56,7 @@ class PluginLogs:
         self._followers: Followers[dict[str, Any]] = Followers(FOLLOWER_LINES)
         self._asked = threading.Condition()  # guards the three below
         self._waiting: dict[str, _Waiting] = {}
-        self._readers: list[partial[None]] = []
+        self._jobs: list[partial[None]] = []
         self._closing = False
         self._unwritten: Counter[str] = Counter()  # the thread's own: what the disk did not take
 
@@ -85,16 +87,29 @@ class PluginLogs:
         Raises:
             HostError: the disk does not answer.
         """
-        found: Future[list[dict[str, Any]]] = Future()
+        return await self._done(partial(last_lines, self._directory, plugin, count), "give", plugin)
+
+    async def forget(self, plugin: str) -> None:
+        """Remove everything that was kept of a plugin, which does not run any more.
+
+        Raises:
+            HostError: the disk does not answer.
+            OSError: it does not let us.
+        """
+        await self._done(partial(self._files.forget, plugin), "remove", plugin)
+
+    async def _done(self, work: Callable[[], T], word: str, plugin: str) -> T:
+        """Have the thread do something once everything that was written before is in the files."""
+        done: Future[T] = Future()
         with self._asked:
-            self._readers.append(partial(self._read, plugin, count, found))
+            self._jobs.append(partial(_settle, done, work))
             self._asked.notify()
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
-                return await asyncio.wrap_future(found)
+                return await asyncio.wrap_future(done)
         except TimeoutError:
             raise HostError(
-                f"the disk did not give the log of {plugin} within {ANSWER_WITHIN:g} s",
+                f"the disk did not {word} the log of {plugin} within {ANSWER_WITHIN:g} s",
                 code="logs.disk_hangs",
                 hint=f"look whether it still answers: ls {self._directory}",
             ) from None
@@ -106,14 +121,14 @@ class PluginLogs:
         closing = False
         while not closing:
             with self._asked:
-                self._asked.wait_for(lambda: self._waiting or self._readers or self._closing)
+                self._asked.wait_for(lambda: self._waiting or self._jobs or self._closing)
                 waiting, self._waiting = self._waiting, {}
-                readers, self._readers = self._readers, []
+                jobs, self._jobs = self._jobs, []
                 closing = self._closing
             for plugin, lines in waiting.items():
                 self._keep(plugin, lines)
-            for read in readers:
-                read()
+            for job in jobs:
+                job()
         self._files.close()
 
     def close(self) -> None:
@@ -139,13 +154,14 @@ class PluginLogs:
         told = f"[paddock] {words} lost here: the disk did not take them in time"
         return [_encoded({"at": self._clock.now().isoformat(), "line": told})]
 
-    def _read(self, plugin: str, count: int, found: Future[list[dict[str, Any]]]) -> None:
-        if not found.set_running_or_notify_cancel():
-            return  # nobody waits any more
-        try:
-            found.set_result(last_lines(self._directory, plugin, count))
-        except Exception as error:
-            found.set_exception(error)  # whoever asked has it; the thread goes on
+
+def _settle(done: Future[T], work: Callable[[], T]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return  # nobody waits any more
+    try:
+        done.set_result(work())
+    except Exception as error:
+        done.set_exception(error)  # whoever asked has it; the thread goes on
 
 
 def _encoded(entry: dict[str, Any]) -> bytes:

@@ -26,6 +26,7 @@ from paddock.host.own_folder import make_directory
 from paddock.manifest.kind_boundary import within_kind
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.plugins.enabling import require_intact
+from paddock.plugins.leavings import own_folder
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import environment_of
 from paddock.plugins.plugin_store import PluginStore
@@ -137,7 +138,7 @@ class Starter:
         return Places(config=str(self.own_folder(manifest)))
 
     def own_folder(self, manifest: Manifest) -> Path:
-        return self.directories.data / "files" / manifest.name
+        return own_folder(self.directories.data, manifest.name)
 
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         """The configuration as the plugin gets it.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from paddock.capabilities.artifacts.rows import forget_artifacts
 from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
+from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
 from paddock.core.events_lifecycle import PluginUninstalled
+from paddock.plugins import leavings
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.rows import (
@@ -45,7 +47,9 @@ def _removable(tx: Transaction, name: str, force: bool) -> PluginRow:
 
 
 def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Remove a plugin with all its versions, files, grants, aliases, artifacts and configuration.
+    """Remove a plugin with all its versions, files, grants, aliases, values, artifacts and configuration.
+
+    What it keeps beside the rows is marked only: it goes when nothing of the plugin runs any more (`leavings.drop`).
 
     Raises:
         NotFound: it is not installed.
@@ -57,10 +61,12 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
         artifacts = forget_artifacts(tx, plugin.name)
+        forget_values(tx, plugin.name)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
         return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)], artifacts
 
     with store.changing():
+        leavings.mark(store, store.database.read(lambda tx: _removable(tx, name, force)).name)
         plugin, versions, blobs, artifacts = store.database.write(unit)
         remove_entry(store.local_file, plugin.name)
         _forget(store, versions, blobs)

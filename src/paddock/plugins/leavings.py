@@ -1,0 +1,83 @@
+"""What an uninstalled plugin kept on this machine: its tables, its values, its own folder, its log.
+
+They are marked before the plugin's rows go and dropped when nothing of it runs any more, by the daemon where one runs
+and otherwise by the command. A mark that a killed command left is found by the next one. Nothing is dropped without a
+mark: rows may be missing because somebody opened another store.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from paddock.capabilities.keyvalue_rows import forget_values
+from paddock.capabilities.storage.storage import drop_files
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.rows import find_plugin
+
+ForgetLog = Callable[[str], None]
+
+
+def mark(store: PluginStore, name: str) -> None:
+    """Say that this plugin is about to go. Call it while holding `changing()`."""
+    folder = _marks(store)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / name).touch(mode=0o600)
+
+
+def leaving(store: PluginStore) -> list[str]:
+    """The plugins that are gone and whose things are still here."""
+    folder = _marks(store)
+    if not folder.is_dir():
+        return []
+    marked = sorted(path.name for path in folder.iterdir())
+    return store.database.read(lambda tx: [name for name in marked if find_plugin(tx, name) is None])
+
+
+def drop(store: PluginStore, name: str, forget_log: ForgetLog) -> None:
+    """Remove everything that a plugin kept, unless it is installed after all. Nothing of it may run any more.
+
+    Args:
+        store: Where it was installed.
+        name: The plugin.
+        forget_log: Removes its log.
+    """
+    with store.changing():
+        if name in leaving(store):
+            store.database.write(lambda tx: forget_values(tx, name))
+            drop_files(store.data / "storage", name)
+            _remove(own_folder(store.data, name))
+            forget_log(name)
+        (_marks(store) / name).unlink(missing_ok=True)
+
+
+def drop_all(store: PluginStore, forget_log: ForgetLog) -> None:
+    """The same for everything that is leaving, where no daemon runs."""
+    for name in leaving(store):
+        drop(store, name, forget_log)
+
+
+def own_folder(data: Path, name: str) -> Path:
+    """The folder that `config:` stands for. The name passed the name rules, so it cannot climb."""
+    return data / "files" / name
+
+
+def _marks(store: PluginStore) -> Path:
+    return store.data / "leaving"
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that a plugin wrote to. Links are removed and never followed."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
+        return
+    # A plugin may have taken the right to look into a directory from itself, and so from us.
+    folder.chmod(0o700)
+    for here, directories, _ in os.walk(folder):
+        for directory in directories:
+            place = Path(here, directory)
+            if not place.is_symlink():
+                place.chmod(0o700)
+    shutil.rmtree(folder)

@@ -1,0 +1,96 @@
+"""What an uninstalled plugin kept: dropped when nothing of it runs, also after a killed command, never by mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.shelves import Shelf
+from paddock.capabilities.keyvalue_rows import KeyValueLimits, put_value, value_of
+from paddock.plugins.leavings import drop, drop_all, leaving, mark, own_folder
+from paddock.plugins.removal import uninstall
+
+pytestmark = pytest.mark.req("G-51", "tables dropped")
+
+
+def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
+    """Its table file and its folder, with something in each."""
+    store = shelf.plugins
+    table = store.data / "storage" / "default" / f"{name}.sqlite"
+    folder = own_folder(store.data, name)
+    for path in (table, table.with_name(f"{name}.sqlite-wal"), folder / "memory" / "diary.md"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("my secret diary")
+    store.database.write(
+        lambda tx: put_value(tx, "default", name, "key", '"value"', at=store.now(), limits=KeyValueLimits())
+    )
+    return table, folder
+
+
+def value(shelf: Shelf, name: str) -> str | None:
+    return shelf.plugins.database.read(lambda tx: value_of(tx, "default", name, "key"))
+
+
+def test_tables_values_folder_and_log_go_and_those_of_others_stay(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.install()
+    shelf.install("other")
+    table, folder = keep_something(shelf, "notes")
+    others = keep_something(shelf, "other")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("kept")
+    (folder / "away").symlink_to(mine)
+    (folder / "memory").chmod(0o000)
+    forgotten: list[str] = []
+    uninstall(shelf.plugins, "notes")
+    drop_all(shelf.plugins, forgotten.append)
+
+    assert not folder.exists() and list(table.parent.glob("notes*")) == []
+    assert value(shelf, "notes") is None
+    assert forgotten == ["notes"]
+    assert (mine / "letter.txt").read_text() == "kept"
+    assert all(path.exists() for path in others) and value(shelf, "other") == '"value"'
+
+
+def test_a_link_in_the_place_of_its_folder_is_removed_and_what_it_points_at_stays(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.install()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    folder = own_folder(shelf.plugins.data, "notes")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(mine)
+    uninstall(shelf.plugins, "notes")
+    drop_all(shelf.plugins, lambda _: None)
+
+    assert mine.is_dir() and not folder.is_symlink()
+
+
+def test_what_a_command_that_was_killed_did_not_drop_is_dropped_by_the_next(shelf: Shelf) -> None:
+    shelf.install()
+    table, folder = keep_something(shelf, "notes")
+    uninstall(shelf.plugins, "notes")
+    assert table.exists() and folder.exists()
+
+    assert leaving(shelf.plugins) == ["notes"]
+    drop_all(shelf.plugins, lambda _: None)
+    assert not table.exists() and not folder.exists()
+    assert leaving(shelf.plugins) == []
+
+
+def test_a_command_that_was_killed_before_the_rows_went_costs_nothing(shelf: Shelf) -> None:
+    shelf.install()
+    table, folder = keep_something(shelf, "notes")
+    mark(shelf.plugins, "notes")
+
+    assert leaving(shelf.plugins) == []
+    drop(shelf.plugins, "notes", lambda _: None)
+    assert table.exists() and folder.exists() and value(shelf, "notes") == '"value"'
+
+
+def test_nothing_is_dropped_because_its_rows_are_missing(shelf: Shelf) -> None:
+    """They may be in another store, which somebody forgot to name."""
+    table, folder = keep_something(shelf, "stranger")
+    shelf.plugins.sweep()
+    drop_all(shelf.plugins, lambda _: None)
+    assert table.exists() and folder.exists()
