@@ -16,6 +16,8 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.responses import Response
 
 from mcp.server import runner
@@ -50,7 +52,7 @@ async def call_tool(ctx: Any, params: Any) -> Any:
         case "fail":
             return types.CallToolResult(content=[types.TextContent(text="it \x1b[31mbroke")], is_error=True)
         case "refuse":
-            raise runner.MCPError(code=-32602, message="not like this")
+            raise MCPError(code=-32602, message="not like this")
         case "slow":
             for step in range(1, 4):
                 await ctx.session.send_progress_notification(
@@ -84,7 +86,7 @@ async def call_tool(ctx: Any, params: Any) -> Any:
             return text("logged")
         case "grown":
             return text("new")
-    raise runner.MCPError(code=-32602, message=f"there is no {params.name}")
+    raise MCPError(code=-32602, message=f"there is no {params.name}")
 
 
 async def hang() -> None:
@@ -215,9 +217,9 @@ def without_news(app: Any) -> Any:
 
 if __name__ == "__main__":
     way, revision = sys.argv[1], sys.argv[2]
-    if revision in runner.HANDSHAKE_PROTOCOL_VERSIONS:
-        runner.HANDSHAKE_PROTOCOL_VERSIONS = (revision,)
-        runner.LATEST_HANDSHAKE_VERSION = revision
+    if revision in HANDSHAKE_PROTOCOL_VERSIONS:
+        runner.HANDSHAKE_PROTOCOL_VERSIONS = (revision,)  # pyright: ignore
+        runner.LATEST_HANDSHAKE_VERSION = revision  # pyright: ignore
     if way == "stdio":
         asyncio.run(over_stdio(revision))
     elif way == "sse":

@@ -246,28 +246,58 @@ async def test_nothing_that_a_server_sends_is_kept_without_a_bound(stage: Stage,
         assert await stage.audience.event(OversizeMessage)
 
 
-async def test_what_a_server_says_by_itself_is_heard_and_a_question_there_belongs_to_nobody(stage: Stage) -> None:
-    answers: asyncio.Queue[Any] = asyncio.Queue()
+FORGED = (
+    b'data: {"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m",'
+    b'"requestedSchema":{"type":"object"},"_meta":{"paddock/askedDuring":%d}}}\n\n'
+)
+LOGGED = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":"hello"}}\n\n'
 
-    async def telling(request: Request) -> None:
+
+async def test_a_question_that_a_server_asks_by_itself_belongs_to_no_call_whatever_it_says(stage: Stage) -> None:
+    answers: asyncio.Queue[Any] = asyncio.Queue()
+    streams: list[Request] = []
+
+    def telling(request: Request) -> None:
         if request.method == "GET":
             request.stream()
-            request.chunk(b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":"hello"}}\n\n')
-            asked = b'"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object"},'
-            forged = b'"_meta":{"paddock/askedDuring":1}}'
-            request.chunk(b'data: {"jsonrpc":"2.0","id":"q",' + asked + forged + b"}\n\n")
+            request.chunk(LOGGED)
+            streams.append(request)
         elif "method" not in request.message and request.message:
-            answers.put_nowait(request.message)
+            answers.put_nowait((request.message["id"], request.message["result"]))
             request.answer("202 Accepted")
+        elif request.asks == "tools/call":
+            if request.message["params"]["name"] == "second":
+                streams[0].chunk(FORGED % request.message["id"])
         else:
             usual(request)
+
+    async def ask(question: Any) -> Any:
+        raise AssertionError(question)
 
     async with odd_server(telling) as odd:
         server = connected(stage, odd.url)
         await server.actor.settled()
         await stage.audience.until(lambda: "[info] hello" in stage.audience.lines)
-        told = await patiently(answers.get())
-        assert told == {"jsonrpc": "2.0", "id": "q", "result": {"action": "cancel"}}
+        calls = [asyncio.ensure_future(server.said(name, ask=ask)) for name in ("first", "second")]
+        assert await patiently(answers.get()) == ("q", {"action": "cancel"})
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+
+@pytest.mark.parametrize("endpoint", [b"http://127.0.0.2:9/take", b"//127.0.0.2/take", b"ftp://127.0.0.1/", b"\xff"])
+async def test_on_the_former_transport_messages_go_nowhere_but_to_the_server_itself(
+    stage: Stage, endpoint: bytes
+) -> None:
+    def sending_away(request: Request) -> None:
+        request.stream()
+        request.chunk(b"event: endpoint\ndata: " + endpoint + b"\n\n")
+
+    async with odd_server(sending_away) as odd:
+        server = connected(stage, odd.url, runtime={"transport": "sse"})
+        status = await server.actor.until(State.CRASHED)
+        assert "another place" in status.reason
+        assert {request.method for request in odd.requests} == {"GET"}
 
 
 async def test_an_address_or_header_that_could_be_something_else_is_refused(stage: Stage) -> None:

@@ -59,8 +59,8 @@ class Functions:
 class Elsewhere:
     """A server that somebody else runs."""
 
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # may hold secrets in the clear
+    url: str = field(repr=False)  # this and the headers may hold secrets in the clear
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Literal["streamable-http", "sse"] = "streamable-http"
 
 

@@ -17,6 +17,7 @@ import orjson
 from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, asked_during, peek, refusal_of
 from paddock.plugins.runtimes.mcp.http_exchange import Exchanges
 from paddock.plugins.runtimes.mcp.http_headers import stateless_version
+from paddock.plugins.runtimes.mcp.revisions import agreed_by_handshake
 from paddock.plugins.runtimes.mcp.sse import EventSplitter, EventTooLarge, ServerEvent
 from paddock.rpc.faults import INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcFault
 from paddock.rpc.http_client import HttpClient, HttpLost, Response, TooLarge
@@ -292,8 +293,9 @@ class HttpTransport:
     def _learn(self, told: dict[str, Any], message: dict[str, Any]) -> None:
         """Take note of what later requests need in their headers."""
         result = cast("dict[str, Any]", told["result"]) if isinstance(told.get("result"), dict) else {}
-        if message["method"] == "initialize" and isinstance(result.get("protocolVersion"), str):
-            self._exchanges.revision = result["protocolVersion"]
+        if message["method"] == "initialize":
+            agreed = agreed_by_handshake(result)
+            self._exchanges.revision = agreed.revision if agreed is not None else None
         elif message["method"] == "tools/list":
             self._exchanges.headers.learn(result.get("tools"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -13,6 +14,22 @@ from paddock.manifest.model import CallableSpec, Form
 LONGEST_MESSAGE: Final = 2_000
 # Between the two ends of the wire: nobody who calls a tool needs to see it.
 _OF_THE_WIRE: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
+_OF_THE_CAGE: Final = (
+    (
+        re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
+        "it may write only where it was granted, which 'paddock plugin info {0}' shows: grant it write:fs:FOLDER, "
+        "and tell it to write there",
+    ),
+    (
+        re.compile(
+            r"\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|getaddrinfo)\b|name or service not known"
+            r"|temporary failure in name resolution|network is unreachable"
+            r"|connection (?:issue|error|refused)|connection attempts failed",
+            re.IGNORECASE,
+        ),
+        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows: grant it net:HOST:PORT",
+    ),
+)
 _WHAT: Final = {Form.RESOURCE: "contents", Form.PROMPT: "messages", Form.COMPLETION: "completion"}
 
 
@@ -34,9 +51,11 @@ def result_of(plugin: PluginName, spec: CallableSpec, raw: Any) -> dict[str, Any
     if not isinstance(content, list):
         raise _malformed(plugin, spec, "the content of its answer is no list")
     if told.get("isError") is True:
+        words = _words(cast("list[Any]", content))
         raise PluginError(
-            _words(cast("list[Any]", content)) or "the tool failed and gave no reason",
+            words or "the tool failed and gave no reason",
             code="tool.failed",
+            hint=_hint(plugin, words),
             details={"plugin": plugin, **shown},
         )
     return shown
@@ -47,6 +66,12 @@ def _words(content: list[Any]) -> str:
     blocks = (cast("Mapping[str, Any]", block) for block in content if isinstance(block, dict))
     texts = (block.get("text") for block in blocks if block.get("type") == "text")
     return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), LONGEST_MESSAGE)
+
+
+def _hint(plugin: PluginName, words: str) -> str:
+    """What to do where a tool failed because of its cage, of which its server knows nothing."""
+    hint = next((hint for pattern, hint in _OF_THE_CAGE if pattern.search(words)), "")
+    return hint.format(plugin)
 
 
 def _malformed(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:

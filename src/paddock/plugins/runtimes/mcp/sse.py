@@ -80,8 +80,9 @@ class EventSplitter:
             case b"event":
                 self._kind = value[:64].decode("utf-8", "replace")
             case b"id":
-                if len(value) <= 1024 and b"\0" not in value:
-                    self._id = value.decode("utf-8", "replace")
+                text = value.decode("ascii", "replace")
+                if len(text) <= 1024 and text.isascii() and text.isprintable():  # it goes back in a header
+                    self._id = text
             case b"retry":
                 if value.isdigit() and len(value) < 9:
                     self.retry = int(value) / 1000

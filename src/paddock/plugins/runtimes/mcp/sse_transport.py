@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, peek
+from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, asked_during, peek
 from paddock.plugins.runtimes.mcp.http_exchange import Exchanges
 from paddock.plugins.runtimes.mcp.sse import EventSplitter, EventTooLarge, ServerEvent
 from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
@@ -120,7 +120,9 @@ class SseTransport:
 
     def _take(self, event: ServerEvent) -> None:
         if event.kind == "message":
-            self._inbox.feed(event.data + b"\n")
+            told = peek(event.data)
+            asks = told is not None and "method" in told and "id" in told
+            self._inbox.feed((asked_during(told, None) if told is not None and asks else event.data) + b"\n")
         elif event.kind == "endpoint" and not self._where.done():
             self._where.set_result(Exchanges(self._http, self._endpoint(event.data), self._headers))
 

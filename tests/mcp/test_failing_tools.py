@@ -1,0 +1,54 @@
+"""Tools that fail because of their cage: the server cannot know, so the hint is ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.core.errors import PluginError
+from paddock.core.ids import PluginName
+from paddock.manifest.model import CallableSpec, Form
+from paddock.plugins.runtimes.mcp.results import result_of
+
+# As servers on Node and Python word them.
+WRITING = [
+    "EROFS: read-only file system, open '/x/memory.jsonl'",
+    "EACCES: permission denied, mkdir '/srv'",
+    "[Errno 30] Read-only file system: '/x'",
+    "attempt to write a readonly database",
+    "[Errno 13] Permission denied: '/srv/x'",
+]
+REACHING = [
+    "getaddrinfo ENOTFOUND api.example.com",
+    "[Errno -2] Name or service not known",
+    "[Errno -3] Temporary failure in name resolution",
+    "Failed to fetch robots.txt https://example.com/robots.txt due to a connection issue",
+    "All connection attempts failed",
+    "connect ECONNREFUSED 127.0.0.1:80",
+]
+
+
+def hint_for(words: str) -> str:
+    raw: dict[str, Any] = {"isError": True, "content": [{"type": "text", "text": words}]}
+    with pytest.raises(PluginError) as failed:
+        result_of(PluginName("server"), CallableSpec("store", Form.TOOL), raw)
+    assert str(failed.value) == words
+    return failed.value.hint
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize("words", WRITING)
+def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
+    assert "write:fs:FOLDER" in hint_for(words)
+    assert "paddock plugin info server" in hint_for(words)
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize("words", REACHING)
+def test_a_tool_that_could_not_reach_a_host_is_answered_with_what_it_may_reach(words: str) -> None:
+    assert "net:HOST:PORT" in hint_for(words)
+
+
+def test_a_tool_that_failed_for_a_reason_of_its_own_has_no_hint_of_ours() -> None:
+    assert hint_for("no such entity: Ada; the connection to her is lost") == ""
