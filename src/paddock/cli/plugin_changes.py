@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
-from paddock.cli.registry_choices import Argument, Held, Name, Program, Widening, choices_kept, choices_made
+from paddock.cli.registry_choices import Argument, Held, Name, Program, Variable, Widening, choices_kept, choices_made
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.describing import Choices
@@ -55,6 +55,7 @@ def install(
     held: Held = None,
     program: Program = None,
     arg: Argument = None,
+    env: Variable = None,
     capability: Widening = None,
     grant: Grants = None,
     downgrade: Downgrade = False,
@@ -68,9 +69,8 @@ def install(
 
     wanted = parse_source(source, ref, constraints=held or [])
     flags = [("ref", ref), ("name", name), ("program", program)]
-    flags += [
-        (flag, one) for flag, many in (("with", held), ("arg", arg), ("capability", capability)) for one in many or []
-    ]
+    repeated = (("with", held), ("arg", arg), ("env", env), ("capability", capability))
+    flags += [(flag, one) for flag, many in repeated for one in many or []]
     retype = f"paddock plugin install {shlex.quote(source)}" + "".join(
         f" --{flag}={shlex.quote(text)}" for flag, text in flags if text is not None
     )
@@ -83,7 +83,7 @@ def install(
             yes=yes,
             downgrade=downgrade,
             less_trust=less_trust,
-            choices=choices_made(wanted, name, program, arg or [], capability or []),
+            choices=choices_made(wanted, name, program, arg or [], capability or [], env or []),
         )
     tell_taken(value, as_json=as_json)
 

@@ -1,4 +1,7 @@
-"""References in what a plugin runs with, filled when it starts: `${user_config.NAME}` and `${__dirname}`. Pure.
+"""References in what a plugin runs with, filled when it starts. Pure.
+
+`${user_config.NAME}` and `${__dirname}` may stand anywhere in it. A word of a command or a variable may also begin
+with `config:/`, which stands for the plugin's own folder there as it does in capabilities.
 
 Only here, at the last moment, do values that a person typed into `local.toml` stand in a command, a variable or a
 header; the manifest that was consented to, recorded and shown holds the reference.
@@ -15,15 +18,18 @@ from paddock.core.errors import Invalid, Problem
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, RemoteRuntime
 
 _REFERENCE = re.compile(r"\$\{(?:user_config\.(?P<field>[^}]+)|(?P<folder>__dirname))\}")
+_OWN = "config:"
+_OWN_FOLDER = f"{_OWN}/"
 
 
-def filled(manifest: Manifest, config: Mapping[str, Any], root: str) -> Manifest:
+def filled(manifest: Manifest, config: Mapping[str, Any], root: str, own_folder: str) -> Manifest:
     """The manifest with every reference in its runtime replaced.
 
     Args:
         manifest: As it was consented to.
         config: The plugin's configuration, in the clear.
         root: Where its files are.
+        own_folder: Where it keeps files of its own, if it may.
 
     Raises:
         Invalid: it refers to a field that has no value; carries every such field.
@@ -44,24 +50,29 @@ def filled(manifest: Manifest, config: Mapping[str, Any], root: str) -> Manifest
     def text(given: str) -> str:
         return _REFERENCE.sub(value_of, given)
 
+    def place(given: str) -> str:
+        """A text that may begin with the plugin's own folder. What a person configured means itself."""
+        return own_folder + text(given.removeprefix(_OWN)) if given.startswith(_OWN_FOLDER) else text(given)
+
     def words(given: str) -> list[str]:
         """A word of a command; one that is nothing but a field with several values becomes as many words."""
         whole = _REFERENCE.fullmatch(given)
         value = config.get(whole["field"]) if whole and whole["field"] else None
-        return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else [text(given)]
+        return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else [place(given)]
 
-    def texts(given: Mapping[str, str]) -> dict[str, str]:
-        return {name: text(value) for name, value in given.items()}
+    def places(given: Mapping[str, str]) -> dict[str, str]:
+        return {name: place(value) for name, value in given.items()}
 
     runtime = manifest.runtime
     match runtime:
         case CommandRuntime():
             command = tuple(word for given in runtime.command for word in words(given))
-            runtime = replace(runtime, command=command, env=texts(runtime.env))
+            runtime = replace(runtime, command=command, env=places(runtime.env))
         case PythonRuntime():
-            runtime = replace(runtime, env=texts(runtime.env))
+            runtime = replace(runtime, env=places(runtime.env))
         case RemoteRuntime():
-            runtime = replace(runtime, url=text(runtime.url), headers=texts(runtime.headers))
+            headers = {name: text(value) for name, value in runtime.headers.items()}
+            runtime = replace(runtime, url=text(runtime.url), headers=headers)
         case None:
             pass
     if missing:

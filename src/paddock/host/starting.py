@@ -62,7 +62,8 @@ class Starter:
         if deployment.functions is not None:
             return Prepared(Functions(deployment.manifest, deployment.functions))
         checked = await self.store.run(lambda store: self.check(store, deployment))
-        manifest = filled(deployment.manifest, checked.config, checked.root)
+        own = str(self.own_folder(deployment.manifest))
+        manifest = filled(deployment.manifest, checked.config, checked.root, own)
         if isinstance(manifest.runtime, RemoteRuntime):
             runtime = manifest.runtime
             return Prepared(Elsewhere(runtime.url, runtime.headers, runtime.transport), checked.config)

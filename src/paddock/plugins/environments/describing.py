@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from paddock.core.errors import OperatorError
@@ -53,6 +53,8 @@ class Choices:
     program: str | None = None
     arguments: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    asked_for: tuple[str, ...] = ()  # variables whose values each machine keeps for itself: keys above all
 
 
 def python_facts(entry: Mapping[str, Any]) -> Facts:
@@ -91,6 +93,7 @@ def mcp_manifest(facts: Facts, programs: Iterable[str], choices: Choices) -> Man
         OperatorError: the package has no program, or several and none was chosen; or its name is none for a plugin.
     """
     program = _chosen(facts, sorted(programs), choices.program)
+    env = {**choices.variables, **{name: _reference(name) for name in choices.asked_for}}
     return Manifest(
         name=_name(facts, choices.name),
         version=semantic_version(facts.version),
@@ -98,16 +101,37 @@ def mcp_manifest(facts: Facts, programs: Iterable[str], choices: Choices) -> Man
         description=facts.description or f"The MCP server in the package {facts.package}",
         license=facts.license,
         homepage=facts.homepage,
-        runtime=CommandRuntime((f"{PREFIX}{program}", *choices.arguments), protocol="mcp"),
+        runtime=CommandRuntime((f"{PREFIX}{program}", *choices.arguments), protocol="mcp", env=env),
         capabilities=choices.capabilities,
+        system_config_schema=_schema(choices.asked_for) if choices.asked_for else None,
     )
 
 
 def choices_of(manifest: Manifest) -> Choices:
     """What a person chose when they installed this; an upgrade keeps it."""
     runtime = manifest.runtime
-    command = runtime.command if isinstance(runtime, CommandRuntime) else ("",)
-    return Choices(manifest.name, command[0].removeprefix(PREFIX) or None, command[1:], manifest.capabilities)
+    if not isinstance(runtime, CommandRuntime):
+        return Choices(manifest.name, capabilities=manifest.capabilities)
+    command, env = runtime.command, runtime.env
+    return Choices(
+        name=manifest.name,
+        program=command[0].removeprefix(PREFIX) or None,
+        arguments=command[1:],
+        capabilities=manifest.capabilities,
+        variables={name: value for name, value in env.items() if value != _reference(name)},
+        asked_for=tuple(name for name, value in env.items() if value == _reference(name)),
+    )
+
+
+def _reference(name: str) -> str:
+    return f"${{user_config.{name}}}"
+
+
+def _schema(asked_for: Iterable[str]) -> dict[str, Any]:
+    """The configuration of a server that gets these variables, each from whoever runs it."""
+    names = list(asked_for)
+    properties = {name: {"type": "string", "x-secret": True} for name in names}
+    return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
 
 
 def told_apart(manifest: Manifest, lock: Lock) -> Manifest:
