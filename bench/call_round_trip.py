@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from _calls import Measured, many_at_once, one_at_a_time
 from _plugins import CONTEXT, count_events, on_stage, write_plugin
 from _side_by_side import Report, options
 
@@ -43,24 +39,6 @@ for line in sys.stdin.buffer:
     write(1, b'{"jsonrpc":"2.0","id":%d,"result":{"ok":true}}\\n' % request["id"])
 """
 PARAMS = {"text": "hello", "count": 3}
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One run of calls."""
-
-    seconds: float
-    calls: int
-    latencies: tuple[float, ...]
-    cpu: float  # of our own process
-
-    @property
-    def p50(self) -> float:
-        return statistics.median(self.latencies)
-
-    @property
-    def rate(self) -> float:
-        return self.calls / self.seconds
 
 
 class BarePipe(asyncio.Protocol):
@@ -102,35 +80,6 @@ class BarePipe(asyncio.Protocol):
         return await future
 
 
-async def one_at_a_time(call: Callable[[], Awaitable[Any]], count: int) -> Measured:
-    latencies: list[float] = []
-    cpu, start = _cpu(), time.perf_counter()
-    for _ in range(count):
-        began = time.perf_counter()
-        await call()
-        latencies.append(time.perf_counter() - began)
-    return Measured(time.perf_counter() - start, count, tuple(latencies), _cpu() - cpu)
-
-
-async def many_at_once(call: Callable[[], Awaitable[Any]], count: int) -> Measured:
-    left = count
-
-    async def caller() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            await call()
-
-    cpu, start = _cpu(), time.perf_counter()
-    await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
-    return Measured(time.perf_counter() - start, count, (0.0,), _cpu() - cpu)
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, list[Measured]]:
     found: dict[str, list[Measured]] = {name: [] for name in ("floor 1", "ours 1", "floor 64", "ours 64")}
     write_plugin(folder / "echo", "echo", PLUGIN, ["echo.it"])
@@ -148,8 +97,8 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
             runs = {
                 "floor 1": await one_at_a_time(bare.call, few),
                 "ours 1": await one_at_a_time(ours, few),
-                "floor 64": await many_at_once(bare.call, many),
-                "ours 64": await many_at_once(ours, many),
+                "floor 64": await many_at_once(bare.call, many, IN_FLIGHT),
+                "ours 64": await many_at_once(ours, many, IN_FLIGHT),
             }
             if number >= 0:
                 for name, run in runs.items():

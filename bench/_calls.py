@@ -1,0 +1,58 @@
+"""Timing calls: one at a time, and many under way at once."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of calls."""
+
+    seconds: float
+    calls: int
+    latencies: tuple[float, ...]
+    cpu: float  # of our own process
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.latencies)
+
+    @property
+    def rate(self) -> float:
+        return self.calls / self.seconds
+
+
+async def one_at_a_time(call: Callable[[], Awaitable[Any]], count: int) -> Measured:
+    latencies: list[float] = []
+    cpu, start = _cpu(), time.perf_counter()
+    for _ in range(count):
+        began = time.perf_counter()
+        await call()
+        latencies.append(time.perf_counter() - began)
+    return Measured(time.perf_counter() - start, count, tuple(latencies), _cpu() - cpu)
+
+
+async def many_at_once(call: Callable[[], Awaitable[Any]], count: int, in_flight: int) -> Measured:
+    left = count
+
+    async def caller() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await call()
+
+    cpu, start = _cpu(), time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(in_flight)))
+    return Measured(time.perf_counter() - start, count, (0.0,), _cpu() - cpu)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

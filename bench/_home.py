@@ -1,0 +1,35 @@
+"""A home with plugins in it, as commands would fill it, for measuring a whole host."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+import json
+
+from paddock.host.command import open_for_command
+from paddock.plugins.enabling import enable
+from paddock.plugins.install import commit
+from paddock.plugins.preparing import prepare
+from paddock.plugins.sources import parse_source
+
+
+def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any) -> Path:
+    """A native plugin with these files."""
+    folder.mkdir(parents=True)
+    manifest = {"paddock": 1, "name": name, "version": "1.0.0", "description": "For a measurement"} | fields
+    for path, content in {"paddock.yaml": json.dumps(manifest), **files}.items():
+        (folder / path).write_text(content, encoding="utf-8")
+    return folder
+
+
+def install(home: Path, *packages: Path) -> None:
+    """Install packages, each with all that it asks for, and enable them."""
+    with open_for_command({"PADDOCK_HOME": str(home)}, home) as opened:
+        for package in packages:
+            with prepare(opened.plugins, parse_source(str(package))) as prepared:
+                done = commit(opened.plugins, prepared, prepared.to_acknowledge)
+            enable(opened.plugins, done.plugin)
