@@ -101,8 +101,9 @@ class Traffic:
 
     def _answered(self, message: Mapping[str, Any], *, outward: bool) -> None:
         asked = self._theirs if outward else self._ours
-        name, began = asked.pop(_key(message.get("id")), ("", self.clock.monotonic()))
-        took = round((self.clock.monotonic() - began) * 1000, 1)
+        now = self.clock.monotonic()
+        name, began = asked.pop(_key(message.get("id")), ("", now))
+        took = round((now - began) * 1000, 1)
         if name in _SILENT and "error" not in message:
             return
         failed = message.get("error") is not None

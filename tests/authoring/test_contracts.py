@@ -1,0 +1,187 @@
+"""`paddock plugin test`: each check lets a sound plugin pass, and names what is wrong with one that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.authoring.workbench import edit, findings, made
+
+from paddock.authoring.checks.finding import Finding, Verdict
+
+AGENT = "greeter/agent.py"
+OPERATOR = "greeter/operator.py"
+TOOL = "greeter/tool.py"
+ADAPTER = "greeter/adapter.py"
+
+
+async def found(tmp_path: Path, kind: str, check: str, file: str = "", old: str = "", new: str = "") -> Finding:
+    """What one check says of a new plugin in which one thing was changed."""
+    folder = made(tmp_path / "plugin", kind)
+    if file:
+        edit(folder / file, old, new)
+    return (await findings(folder, tmp_path / "home"))[check]
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new", "why"),
+    [
+        pytest.param(
+            "agent schema validation", '"confidence": confidence,', "", "breaks its output schema",
+            marks=pytest.mark.req("K-19", "agent schema validation"),
+        ),
+        pytest.param(
+            "agent required context", "if text is None:", "if False:", "did not answer NEEDS_CONTEXT",
+            marks=pytest.mark.req("K-19", "agent required context"),
+        ),
+        pytest.param(
+            "agent required context", '"missing": ["letter.text"]', '"missing": ["letter"]', "did not name it",
+            marks=pytest.mark.req("K-19", "agent required context"),
+        ),
+        pytest.param(
+            "agent forbidden operators", 'ACTION = "Letter.Answer"', 'ACTION = "Forbidden.Operator"',
+            "it proposes Forbidden.Operator", marks=pytest.mark.req("K-19", "agent forbidden operators"),
+        ),
+    ],
+)  # fmt: skip
+async def test_an_agent_that_breaks_its_contract_is_told_how(
+    tmp_path: Path, check: str, old: str, new: str, why: str
+) -> None:
+    finding = await found(tmp_path, "agent", check, AGENT, old, new)
+
+    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new", "why"),
+    [
+        pytest.param(
+            "operator permission", '@requires_scopes("notes:write")\n', "", "without notes:write it answered",
+            marks=pytest.mark.req("K-19", "operator permission"),
+        ),
+        pytest.param(
+            "operator determinism disclosure", "To {payload.to}:", "To {payload.to} {__import__('os').urandom(8)}:",
+            "two runs gave different results", marks=pytest.mark.req("K-19", "operator determinism disclosure"),
+        ),
+        pytest.param(
+            "operator input validation", "payload = read_payload(Payload, call[\"payload\"])",
+            "payload = Payload(to='x', text='y')", "an empty payload was answered with a success",
+            marks=pytest.mark.req("K-11"),
+        ),
+    ],
+)  # fmt: skip
+async def test_an_operator_that_breaks_its_contract_is_told_how(
+    tmp_path: Path, check: str, old: str, new: str, why: str
+) -> None:
+    finding = await found(tmp_path, "operator", check, OPERATOR, old, new)
+
+    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+
+
+@pytest.mark.req("K-19", "operator determinism disclosure")
+async def test_an_operator_that_says_that_its_results_differ_may_have_them_differ(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin", "operator")
+    edit(folder / OPERATOR, "To {payload.to}:", "To {payload.to} {__import__('os').urandom(8)}:")
+    edit(folder / OPERATOR, ', stability="high")', ', "chance")')
+
+    finding = (await findings(folder, tmp_path / "home"))["operator determinism disclosure"]
+
+    assert (finding.verdict, finding.why) == (Verdict.PASS, "disclosed")
+
+
+@pytest.mark.req("K-19", "operator side effect declaration")
+async def test_an_operator_that_writes_what_it_does_not_declare_is_found_out(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin", "operator")
+    edit(folder / "manifest.json", '"effects": ["produce_outcome"]', '"effects": []')
+    edit(folder / "paddock.yaml", "runtime:", "capabilities: [host:storage]\nruntime:")
+    edit(
+        folder / OPERATOR,
+        "def write_note(call: Mapping[str, Any])",
+        "def write_note(call: Mapping[str, Any], host: Any)",
+    )
+    edit(
+        folder / OPERATOR, "    # Name reasons", '    host.storage.put("note", payload.text).wait()\n    # Name reasons'
+    )
+
+    finding = (await findings(folder, tmp_path / "home"))["operator side effect declaration"]
+
+    assert (finding.verdict, finding.why) == (
+        Verdict.FAIL, "it declares that it changes nothing, and used keyvalue.put",
+    )  # fmt: skip
+
+
+@pytest.mark.req("K-19", "tool purity")
+async def test_a_tool_that_remembers_what_it_was_asked_is_found_out(tmp_path: Path) -> None:
+    counting = 'count.asked = getattr(count, \'asked\', 0) + 1; return {"words": count.asked} or {"words":'
+
+    finding = await found(tmp_path, "tool", "tool purity", TOOL, 'return {"words":', counting)
+
+    assert (finding.verdict, "differently the second time" in finding.why) == (Verdict.FAIL, True), finding
+
+
+@pytest.mark.req("K-19", "adapter mapping")
+async def test_an_adapter_whose_intents_have_no_type_is_found_out(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin", "adapter")
+    edit(folder / ADAPTER, '"intent_type": "Support.QA.Answer", ', "")
+    edit(folder / "schemas" / "intent.v1.json", '"required": ["intent_type"], ', "")
+
+    finding = (await findings(folder, tmp_path / "home"))["adapter mapping"]
+
+    assert (finding.verdict, "no intent_type" in finding.why) == (Verdict.FAIL, True), finding
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new", "why"),
+    [
+        ("handshake", '"greeter", "0.1.0"', '"greeter", "0.2.0"', "it says it is version '0.2.0'"),
+        ("handshake", "from paddock_sdk import Plugin", "import nothing_of_the_kind", "nothing_of_the_kind"),
+        ("standard output", "plugin.run()", "import os; os.write(1, b'hello\\n'); plugin.run()", "hello"),
+        ("call greet", '{"text": f', '{"words": f', "breaks its output schema"),
+        ("call greet", "plugin.log.info", "raise ValueError('no')\n    plugin.log.info", "greeter failed (ValueError)"),
+        ("shutdown", "plugin.run()", "plugin.run()\n    import time; time.sleep(60)", "still there after 1 s"),
+        (
+            "configuration", "@plugin.tool",
+            "from paddock_sdk import ConfigInvalid\n@plugin.on_config\ndef check(config): raise ConfigInvalid('no')\n"
+            "@plugin.tool", "no",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_plugin_that_breaks_the_protocol_is_told_how(
+    tmp_path: Path, check: str, old: str, new: str, why: str
+) -> None:
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", old, new)
+    edit(folder / "paddock.yaml", "config_schema:", "timing: { shutdown_sec: 1 }\nconfig_schema:")
+
+    finding = (await findings(folder, tmp_path / "home"))[check]
+
+    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+
+
+async def test_a_method_that_is_declared_and_not_served_or_served_and_not_declared_is_found_out(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin", "plugin", "shell")
+    edit(folder / "plugin.sh", "[greeting.get]=greet", "[greeting.other]=greet")
+
+    finding = (await findings(folder, tmp_path / "home"))["declared methods"]
+
+    assert (finding.verdict, finding.why) == (Verdict.FAIL, "declares and does not serve: greeting.get")
+
+
+async def test_what_changes_something_is_called_only_when_the_author_says_so(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin", "operator")
+
+    careful = await findings(folder, tmp_path / "home", effects=False)
+    bold = await findings(folder, tmp_path / "home", effects=True)
+
+    assert (careful["call greeter"].verdict, bold["call greeter"].verdict) == (Verdict.SKIP, Verdict.PASS)
+    assert "--effects" in careful["call greeter"].hint
+
+
+async def test_a_plugin_that_never_answers_has_its_other_checks_left_out(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", "plugin.run()", "raise SystemExit(4)")
+
+    found = await findings(folder, tmp_path / "home")
+
+    assert found["handshake"].verdict is Verdict.FAIL
+    assert {found[name].verdict for name in ("ping", "configuration", "shutdown")} == {Verdict.SKIP}
