@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
+from paddock.cage.spec import NOBODY
 from paddock.manifest.capability import parse
-from paddock.plugins.readable_places import NOBODY, Found, closed_places, nobody_may_read
+from paddock.plugins.glances import Glances
+from paddock.plugins.readable_places import Found, closed_places, nobody_may_read
 
 LOOKER = """
 import os
@@ -57,7 +64,7 @@ def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
     granted = ["read:fs:/closed", "write:fs:/closed", "read:fs:config:/x", "net:*", "read:fs:/open", "read:fs:/gone"]
     there = {"/closed": Found(DIRECTORY | 0o700, 1, 1), "/open": Found(DIRECTORY | 0o755, 1, 1)}
 
-    (warning,) = closed_places([parse(text) for text in granted], look=there.get)
+    (warning,) = closed_places([parse(text) for text in granted], glances=Glances(there.get))
 
     assert (warning.path, warning.code) == ("read:fs:/closed", "place_closed")
     assert "mode 0700" in warning.message and "setfacl -R -m u:65534:rX /closed" in warning.hint
@@ -71,7 +78,7 @@ def test_nobody_is_told_to_open_a_place_to_everybody_nor_credentials_to_anybody(
         "/srv/it's/a.txt": Found(FILE | 0o600, 0, 0),
     }
 
-    found = closed_places([parse(f"read:fs:{path}") for path in closed], look=closed.get)
+    found = closed_places([parse(f"read:fs:{path}") for path in closed], glances=Glances(closed.get))
 
     hints = {one.path.removeprefix("read:fs:"): one.hint for one in found}
     assert hints.pop("/srv/it's/a.txt") == """setfacl -m u:65534:rX '/srv/it'"'"'s/a.txt'"""
@@ -79,18 +86,54 @@ def test_nobody_is_told_to_open_a_place_to_everybody_nor_credentials_to_anybody(
     assert "the passwords of this machine's users" in hints["/etc/shadow"]
 
 
-def test_a_place_that_never_answers_holds_nobody_up() -> None:
-    answer = threading.Event()
+class DeadDisk:
+    """Places below /dead never answer; the others are closed to nobody."""
 
-    def hang(path: str) -> None:
-        answer.wait(30)
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.looks = 0
 
-    began = time.monotonic()
-    try:
-        assert closed_places([parse("read:fs:/dead")], look=hang, patience=0.05) == []
-    finally:
-        answer.set()
+    def look(self, path: str) -> Found | None:
+        if path.startswith("/dead"):
+            self.looks += 1
+            self.answers.wait(30)
+        return Found(DIRECTORY | 0o700, 1, 1)
+
+
+@pytest.fixture
+def dead_disk() -> Generator[DeadDisk, None, None]:
+    disk = DeadDisk()
+    yield disk
+    disk.answers.set()
+
+
+def test_a_place_that_never_answers_holds_somebody_up_once_and_costs_one_thread(dead_disk: DeadDisk) -> None:
+    glances, granted = Glances(dead_disk.look), [parse("read:fs:/dead"), parse("read:fs:/closed")]
+    before, began = threading.active_count(), time.monotonic()
+    closed_places(granted, glances=glances, patience=0.5)
+    for _ in range(50):
+        (warning,) = closed_places(granted, glances=glances, patience=0.5)
+        assert warning.path == "read:fs:/closed"
     assert time.monotonic() - began < 10
+    assert (dead_disk.looks, threading.active_count() - before) == (1, 1)
+
+
+def test_no_more_than_a_few_places_hang_at_a_time_and_all_are_known_again_when_the_disk_is(dead_disk: DeadDisk) -> None:
+    glances = Glances(dead_disk.look, most=3)
+    for number in range(10):
+        assert glances.at(f"/dead/{number}", 0.01) is None
+    assert dead_disk.looks == 3
+    dead_disk.answers.set()
+    eventually(lambda: glances.at("/dead/9", 1.0) is not None, "nobody looks again")
+
+
+def test_two_who_ask_about_a_place_at_the_same_time_share_a_look(dead_disk: DeadDisk) -> None:
+    glances = Glances(dead_disk.look)
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(glances.at, "/dead/data", 20) for _ in range(4)]
+        eventually(lambda: dead_disk.looks > 0, "nobody looks")
+        dead_disk.answers.set()
+        assert all(one.result(20) is not None for one in asked)
 
 
 @real_root
@@ -110,6 +153,26 @@ def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_rea
 
     closed.chmod(0o755)
     assert paddock.quickly("plugin", "info", "notes", "--json").json["warnings"] == []
+
+
+@real_root
+def test_where_a_daemon_runs_its_user_decides_and_not_that_of_the_command(tmp_path: Path) -> None:
+    closed = tmp_path / "private"
+    closed.mkdir(mode=0o700)
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "install", native(tmp_path / "notes", capabilities=[f"read:fs:{closed}"]), "--yes")
+    with daemon(paddock):
+        assert warned_in_a_namespace(paddock) == ["place_closed"]
+    assert warned_in_a_namespace(paddock) == [], "root of a namespace starts plugins as itself"
+
+
+def warned_in_a_namespace(paddock: Paddock) -> list[str]:
+    """The warnings that a command tells whose user is root of a namespace and not of the machine."""
+    words = ["unshare", "--user", "--map-root-user", sys.executable, "-m", "paddock.cli", "plugin", "info", "notes"]
+    done = subprocess.run(
+        [*words, "--json"], env=paddock.environment, capture_output=True, timeout=PATIENCE, check=True
+    )
+    return [one["code"] for one in json.loads(done.stdout)["warnings"]]
 
 
 @real_root

@@ -43,17 +43,16 @@ def _changed(as_json: bool, words: str, *, name: str, **facts: object) -> None:
 @reporting
 def enable(name: Name, *, as_json: AsJson = False) -> None:
     """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
-    from paddock.cli.daemon import running_daemon
-    from paddock.cli.opening import changing, in_path, reading
-    from paddock.cli.running import does_not_run, runtime_of
+    from paddock.cli.daemon import part, running_daemon
+    from paddock.cli.opening import changing, in_path
+    from paddock.cli.running import does_not_run, runtime_of, warnings_of
     from paddock.plugins.enabling import enable as enable_plugin
     from paddock.plugins.readable_places import closed_places_here
-    from paddock.plugins.registry import manifest_of, resolve_plugin
+    from paddock.plugins.registry import manifest_of
 
     if (daemon := running_daemon()) is not None:
         started = daemon.post(f"/plugins/{in_path(name)}/enable")
-        with reading() as host:
-            warnings = closed_places_here(resolve_plugin(host.plugins, started["name"]).manifest.capabilities)
+        warnings = warnings_of(daemon.get(f"/plugins/{part(started['name'])}"))
         show_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise does_not_run(started)
@@ -63,7 +62,7 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
         return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
-    warnings = closed_places_here(manifest_of(row).capabilities)
+    warnings = closed_places_here(manifest_of(row).capabilities)  # all of them are granted, or it was refused
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
     _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warnings=[one.to_dict() for one in warnings])
     show_problems(warnings, "!", "yellow")

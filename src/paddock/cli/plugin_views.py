@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -172,12 +173,15 @@ def info(
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import reading
+    from paddock.cli.running import warnings_of
     from paddock.plugins.details import details_of
 
     with reading() as host:
         details = details_of(host.plugins, name)
-    daemon = running_daemon()
-    runtime = daemon.get(f"/plugins/{part(details.facts['name'])}")["runtime"] if daemon else None
+    runtime = None
+    if (daemon := running_daemon()) is not None:
+        shown = daemon.get(f"/plugins/{part(details.facts['name'])}")
+        runtime, details = shown["runtime"], replace(details, warnings=warnings_of(shown))
     if as_json:
         document(details.to_value() | {"runtime": runtime})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.cli.output import say, styled
-from paddock.core.errors import Failed, Unavailable
+from paddock.core.errors import Failed, Problem, Unavailable
 
 
 def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
@@ -53,3 +53,8 @@ def does_not_run(started: dict[str, Any], way_back: str = "") -> Unavailable:
         hint=f"{hint}; or go back: {way_back}" if way_back else hint,
         details=started,
     )
+
+
+def warnings_of(shown: dict[str, Any]) -> tuple[Problem, ...]:
+    """What stands in a daemon's answer about a plugin: it may run as another user than this command."""
+    return tuple(Problem(**one) for one in shown["warnings"])

@@ -10,18 +10,19 @@ import os
 import pwd
 import shlex
 import stat
-import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paddock.cage.kernel import real_root
+from paddock.cage.spec import NOBODY
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, FileAccess
 from paddock.manifest.credential_places import credentials_at
+from paddock.plugins.glances import Glances
 
-NOBODY = 65534
-PATIENCE = 1.0  # seconds for all looks together: a dead disk never answers
+PATIENCE = 0.5  # seconds for all looks together: a dead disk never answers
 _ACCESS_LIST = "system.posix_acl_access"
 
 
@@ -35,30 +36,19 @@ class Found:
 
 
 def closed_places(
-    capabilities: Iterable[Capability],
-    *,
-    look: Callable[[str], Found | None] | None = None,
-    patience: float = PATIENCE,
+    capabilities: Iterable[Capability], *, glances: Glances[Found] | None = None, patience: float = PATIENCE
 ) -> list[Problem]:
     """A warning for each absolute path that is granted for reading and that nobody may not read.
 
     Args:
         capabilities: What was granted.
-        look: Tells what stands at a path; None where nothing does, or where more than its mode decides.
+        glances: Tells what stands at a path; nothing, where more than its mode decides.
         patience: After so many seconds what is not known yet is left out.
     """
     asked = [one for one in capabilities if isinstance(one, FileAccess) and one.mode == "read" and not one.root]
-    seen: dict[FileAccess, Found | None] = {}
-
-    def work() -> None:
-        for one in asked:
-            seen[one] = (look or look_at)(one.path)
-
-    if asked:
-        worker = threading.Thread(target=work, daemon=True)  # left behind where it hangs
-        worker.start()
-        worker.join(patience)
-    return [_warning(one, found) for one, found in list(seen.items()) if found and not nobody_may_read(found)]
+    deadline = time.monotonic() + patience
+    seen = [(one, (glances or _HERE).at(one.path, max(0.0, deadline - time.monotonic()))) for one in asked]
+    return [_warning(one, found) for one, found in seen if found and not nobody_may_read(found)]
 
 
 def closed_places_here(capabilities: Iterable[Capability]) -> list[Problem]:
@@ -82,6 +72,10 @@ def look_at(path: str) -> Found | None:
     except OSError:
         return None  # said by others: it is missing, or no file system of the usual kind
     return Found(found.st_mode, found.st_uid, found.st_gid)
+
+
+# One for the whole process, since it bounds how many of its threads hang.
+_HERE = Glances(look_at)
 
 
 def _warning(capability: FileAccess, found: Found) -> Problem:
