@@ -100,11 +100,20 @@ class Daemon:
     async def write(self, number: int, text: str) -> None:
         os.write(self._processes[number].stdin, text.encode())
 
+    async def exchange(self, number: int, text: str) -> str | None:
+        """Write to its pipes for big bytes, and read what it writes there; None where it has no such pipes."""
+        ends = self._processes[number].artifacts
+        if ends is None:
+            return None
+        os.write(ends[1], text.encode())
+        await _readable(ends[0])
+        return os.read(ends[0], 4096).decode()
+
     async def end(self, number: int) -> dict[str, Any]:
         """How it ended; then lets go of its pipes."""
         process = self._processes[number]
         ended = await process.wait()
-        for descriptor in (process.stdin, process.stdout, process.stderr):
+        for descriptor in (process.stdin, process.stdout, process.stderr, *(process.artifacts or ())):
             os.close(descriptor)
         return dataclasses.asdict(ended)
 

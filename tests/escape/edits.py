@@ -111,8 +111,8 @@ NO_SIZE = (
     Edit("warm/walls.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
 )
 LEFT_OPEN = (
-    Edit("walls/trampoline.py", "        os.closerange(GATE + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
-    Edit("warm/process.py", "    os.closerange(4, _descriptors())\n    return", "    return"),
+    Edit("walls/trampoline.py", "        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
+    Edit("warm/process.py", "    os.closerange(kept + 1, _descriptors())\n    return", "    return"),
 )
 KEPT_ENVIRONMENT = (
     Edit("warden/link.py", "env={},", "env=None,"),

@@ -22,7 +22,7 @@ class CageUnavailable(PluginError):
 
 
 class CagedProcess(Protocol):
-    """One plugin process. Whoever launched it owns the three descriptors and closes them."""
+    """One plugin process. Whoever launched it owns the descriptors and closes them."""
 
     @property
     def pid(self) -> int:
@@ -37,6 +37,11 @@ class CagedProcess(Protocol):
 
     @property
     def stderr(self) -> int: ...
+
+    @property
+    def artifacts(self) -> tuple[int, int] | None:
+        """The pipes on which big bytes travel, to read from and to write to; None where the spec asks for none."""
+        ...
 
     async def wait(self) -> Exit:
         """How it ended, once everything that was in the cage is gone. May be awaited again."""

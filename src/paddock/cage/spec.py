@@ -84,6 +84,7 @@ class CageSpec:
     network: tuple[Reach, ...] = ()
     limits: Limits = Limits()
     python: PythonMain | None = None
+    artifacts: bool = False  # whether the plugin gets two more pipes, on which big bytes travel beside its messages
 
     def to_wire(self) -> dict[str, Any]:
         """The spec as JSON data, for the socket between the daemon and the warden."""
@@ -106,6 +107,7 @@ class CageSpec:
                 "script": self.python.script,
                 "arguments": list(self.python.arguments),
             },
+            "artifacts": self.artifacts,
         }
 
     @classmethod
@@ -130,6 +132,7 @@ class CageSpec:
             network=tuple(Reach(*reach) for reach in data["network"]),
             limits=Limits(**data["limits"]),
             python=python and PythonMain(python["interpreter"], python["script"], tuple(python["arguments"])),
+            artifacts=data["artifacts"],
         )
 
 

@@ -12,11 +12,16 @@ from paddock.cage.spec import CageSpec
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The plugin's standard streams. The warden closes its copies once a way was started."""
+    """The plugin's ends of its pipes. The warden closes its copies once a way was started."""
 
     stdin: int
     stdout: int
     stderr: int
+    artifacts: tuple[int, int] | None = None  # where it reads big bytes from, and where it writes them to
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (self.stdin, self.stdout, self.stderr, *(self.artifacts or ()))
 
 
 @dataclass(frozen=True, slots=True)

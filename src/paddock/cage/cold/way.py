@@ -16,7 +16,7 @@ from paddock.cage.cold.staging import Stages
 from paddock.cage.descriptors import file_with
 from paddock.cage.plan.bubblewrap import Fittings, OpenFile, SourceOf, arguments, command, zygote_arguments
 from paddock.cage.spec import NOBODY, Bind, CageSpec
-from paddock.cage.walls.trampoline import GATE, INPUT, OUTPUT
+from paddock.cage.walls.trampoline import ARTIFACTS_IN, ARTIFACTS_OUT, GATE, INPUT, OUTPUT
 from paddock.cage.ways import Order, Streams
 
 # When memory runs out on the whole machine, plugins go before the daemon.
@@ -151,7 +151,7 @@ def _listed(words: Sequence[str]) -> bytes:
 
 
 def _moves(streams: Streams, inside: int, *, to_trampoline: bool) -> dict[int, int]:
-    """Which descriptor goes where. The warden keeps 0 to 5 free, so nothing that is still to be moved lies there."""
+    """Which descriptor goes where. The warden keeps 0 to 7 free, so nothing that is still to be moved lies there."""
     if not to_trampoline:
         return {0: streams.stdin, 1: streams.stdout, 2: streams.stderr, GATE: inside}
     return {
@@ -162,6 +162,7 @@ def _moves(streams: Streams, inside: int, *, to_trampoline: bool) -> dict[int, i
         GATE: inside,
         INPUT: streams.stdin,
         OUTPUT: streams.stdout,
+        **dict(zip((ARTIFACTS_IN, ARTIFACTS_OUT), streams.artifacts or (), strict=False)),
     }
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paddock.cage.launcher import CageUnavailable
+from paddock.cage.plan.environment import with_artifacts
 from paddock.cage.plan.grants import Places, RefusedPath, granted_path
 from paddock.cage.plan.layout import MOST_BINDS, Layout, below
 from paddock.cage.plan.machine import Machine
@@ -30,7 +31,7 @@ from paddock.cage.plan.runnable import Runnable
 from paddock.cage.plan.runtime_trees import COMMON, library_trees, python_trees
 from paddock.cage.spec import SDK_PLACE, WORKER, Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
-from paddock.manifest.capability import Capability, Execute, FileAccess, Network
+from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network
 from paddock.manifest.model import CommandRuntime, Manifest
 
 _COMMAND = "runtime.command"
@@ -94,7 +95,10 @@ def compile_cage(
     job.programs.show_trees(trees)
     words = job.command(named, by_host=command is not None)
     directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
-    variables = job.with_sdk(environment)
+    # An MCP server has no words to ask for them with.
+    speaks_mcp = isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp"
+    artifacts = HostService("artifacts") in granted and not speaks_mcp
+    variables = job.with_sdk(with_artifacts(environment, manifest, granted=artifacts))
     job.check_texts(words, variables)
     trampoline = job.trampoline()
     if job.problems:
@@ -114,6 +118,7 @@ def compile_cage(
         network=tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network))),
         limits=limits,
         python=job.python_main(words, directory, environment, granted),
+        artifacts=artifacts,
     )
 
 

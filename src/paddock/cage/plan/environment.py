@@ -6,15 +6,27 @@ names that tell a plugin who it is: those are the host's word.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from paddock.cage.walls.trampoline import ARTIFACTS
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime
 
 CAGE_PATH = "/usr/bin:/usr/local/bin"
 
 
+def with_artifacts(environment: Mapping[str, str], manifest: Manifest, *, granted: bool) -> dict[str, str]:
+    """The variables, with where the plugin finds its pipes for big bytes: to read from, and to write to.
+
+    Where it has none, no variable says that it had, whatever the manifest sets.
+    """
+    name = f"{_prefix(manifest)}_ARTIFACTS_FDS"
+    others = {key: value for key, value in environment.items() if key != name}
+    return {**others, name: ",".join(str(number) for number in ARTIFACTS)} if granted else others
+
+
 def spawn_environment(manifest: Manifest, root: str, log_level: str) -> dict[str, str]:
     """Names and values for a plugin installed at `root`, an absolute path."""
-    # A plugin written to kaged's document is told in kaged's words.
-    prefix = "KAGED" if manifest.dialect is Dialect.KAGED else "PADDOCK"
+    prefix = _prefix(manifest)
     runtime = manifest.runtime
     own = runtime.env if isinstance(runtime, CommandRuntime | PythonRuntime) else dict[str, str]()
     return {
@@ -28,3 +40,8 @@ def spawn_environment(manifest: Manifest, root: str, log_level: str) -> dict[str
         f"{prefix}_PLUGIN_DIR": root,
         f"{prefix}_API_VERSION": str(manifest.api),
     }
+
+
+def _prefix(manifest: Manifest) -> str:
+    # A plugin written to kaged's document is told in kaged's words.
+    return "KAGED" if manifest.dialect is Dialect.KAGED else "PADDOCK"

@@ -5,6 +5,7 @@ Records end with a NUL, since neither a path nor a variable can contain one:
     limit NUMBER VALUE      lower a resource limit
     allow BITS PATH         a Landlock rule
     set NAME=VALUE          a variable of the program's environment
+    artifacts               the pipes for big bytes stay open
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 
 from paddock.cage.spec import CageSpec, Limits
 from paddock.cage.walls.landlock import landlock_rules
+from paddock.cage.walls.trampoline import KEEP_ARTIFACTS
 
 # The kernel holds up to some 400 KiB for each socket, which is nobody's memory unless a control group counts it.
 FILES_WHERE_NOBODY_COUNTS = 128
@@ -25,6 +27,7 @@ def orders(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
         *(f"limit {number} {value}" for number, value in sorted(limits.items())),
         *(f"allow {bits} {path}" for path, bits in landlock_rules(spec)),
         *(f"set {name}={value}" for name, value in sorted(spec.environment.items())),
+        *([KEEP_ARTIFACTS.decode()] if spec.artifacts else []),
     ]
     return b"".join(record.encode("utf-8", "surrogateescape") + b"\0" for record in records)
 

@@ -21,6 +21,10 @@ GATE = 3  # the descriptor of a socket to the warden
 # The plugin's own streams. Not in their places from the start: bubblewrap stays as the first process of the cage and
 # keeps 0, 1 and 2 open, and a plugin that closed its output would never be seen to have done so.
 INPUT, OUTPUT = 4, 5
+ARTIFACTS_IN, ARTIFACTS_OUT = 6, 7  # pipes for big bytes, where the plugin has them
+# Where the plugin finds these two: the first numbers after its streams, once the gate is closed.
+ARTIFACTS = (3, 4)
+KEEP_ARTIFACTS = b"artifacts"  # the order that they stay open
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -57,7 +61,7 @@ def confine(orders: bytes) -> dict[bytes, bytes]:
         elif kind == b"set":
             name, _, value = rest.partition(b"=")
             environment[name] = value
-        elif record:
+        elif record and record != KEEP_ARTIFACTS:
             raise Refused("an order is not understood")
     _lower(limits)
     _restrict(rules)
@@ -122,6 +126,23 @@ def await_the_gate() -> None:
     os.close(GATE)
 
 
+def hold_artifacts(source: int, sink: int) -> int:
+    """Move these pipes right behind the gate, whose number the first of them gets later; gives the highest in use.
+
+    Both must be open under numbers beyond that.
+    """
+    for number, descriptor in enumerate((source, sink), GATE + 1):
+        os.dup2(descriptor, number)
+    return GATE + 2
+
+
+def place_artifacts() -> None:
+    """Move them to where the plugin looks for them, now that the gate's number is free."""
+    for number in ARTIFACTS:
+        os.dup2(number + 1, number)
+    os.close(GATE + 2)
+
+
 def run_script(script: str, arguments: list[str]) -> None:
     """Run a script as `python3 SCRIPT ARGUMENT…` would, in this interpreter; ends the process as that would."""
     sys.argv = [script, *arguments]
@@ -171,11 +192,16 @@ def main() -> None:
         os.dup2(OUTPUT, 1)
         with open(ORDERS, "rb") as file:  # noqa: PTH123
             orders = file.read()
+        kept = GATE
+        if KEEP_ARTIFACTS in orders.split(b"\0"):
+            kept = hold_artifacts(ARTIFACTS_IN, ARTIFACTS_OUT)
         # Before the limit on open files sinks: nothing above it could be named afterwards.
         ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        os.closerange(GATE + 1, ceiling if ceiling > 0 else 1 << 20)
+        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)
         environment = confine(orders)
         await_the_gate()
+        if kept > GATE:
+            place_artifacts()
     except BaseException as error:
         os.write(2, f"cage: {error or type(error).__name__}\n".encode("utf-8", "replace"))
         os._exit(REFUSED)

@@ -87,7 +87,7 @@ class Warden:
                 link.kill(birth.number)
                 streams.close()
                 raise
-            return WardenProcess(pid, streams.ours, link, birth)
+            return WardenProcess(pid, streams.ours, streams.artifacts, link, birth)
 
     async def mechanisms(self) -> dict[str, str]:
         """What limits each resource of a cage here.
@@ -163,9 +163,17 @@ class Warden:
 class WardenProcess:
     """A plugin's process in its cage; see `launcher.CagedProcess`."""
 
-    def __init__(self, pid: int, streams: tuple[int, int, int], link: WardenLink, birth: Birth) -> None:
+    def __init__(
+        self,
+        pid: int,
+        streams: tuple[int, int, int],
+        artifacts: tuple[int, int] | None,
+        link: WardenLink,
+        birth: Birth,
+    ) -> None:
         self.pid = pid
         self.stdin, self.stdout, self.stderr = streams
+        self.artifacts = artifacts
         self._link = link
         self._birth = birth
 
@@ -183,11 +191,12 @@ class WardenProcess:
 
 
 class _Streams:
-    """Three pipes to a plugin: our ends do not block, its ends are given away."""
+    """The pipes to a plugin: our ends do not block, its ends are given away."""
 
     def __init__(self) -> None:
         self._open: list[int] = []
         self.ours = (-1, -1, -1)
+        self.artifacts: tuple[int, int] | None = None
 
     def hand_over(self, link: WardenLink, spec: CageSpec) -> Birth:
         """Make the pipes and ask for the cage.
@@ -197,11 +206,17 @@ class _Streams:
         """
         inward, outward, errors = (self._pipe() for _ in range(3))
         self.ours = (inward[1], outward[0], errors[0])
-        theirs = (inward[0], outward[1], errors[1])
-        for descriptor in self.ours:
+        theirs: tuple[int, ...] = (inward[0], outward[1], errors[1])
+        if spec.artifacts:
+            # Pipes too, and no socket: over a socket a plugin could hand descriptors out, and ask who we are.
+            sending, arriving = self._pipe(), self._pipe()
+            self.artifacts = (arriving[0], sending[1])
+            theirs += (sending[0], arriving[1])
+        kept = [*self.ours, *(self.artifacts or ())]
+        for descriptor in kept:
             os.set_blocking(descriptor, False)
         birth = link.launch(spec, theirs)
-        self._open = list(self.ours)
+        self._open = kept
         return birth
 
     def first_complaint(self) -> str:

@@ -3,7 +3,7 @@
 One sequenced-packet socket joins the two, so that a message arrives whole or not at all. A spec may be larger than a
 packet: it travels as an anonymous file.
 
-    daemon → warden    launch (standard input, output, error and the spec as descriptors) · signal · kill
+    daemon → warden    launch (the plugin's pipes and the spec as descriptors) · signal · kill
     warden → daemon    hello or unfit · listeners (sockets as descriptors) · started · refused · ended
 
 Named tuples, because a warden is to start in no time: nine dataclasses would take a tenth of it.
@@ -24,7 +24,8 @@ MOST_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
 
 
 class Launch(NamedTuple):
-    """Start a cage. Descriptors: the plugin's stdin, stdout and stderr, then the file that holds the spec."""
+    """Start a cage. Descriptors: the plugin's stdin, stdout and stderr, its two pipes for big bytes where it has them,
+    then the file that holds the spec."""
 
     kind = "launch"
     number: int  # names the cage from now on; never used twice on one socket

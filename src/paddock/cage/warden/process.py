@@ -120,7 +120,7 @@ class Warden:
         *streams, file = descriptors
         try:
             spec = CageSpec.from_wire(messages.from_file(file))
-            cage = begin(number, spec, Streams(*streams), self._way)
+            cage = begin(number, spec, _as_streams(*streams), self._way)
         except Refusal as refusal:
             self._tell(Refused(number, refusal.code, str(refusal), refusal.hint))
             return
@@ -260,6 +260,10 @@ class Warden:
             messages.send(self._control, message, descriptors or ())
 
 
+def _as_streams(stdin: int, stdout: int, stderr: int, *artifacts: int) -> Streams:
+    return Streams(stdin, stdout, stderr, (artifacts[0], artifacts[1]) if artifacts else None)
+
+
 def _no_descriptors(number: int) -> Refused:
     return Refused(number, NONE_FREE, "the warden has no free descriptor", HOW_TO_HAVE_MORE)
 
@@ -270,12 +274,13 @@ def _control(number: int) -> socket.socket:
         os.dup2(number, CONTROL, inheritable=False)
         os.close(number)
     os.set_inheritable(CONTROL, False)
-    # The next two numbers are a plugin's streams on its way into a cage: nothing of ours may ever lie there.
+    # The next numbers are a plugin's pipes on its way into a cage: nothing of ours may ever lie there.
+    pipes = (trampoline.INPUT, trampoline.OUTPUT, trampoline.ARTIFACTS_IN, trampoline.ARTIFACTS_OUT)
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for number in (trampoline.INPUT, trampoline.OUTPUT):
+    for number in pipes:
         if number != nothing:
             os.dup2(nothing, number, inheritable=False)
-    if nothing not in (trampoline.INPUT, trampoline.OUTPUT):
+    if nothing not in pipes:
         os.close(nothing)
     return socket.socket(fileno=CONTROL)
 

@@ -198,7 +198,8 @@ class WarmBody:
             if tree is not None:
                 ours.callback(os.close, tree)
             streams = self._order.streams
-            copy.order(process.Order(file, streams.stdin, streams.stdout, streams.stderr, tree))
+            source, sink = streams.artifacts or (None, None)
+            copy.order(process.Order(file, streams.stdin, streams.stdout, streams.stderr, source, sink, tree))
 
     def _report(self, *, well: bool | None) -> None:
         tell, self._tell = self._tell, None
@@ -208,8 +209,7 @@ class WarmBody:
     def _close_streams(self) -> None:
         if self._streams_open:
             self._streams_open = False
-            streams = self._order.streams
-            for descriptor in (streams.stdin, streams.stdout, streams.stderr):
+            for descriptor in self._order.streams.all:
                 os.close(descriptor)
 
 
@@ -244,8 +244,8 @@ def _how_it_ended(status: int) -> int:
 def _copied(streams: Streams) -> Streams:
     with contextlib.ExitStack() as undo:
         copies: list[int] = []
-        for descriptor in (streams.stdin, streams.stdout, streams.stderr):
+        for descriptor in streams.all:
             copies.append(os.dup(descriptor))
             undo.callback(os.close, copies[-1])
         undo.pop_all()
-        return Streams(*copies)
+        return Streams(*copies[:3], artifacts=None if streams.artifacts is None else (copies[3], copies[4]))

@@ -68,6 +68,7 @@ def fit(spec: CageSpec, trees: str | None) -> Fit | None:
         network=(),
         limits=Limits(),
         python=None,
+        artifacts=False,
     )
     return Fit((zygote.command, others, spec.links, tuple(sorted(environment.items()))), own[0].target, zygote)
 

@@ -11,7 +11,7 @@ What this does not buy: copies of one zygote have the same addresses in memory a
 that finds a hole in the interpreter itself knows those of its neighbours; it still has no way to reach them.
 
     zygote → warden    `spare` with descriptors (`Spare`), for each copy · `failed WHY`, and it ends
-    warden → copy      `order` with descriptors (`Order`)
+    warden → copy      `order NAME…` with a descriptor for each name (`Order`)
     copy → warden      `ready`: every wall stands · `failed WHY`
     warden → copy      `go`
 """
@@ -19,6 +19,7 @@ that finds a hole in the interpreter itself knows those of its neighbours; it st
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -69,6 +70,8 @@ class Order(NamedTuple):
     stdin: int
     stdout: int
     stderr: int
+    artifacts_in: int | None = None  # the plugin's pipes for big bytes, where it has them
+    artifacts_out: int | None = None
     tree: int | None = None  # the plugin's files as a mount, where the warden can make one
 
 
@@ -133,11 +136,12 @@ def _be_a_copy(warden: socket.socket, tell: int) -> Program:
         socket.send_fds(warden, [b"spare"], spare)
         for descriptor in (*spare, ended, warden.detach()):
             os.close(descriptor)
-        _, descriptors, _, _ = socket.recv_fds(answer, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
+        said, descriptors, _, _ = socket.recv_fds(answer, LONGEST_MESSAGE, len(Order._fields), socket.MSG_CMSG_CLOEXEC)
         if not descriptors:
             os._exit(0)
         os.write(tell, b"t")
-        return _stand_behind_walls(Order(*descriptors), answer, proc)
+        given = dict(zip(said.decode().split()[1:], descriptors, strict=True))
+        return _stand_behind_walls(Order(**given), answer, proc)
     except BaseException as error:
         # Whatever happened, a copy must not go on as the zygote.
         with contextlib.suppress(OSError):
@@ -168,7 +172,7 @@ def _stand_behind_walls(order: Order, control: socket.socket, proc: int) -> Prog
     walls.become_nobody(proc)
     for number, descriptor in enumerate((order.stdin, order.stdout, order.stderr)):
         os.dup2(descriptor, number)
-    control = _close_all_but(control)
+    control = _close_all_but(control, order)
     environment = trampoline.confine(asked["orders"].encode("utf-8", "surrogateescape"))
     os.environb.clear()
     os.environb.update(environment)
@@ -179,14 +183,21 @@ def _stand_behind_walls(order: Order, control: socket.socket, proc: int) -> Prog
     if control.recv(LONGEST_MESSAGE) != b"go":
         os._exit(trampoline.REFUSED)
     control.close()
+    if order.artifacts_in is not None:
+        trampoline.place_artifacts()
     return Program(asked["script"], asked["arguments"])
 
 
-def _close_all_but(control: socket.socket) -> socket.socket:
-    """Close everything but the three streams and this, which gets a new number."""
-    os.dup2(control.detach(), 3, inheritable=False)
-    os.closerange(4, _descriptors())
-    return socket.socket(fileno=3)
+def _close_all_but(control: socket.socket, order: Order) -> socket.socket:
+    """Close everything but the three streams, the pipes for big bytes, and this, which gets a new number."""
+    # Out of the way of the numbers that are given out here.
+    pipes = [
+        fcntl.fcntl(pipe, fcntl.F_DUPFD, 16) for pipe in (order.artifacts_in, order.artifacts_out) if pipe is not None
+    ]
+    os.dup2(control.detach(), trampoline.GATE, inheritable=False)
+    kept = trampoline.hold_artifacts(*pipes) if pipes else trampoline.GATE
+    os.closerange(kept + 1, _descriptors())
+    return socket.socket(fileno=trampoline.GATE)
 
 
 def _descriptors() -> int:

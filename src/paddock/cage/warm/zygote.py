@@ -33,7 +33,8 @@ class Copy:
         Raises:
             OSError: it is gone.
         """
-        socket.send_fds(self.control, [b"order"], [descriptor for descriptor in order if descriptor is not None])
+        given = {name: descriptor for name, descriptor in order._asdict().items() if descriptor is not None}
+        socket.send_fds(self.control, [" ".join(("order", *given)).encode()], list(given.values()))
 
     def close(self) -> None:
         """Let go of it. A copy without an order then ends."""
