@@ -10,13 +10,16 @@ to the host, which refuses, keeps a record of the attempt, and so makes it a Cap
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.answer import Answer
 from paddock_sdk.call import JsonObject
 from paddock_sdk.log import Log
 from paddock_sdk.service import Ask, Service
 from paddock_sdk.storage import Sql
+
+if TYPE_CHECKING:
+    from paddock_sdk.artifacts import Artifacts
 
 # The service's name on the object -> its name on the wire. Most are the same.
 WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
@@ -100,7 +103,7 @@ class Host:
     """
 
     # Made when they are first used; see __getattr__.
-    artifacts: Service
+    artifacts: Artifacts
     audit: Service
     auth: Service
     cache: Cache
@@ -145,6 +148,10 @@ class Host:
         wire_name = f"{self._namespace}.{WIRE_NAMES.get(name, name)}"
         if name in ("log", "logger"):
             made = Logger(self._ask, wire_name, self._log, self._about)
+        elif name == "artifacts":
+            from paddock_sdk.artifacts import Artifacts  # late: few plugins need it
+
+            made = Artifacts(self._ask, wire_name, declared=name in self._declared)
         elif name in SERVICES:
             made = KINDS.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
         else:

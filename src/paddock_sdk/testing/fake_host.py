@@ -5,6 +5,8 @@ It grants what it is given and refuses the rest as the real one does, and rememb
 
 from __future__ import annotations
 
+import binascii
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -34,6 +36,7 @@ class FakeHost:
         denied: The names among them that were refused because nothing grants them.
         cache: What is cached, with the time until which it is.
         objects: What is stored by reference.
+        artifacts: What is kept by address; a test may lay something there for the plugin to be handed.
         logged: What was written with `host.log.write`.
     """
 
@@ -49,6 +52,7 @@ class FakeHost:
         self.denied: list[str] = []
         self.cache: dict[str, tuple[Any, float]] = {}
         self.objects: dict[str, Any] = {}
+        self.artifacts: dict[str, bytes] = {}
         self.logged: list[JsonObject] = []
         self.tables = FakeTables(writable=any(one.endswith("storage:write") for one in granted))
         self._services = declared_services(granted)
@@ -105,6 +109,26 @@ class FakeHost:
     def _keyvalue_list(self, prefix: str = "", after: str = "", limit: int = 100) -> JsonObject:
         found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
         return {"keys": found[:limit], "next": found[limit - 1] if len(found) > limit else None}
+
+    def _artifacts_put(
+        self, base64: str, media_type: str = "application/octet-stream", **_announced: Any
+    ) -> JsonObject:
+        content = binascii.a2b_base64(base64)
+        digest = hashlib.sha256(content).hexdigest()
+        uri = f"artifact://sha256/{digest}"
+        self.artifacts[uri] = content
+        return {"uri": uri, "size": len(content), "sha256": digest, "media_type": media_type}
+
+    def _artifacts_get(self, uri: str, offset: int = 0, length: int = 1 << 20, **_how: Any) -> JsonObject:
+        if uri not in self.artifacts:
+            raise PluginFault(f"there is no artifact {uri}", {"code": "artifacts.unknown"})
+        whole = self.artifacts[uri]
+        part = whole[offset : offset + min(length, 1 << 20)]
+        written = binascii.b2a_base64(part, newline=False).decode()
+        return {"base64": written, "size": len(part), "total_size": len(whole), "is_partial": len(part) < len(whole)}
+
+    def _artifacts_delete(self, uri: str) -> JsonObject:
+        return {"deleted": self.artifacts.pop(uri, None) is not None}
 
     def _log_write(self, **line: Any) -> JsonObject:
         self.logged.append(line)

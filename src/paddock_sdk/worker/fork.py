@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from paddock_sdk.call import JsonObject
 from paddock_sdk.faults import HostGone
 from paddock_sdk.framing import Lines
+from paddock_sdk.pipes import close_pipes
 
 
 class Fork:
@@ -87,6 +88,7 @@ def _be_the_copy(run: Callable[[Lines], None], lines: Lines, not_ours: list[int]
         os.setpgid(0, 0)
         for descriptor in not_ours:
             os.close(descriptor)
+        close_pipes()
         _write_no_files()
         run(lines)
         status = 0
