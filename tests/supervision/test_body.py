@@ -19,11 +19,12 @@ from paddock.rpc.peer import Peer
 
 @dataclass
 class Launched:
-    """A process as the warden hands it over: three descriptors, and nobody behind them."""
+    """A process as the warden hands it over: its descriptors, and nobody behind them."""
 
     stdin: int
     stdout: int
     stderr: int
+    artifacts: tuple[int, int] | None
     pid: int = 0
 
     async def wait(self) -> Exit:
@@ -37,9 +38,9 @@ class Launched:
 @pytest.fixture
 def process() -> Generator[Launched, None, None]:
     """One with pipes. The far ends are the test's, ours are the body's."""
-    stdin, stdout, stderr = (os.pipe2(os.O_NONBLOCK) for _ in range(3))
-    yield Launched(stdin[1], stdout[0], stderr[0])
-    for far_end in (stdin[0], stdout[1], stderr[1]):
+    stdin, stdout, stderr, sending, arriving = (os.pipe2(os.O_NONBLOCK) for _ in range(5))
+    yield Launched(stdin[1], stdout[0], stderr[0], (arriving[0], sending[1]))
+    for far_end in (stdin[0], stdout[1], stderr[1], sending[0], arriving[1]):
         os.close(far_end)
 
 
@@ -51,8 +52,9 @@ def body_of(process: Launched) -> CagedBody:
     return CagedBody(process, "cage_1", lambda _: None, SystemClock())
 
 
-def still_open(process: Launched) -> list[str]:
-    return [name for name in ("stdin", "stdout", "stderr") if is_open(getattr(process, name))]
+def still_open(process: Launched) -> list[int]:
+    pipes = (process.stdin, process.stdout, process.stderr, *(process.artifacts or ()))
+    return [descriptor for descriptor in pipes if is_open(descriptor)]
 
 
 async def a_moment() -> None:
@@ -90,3 +92,14 @@ async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: P
     body.close()
     await a_moment()
     assert still_open(process) == []
+
+
+@pytest.mark.req("G-32")
+async def test_pipes_for_big_bytes_belong_to_whoever_took_them(process: Launched) -> None:
+    body = body_of(process)
+    ends = body.take_artifacts()
+    body.close()
+    assert ends == process.artifacts
+    assert still_open(process) == list(ends or ())
+    for descriptor in ends or ():
+        os.close(descriptor)

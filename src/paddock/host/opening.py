@@ -13,6 +13,7 @@ from typing import Literal
 from paddock.cage.network.serving import open_network
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.warden.launching import open_warden
+from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
@@ -88,6 +89,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
             clock=clock,
             random=random,
+            artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
         ) as services,
         owned_tasks() as tasks,
     ):

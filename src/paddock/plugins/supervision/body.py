@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec, Exit
@@ -66,6 +66,15 @@ class Body(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class CarryingBody(Body, Protocol):
+    """One beside whose messages big bytes may travel."""
+
+    def take_artifacts(self) -> tuple[int, int] | None:
+        """Descriptors of the pipes for these, to read from and to write to; the caller's from here on."""
+        ...
+
+
 class Bodies(Protocol):
     """Begins them."""
 
@@ -96,7 +105,7 @@ class CagedBody:
 
     def __init__(self, process: CagedProcess, cage_id: str, on_log: Callable[[str], None], clock: Clock) -> None:
         self._process = process
-        self._held = {process.stdin, process.stdout, process.stderr}  # descriptors that nobody else closes yet
+        self._held = {process.stdin, process.stdout, process.stderr, *(process.artifacts or ())}  # ours to close yet
         self._cage_id = cage_id
         self._stderr = StderrReader(StderrTail(on_log), clock)
 
@@ -121,6 +130,11 @@ class CagedBody:
         await self._stderr.attach(process.stderr)
         self._held -= {process.stdin, process.stdout}
         return await open_pipes(process.stdout, process.stdin, receiver)
+
+    def take_artifacts(self) -> tuple[int, int] | None:
+        ends = self._process.artifacts
+        self._held -= set(ends or ())
+        return ends
 
     async def wait(self) -> Exit:
         return await self._process.wait()

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.event import Event
 from paddock.manifest.model import CallableSpec
@@ -264,6 +265,15 @@ class Wire(Protocol):
 
     def slow_down(self, most_a_second: int) -> Message | None:
         """What to tell a plugin whose notifications are dropped since they are too many."""
+        ...
+
+
+@runtime_checkable
+class CarryingWire(Wire, Protocol):
+    """A protocol in which a plugin can ask for bytes that travel beside the messages."""
+
+    def carry(self, channel: Channel | None) -> None:
+        """These are the pipes for them; None where the plugin has none."""
         ...
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
+from paddock.capabilities.artifacts.address import digests_in
 from paddock.capabilities.asking import Asking
+from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, TimedOut
 from paddock.core.events_contracts import PluginInitializeTimeout
+from paddock.manifest.capability import HostService
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.runtimes.native import handshake, names
 from paddock.plugins.supervision.answers import error_of, fault_words
@@ -31,6 +34,7 @@ from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
 
 CONFIG_TIMEOUT = 10.0
 PING_TIMEOUT = 5.0
+MOST_HANDED_CALLS = 4096  # whose artifacts are remembered; of those that are over nobody can ask any more
 
 
 class Door(Protocol):
@@ -61,6 +65,9 @@ class NativeWire:
         self._event_method = names.event_method(deployment.manifest)
         self._stop_method = names.cancel_method(deployment.manifest)
         self._tokens = False
+        self._channel: Channel | None = None
+        self._reads_artifacts = HostService("artifacts") in deployment.capabilities
+        self._handed: dict[str, frozenset[str]] = {}  # by the token of a call: the artifacts that its payload names
 
     @property
     def stoppable(self) -> bool:
@@ -167,6 +174,9 @@ class NativeWire:
     def slow_down(self, most_a_second: int) -> Message | None:
         return Message(names.RATE_LIMITED, {"limit_per_second": most_a_second})
 
+    def carry(self, channel: Channel | None) -> None:
+        self._channel = channel
+
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def token(self, number: int) -> str:
@@ -184,7 +194,16 @@ class NativeWire:
         params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
         if token:
             params["_call"] = token
+            if self._reads_artifacts:
+                self._hand_over(token, payload)
         return Message(method, params)
+
+    def _hand_over(self, token: str, payload: Mapping[str, Any]) -> None:
+        digests = digests_in(dict(payload))
+        if digests:
+            self._handed[token] = digests
+            if len(self._handed) > MOST_HANDED_CALLS:
+                del self._handed[next(iter(self._handed))]
 
     def stop(self, request: int, token: str) -> Message:
         del token
@@ -215,7 +234,17 @@ class NativeWire:
             raise NotFound("no call with this token is under way", code="call.unknown_token")
         key = self._deployment.key
         granted = self._deployment.capabilities
-        asking = Asking(key.tenant, key.plugin, self._manifest, granted, context, instance=key.digest)
+        asking = Asking(
+            key.tenant,
+            key.plugin,
+            self._manifest,
+            granted,
+            context,
+            instance=key.digest,
+            channel=self._channel,
+            # Of a call under way only: its token was looked up above.
+            handed=self._handed.get(token, frozenset()) if isinstance(token, str) else frozenset(),
+        )
         return await self._door.answer(asking, method, own)
 
 
