@@ -223,9 +223,9 @@ async def open_channel(
         return
     for descriptor in ends:
         os.set_blocking(descriptor, False)
-        # Fewer and larger pieces; where a user's pipes are too big already it stays as it is.
+        # Room for some pieces, so that both sides work at once; where a user's pipes are many it stays as it is.
         with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIECE)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 4 * PIECE)
     channel = Channel(*ends, on_violation)
     try:
         yield channel
