@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.butler import butler
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import bundle, native, write_json, zipped
@@ -49,6 +50,10 @@ WITHOUT_A_DAEMON = {
     "paddock plugin enable memory-markdown": [],
     "paddock plugin disable memory-markdown": [],
     """paddock call slow-count.count --params '{"to": 3}'""": [],
+    "paddock plugin resources library memo://one": [],
+    "paddock plugin resources library": [],
+    """paddock plugin prompts library greet --params '{"who": "Ann"}'""": [],
+    "paddock plugin prompts library": [],
 }
 ELSEWHERE = {
     "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
@@ -86,11 +91,13 @@ def stage(paddock: Paddock) -> Paddock:
     zipped(native(here / "notes-2", version="2.0.0"), here / "notes-2.0.zip")
     for package in (
         native(here / "notes", version="1.2.0"),
+        butler(here / "library", "library"),
         native(here / "weather", "weather", system_config_schema=WEATHER),
         *(EXAMPLES / name for name in ("memory-markdown", "slow-count", "kernel-switchboard")),
     ):
         paddock.quickly("plugin", "install", package, "--yes")
     paddock.quickly("plugin", "enable", "slow-count")
+    paddock.quickly("plugin", "enable", "library")
     return paddock
 
 

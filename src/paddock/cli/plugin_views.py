@@ -204,6 +204,7 @@ def info(
         for line in section.lines:
             result(wrapped(f"    • {printable(line, 400)}", 6))
     _show_definitions(details)
+    _show_instructions(details)
     _warn(details)
     _tell_waiting(details.facts["name"], details.facts["waiting"])
     _tell_trouble({**details.facts, "runtime": runtime})
@@ -221,6 +222,15 @@ def _show_definitions(details: Details) -> None:
         result(wrapped(f"    • {printable(named, 200)} — {one.standing.value}{printable(why, 400)}", 6))
     if len(details.definitions) > MOST_DEFINITIONS:
         result(f"    and {len(details.definitions) - MOST_DEFINITIONS} more")
+
+
+def _show_instructions(details: Details) -> None:
+    """What its server wants models to know: its words, and so shown as such."""
+    if details.instructions:
+        result("")
+        result("  What its server says to models")
+        for line in details.instructions.splitlines():
+            result(wrapped(f"    {printable(line, 2_000)}", 4))
 
 
 def _process(runtime: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
 from paddock.core.schema import CompiledSchema, compile_schema
+from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.supervision.deployment import InstanceKey
@@ -19,18 +20,28 @@ class Target:
     """One callable of one plugin version, with its schemas ready to check.
 
     Of a plugin that lists its callables itself it is only what was known last, or a name that was not `met` yet: look
-    again once the plugin runs. `withheld` says why it may not be called.
+    again once the plugin runs. `withheld` says why it may not be called. `asked` is what it was found by: its name, or
+    the address of a document to read.
     """
 
-    __slots__ = ("_input", "_output", "key", "lists_itself", "manifest", "met", "schemas", "spec", "withheld")
+    __slots__ = ("_input", "_output", "asked", "key", "lists_itself", "manifest", "met", "schemas", "spec", "withheld")
 
-    def __init__(self, entry: Entry, spec: CallableSpec, withheld: Withheld | None = None) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        spec: CallableSpec,
+        withheld: Withheld | None = None,
+        *,
+        asked: str = "",
+        schemas: Schemas | None = None,
+    ) -> None:
+        self.asked = asked or spec.name
         self.key = entry.key
         self.manifest = entry.manifest
         self.lists_itself = entry.lists_itself
         self.met = entry.met
         self.spec = spec
-        self.schemas = entry.schemas.get(spec.name, Schemas({}, {}))
+        self.schemas = schemas or entry.schemas.get(spec.name, Schemas({}, {}))
         self.withheld = withheld
         self._input: CompiledSchema | None = None
         self._output: CompiledSchema | None = None
@@ -78,6 +89,7 @@ class Entry:
     lists_itself: bool = False  # its callables are what its server says, as far as it was met
     met: bool = True  # whether the server has said anything yet
     withheld: Mapping[str, Withheld] = field(default_factory=dict[str, Withheld])  # by name, beside the callables
+    documents: Documents | None = None  # None: what the manifest says
 
 
 def _targets(entry: Entry) -> dict[str, Target]:
@@ -85,6 +97,14 @@ def _targets(entry: Entry) -> dict[str, Target]:
     return own | {
         name: Target(entry, CallableSpec(name, Form.TOOL), withheld) for name, withheld in entry.withheld.items()
     }
+
+
+def _documents(entry: Entry) -> Documents:
+    return entry.documents if entry.documents is not None else declared_documents(entry.manifest)
+
+
+def _schemas(spec: CallableSpec) -> Schemas:
+    return Schemas(spec.input_schema or {}, {})
 
 
 class Catalogue:
@@ -100,9 +120,11 @@ class Catalogue:
         self._by_name: dict[str, list[Target]] = {}
         self._by_plugin: dict[str, dict[str, Target]] = {}
         self._unmet: dict[str, Entry] = {}
+        self._entries: dict[str, Entry] = {}  # by name and alias
         named = [(entry, _targets(entry)) for entry in entries]
         for entry, own in named:
             self._by_plugin[entry.manifest.name] = own
+            self._entries[entry.manifest.name] = entry
             self._list(entry.manifest.name, own)
             self._note_unmet(entry.manifest.name, entry)
         # After all real names: an alias never takes a plugin's own name, or that of its callables.
@@ -111,6 +133,7 @@ class Catalogue:
             for alias in entry.aliases:
                 if alias not in self._by_plugin:
                     self._by_plugin[alias] = own
+                    self._entries[alias] = entry
                     self._list(alias, own, beside=taken)
                     self._note_unmet(alias, entry)
 
@@ -166,6 +189,50 @@ class Catalogue:
             raise self._not_offered(plugin, callable_name)
         return target
 
+    def resource(self, plugin: str, uri: str) -> Target:
+        """A document of a plugin.
+
+        Raises:
+            NotFound: no such plugin is enabled, or it has nothing there.
+            PluginError: it declares the document, and nobody serves it.
+        """
+        entry = self._entry(plugin)
+        withheld = None if not entry.met else _documents(entry).resource(entry.manifest.name, uri)
+        return Target(entry, READ, withheld, asked=uri, schemas=_schemas(READ))
+
+    def prompt(self, plugin: str, name: str) -> Target | OfferedPrompt:
+        """A prompt of a plugin: what to ask its server, or the prompt itself where its text is known.
+
+        Raises:
+            NotFound: no such plugin is enabled, or it has no such prompt.
+            PluginError: it declares the prompt, and nobody has its text.
+        """
+        entry = self._entry(plugin)
+        if not entry.met:  # as long as the server has not said what it has, a text of the manifest is all there is
+            written = declared_documents(entry.manifest).prompts.get(name)
+            if written is not None and written.text is not None:
+                return written
+            return Target(entry, CallableSpec(f"prompt:{name}", Form.PROMPT), asked=name)
+        found = _documents(entry).prompt(entry.manifest.name, name)
+        if isinstance(found, Withheld):
+            return Target(entry, CallableSpec(f"prompt:{name}", Form.PROMPT), found, asked=name)
+        if found.text is not None:
+            return found
+        if not entry.lists_itself:
+            raise PluginError(
+                f"{entry.manifest.name} declares the prompt {name!r}, and has no server that would give it",
+                code="prompt.not_served",
+                hint="its author has to write the prompt's text",
+                details={"plugin": entry.manifest.name},
+            )
+        return Target(entry, found.spec, asked=name, schemas=_schemas(found.spec))
+
+    def _entry(self, plugin: str) -> Entry:
+        entry = self._entries.get(plugin)
+        if entry is None:
+            raise self._not_offered(plugin, "")
+        return entry
+
     def _not_offered(self, plugin: str, callable_name: str) -> NotFound:
         own = self._by_plugin.get(plugin)
         if own is None and plugin in self._given_up:
@@ -200,10 +267,20 @@ class Catalogue:
         Raises:
             NotFound: its plugin has no such callable any more.
         """
-        known = self._by_plugin.get(target.key.plugin, {}).get(target.spec.name)
+        known = self._known(target)
         if known is None or not known.met:  # whoever asks has met the server, and it lists no such thing
-            raise self._not_offered(target.key.plugin, target.spec.name)
+            raise self._not_offered(target.key.plugin, target.asked)
         return known
+
+    def _known(self, target: Target) -> Target | None:
+        match target.spec.form:
+            case Form.RESOURCE:
+                return self.resource(target.key.plugin, target.asked)
+            case Form.PROMPT:
+                found = self.prompt(target.key.plugin, target.asked)
+                return found if isinstance(found, Target) else None
+            case _:
+                return self._by_plugin.get(target.key.plugin, {}).get(target.spec.name)
 
     def names(self) -> tuple[str, ...]:
         """Every full name that may be called, sorted."""

@@ -69,7 +69,7 @@ class Gate:
         if problems:
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
             raise Invalid(
-                f"the parameters of {target.key.plugin} {target.spec.name} are not valid",
+                f"the parameters of {target.key.plugin} {target.asked} are not valid",
                 problems,
                 code="invalid_params",
                 details={"plugin": target.key.plugin},
@@ -90,7 +90,7 @@ class Gate:
         """
         while True:
             if target.withheld is not None:
-                raise target.withheld.refusal(target.key.plugin, target.spec.name)
+                raise target.withheld.refusal(target.key.plugin, target.asked)
             await self.supervisor.ready(target.key)
             known = self.catalogue.again(target)
             if known.key == target.key and known.withheld is None:

@@ -21,6 +21,7 @@ from paddock.host.definitions import Definitions
 from paddock.host.embedding import embedded
 from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
+from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler
 from paddock.host.watching import PluginNews
 from paddock.plugins import leavings
@@ -65,6 +66,7 @@ class Host:
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor
         self._gate = gate
+        self._reading = Reading(views, gate)
         self._reconciler = reconciler
         self._tables = tables
         self._logs = logs
@@ -133,6 +135,46 @@ class Host:
     def callables(self) -> tuple[str, ...]:
         """The full names of everything that can be called."""
         return self._gate.catalogue.names()
+
+    # --- documents and prompts ----------------------------------------------------------------------------------------
+
+    async def resources(self, plugin: str) -> dict[str, Any]:
+        """What a plugin has to read: `resources`, `templates` of such, and what is `withheld` from use.
+
+        Nothing is `known` of a server that never ran.
+
+        Raises:
+            NotFound: it is not installed.
+        """
+        return await self._reading.resources(plugin)
+
+    async def read_resource(self, plugin: str, uri: str, *, context: CallContext | None = None) -> dict[str, Any]:
+        """One document of a plugin, as `contents`: only one that its server lists, or that a template of it fits.
+
+        Raises:
+            NotFound: the plugin is not enabled, or offers nothing there.
+            PaddockError: see `call`.
+        """
+        return await self._reading.read_resource(plugin, uri, self._context_for(context))
+
+    async def prompts(self, plugin: str) -> dict[str, Any]:
+        """The `prompts` that a plugin has, with their arguments. See `resources`."""
+        return await self._reading.prompts(plugin)
+
+    async def get_prompt(
+        self, plugin: str, name: str, arguments: Mapping[str, Any] | None = None, *, context: CallContext | None = None
+    ) -> dict[str, Any]:
+        """A prompt with its arguments filled in, as `messages`: by its server, or here where the manifest has its text.
+
+        Raises:
+            NotFound: the plugin is not enabled, or has no such prompt.
+            Invalid: the arguments are not those that it declares; carries every mistake.
+            PaddockError: see `call`.
+        """
+        return await self._reading.get_prompt(plugin, name, arguments or {}, self._context_for(context))
+
+    def _context_for(self, context: CallContext | None) -> ContextFor:
+        return self.operator_context(None) if context is None else lambda _spec: context
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 

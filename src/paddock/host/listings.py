@@ -7,14 +7,16 @@ from typing import Any
 
 from paddock.core.ids import PluginName
 from paddock.gate.catalogue import Entry, Schemas
-from paddock.manifest.model import CallableSpec
-from paddock.plugins.definitions.examining import TOOL, Unusable
-from paddock.plugins.definitions.offering import offer
+from paddock.gate.documents import Documents, offered_documents
+from paddock.manifest.model import CallableSpec, Manifest
+from paddock.plugins.definitions.examining import PROMPT, RESOURCE, TEMPLATE, TOOL, Unusable
+from paddock.plugins.definitions.offering import Withheld, offer
 from paddock.plugins.definitions.rows import (
     DefinitionRow,
     accepted_texts,
     all_of_kind,
     definitions_of,
+    marks_of_others,
     met_plugins,
 )
 from paddock.plugins.plugin_store import PluginStore
@@ -28,27 +30,33 @@ class Listing:
 
     met: bool = False
     tools: tuple[DefinitionRow, ...] = ()
+    others: tuple[tuple[str, ...], ...] = ()  # what tells its prompts and documents from others
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Changes when what may be called does."""
-        return (self.met, *((row.name, row.standing, row.hash, row.reason, row.repair) for row in self.tools))
+        """Changes when what may be called or read does."""
+        tools = ((row.name, row.standing, row.hash, row.reason, row.repair) for row in self.tools)
+        return (self.met, self.others, *tools)
 
 
 def read_listings(tx: Transaction, store: PluginStore) -> dict[str, Listing]:
     """Of every plugin that was met."""
-    tools = all_of_kind(tx, store.tenant, TOOL)
-    return {name: Listing(True, tuple(tools.get(name, ()))) for name in met_plugins(tx, store.tenant)}
+    tools, others = all_of_kind(tx, store.tenant, TOOL), marks_of_others(tx, store.tenant, TOOL)
+    return {
+        name: Listing(True, tuple(tools.get(name, ())), tuple(sorted(others.get(name, ()))))
+        for name in met_plugins(tx, store.tenant)
+    }
 
 
 def read_listing(tx: Transaction, store: PluginStore, plugin: str) -> Listing:
     """Of one plugin."""
     rows = definitions_of(tx, store.tenant, plugin)
-    return Listing(bool(rows), tuple(row for row in rows if row.kind == TOOL))
+    others = sorted((row.kind, row.name, row.standing.value, row.hash or "") for row in rows if row.kind != TOOL)
+    return Listing(bool(rows), tuple(row for row in rows if row.kind == TOOL), tuple(others))
 
 
 def listed_entry(store: PluginStore, deployment: Deployment, listing: Listing, aliases: tuple[str, ...]) -> Entry:
-    """A server's entry: its accepted tools, and the names of those that must not be called.
+    """A server's entry: its accepted tools, what it has to read, and the names of what must not be used.
 
     Before it was met it has what its manifest declares; each is asked for again once the server runs.
     """
@@ -56,7 +64,9 @@ def listed_entry(store: PluginStore, deployment: Deployment, listing: Listing, a
     if not listing.met:
         return Entry(deployment.key, manifest, {}, aliases, lists_itself=True, met=False)
     plugin = PluginName(deployment.name)
-    texts = store.database.read(lambda tx: accepted_texts(tx, store.tenant, plugin, TOOL))
+    texts, documents = store.database.read(
+        lambda tx: (accepted_texts(tx, store.tenant, plugin, TOOL), _documents(tx, store, manifest))
+    )
     offered = offer(manifest, listing.tools, texts, read_tool)
     schemas = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in offered.callables}
     return Entry(
@@ -66,7 +76,18 @@ def listed_entry(store: PluginStore, deployment: Deployment, listing: Listing, a
         aliases,
         lists_itself=True,
         withheld=offered.withheld,
+        documents=documents,
     )
+
+
+def _documents(tx: Transaction, store: PluginStore, manifest: Manifest) -> Documents:
+    texts = {kind: accepted_texts(tx, store.tenant, manifest.name, kind) for kind in (PROMPT, RESOURCE, TEMPLATE)}
+    withheld = {
+        (row.kind, row.name): Withheld(row.standing, row.reason, row.repair, row.kind)
+        for row in definitions_of(tx, store.tenant, manifest.name)
+        if row.kind in texts and row.name not in texts[row.kind]
+    }
+    return offered_documents(manifest, texts, withheld)
 
 
 def read_tool(raw: Any) -> CallableSpec | Unusable:

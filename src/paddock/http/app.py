@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -19,11 +20,14 @@ from paddock.host.host import Host
 from paddock.http.api.calls import CallRoutes
 from paddock.http.api.daemon import DaemonRoutes
 from paddock.http.api.definitions import DefinitionRoutes
+from paddock.http.api.documents import DocumentRoutes
 from paddock.http.api.plugins import PluginRoutes
 from paddock.http.auth import local_operator
 from paddock.http.endpoint import Endpoint, answer
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
+
+_FREE = re.compile(rb"(?<!/plugins)/(?:call|prompts)/")
 
 
 class Api:
@@ -38,6 +42,7 @@ class Api:
         self.endpoints: tuple[Endpoint, ...] = (
             *PluginRoutes(host, self.closing).endpoints(),
             *DefinitionRoutes(host).endpoints(),
+            *DocumentRoutes(host).endpoints(),
             *CallRoutes(host, self.closing).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),
@@ -72,7 +77,7 @@ class _Proving:
 def _misleading(scope: Scope) -> bool:
     """Whether an address means something else once it is decoded: names have no slash and nothing that does not print.
 
-    What can be called may have a slash, so behind `/call/` it is taken as it comes.
+    What can be called may have a slash, and prompts too, so behind `/call/` and `/prompts/` it is taken as it comes.
     """
-    before, _, _ = bytes(scope["raw_path"]).partition(b"/call/")
+    before = _FREE.split(bytes(scope["raw_path"]), maxsplit=1)[0]
     return b"%2f" in before.lower() or not scope["path"].isprintable()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import orjson
@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from paddock.core.errors import CallerError
-from paddock.gate.calls import LiveCall
 
 HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
 LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
@@ -91,8 +90,14 @@ def last_event_id(request: Request) -> int:
     return int(written)
 
 
+class Cancellable(Protocol):
+    """A call that is under way."""
+
+    def cancel(self) -> object: ...
+
+
 @asynccontextmanager
-async def cancelled_when_gone(request: Request, live: LiveCall) -> AsyncGenerator[None, None]:
+async def cancelled_when_gone(request: Request, live: Cancellable) -> AsyncGenerator[None, None]:
     """While the block waits for a call, a client that hangs up cancels it."""
 
     async def watch() -> None:

@@ -10,6 +10,7 @@ from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
+from paddock.plugins.definitions.documents import instructions_of
 from paddock.plugins.definitions.examining import TOOL
 from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.definitions.rows import DefinitionRow, definitions_of
@@ -44,6 +45,7 @@ class Details:
     warnings: tuple[Problem, ...]
     difference: Difference
     definitions: tuple[DefinitionRow, ...]  # what its server says of itself
+    instructions: str = ""  # what it wants models to know, as far as somebody accepted it
 
     def changed_files(self) -> list[str]:
         """What became of the files of a modified plugin, one line each."""
@@ -62,6 +64,7 @@ class Details:
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
             "definitions": [row.to_value() for row in self.definitions],
+            "instructions": self.instructions,
         }
 
 
@@ -75,6 +78,7 @@ class _Rows:
     aliases: list[str]
     tree: Tree
     definitions: list[DefinitionRow]
+    instructions: str
 
 
 def details_of(store: PluginStore, name: str) -> Details:
@@ -129,6 +133,7 @@ def details_of(store: PluginStore, name: str) -> Details:
         warnings,
         verdict.difference,
         tuple(rows.definitions),
+        rows.instructions,
     )
 
 
@@ -154,4 +159,5 @@ def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
         aliases,
         tree_of(tx, current.plugin, current.version),
         definitions_of(tx, store.tenant, plugin.name),
+        instructions_of(tx, store, plugin.name),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paddock.plugins.definitions.examining import Examined
+from paddock.plugins.definitions.examining import RESOURCE, Examined
 from paddock.plugins.definitions.standing import Standing
 
 
@@ -42,10 +42,16 @@ class Finding:
     @property
     def news(self) -> bool:
         """Whether this is not what was known before."""
-        if self.pinned is None:
+        if self.pinned is None or self.taken_anew:
             return True
         waits = self.listed.hash if self.listed and self.standing is not Standing.ACCEPTED else None
         return (self.standing, waits) != (self.pinned.standing, self.pinned.waiting_hash)
+
+    @property
+    def taken_anew(self) -> bool:
+        """Whether what is accepted is not what was accepted before."""
+        accepted = self.standing is Standing.ACCEPTED and self.listed is not None and self.pinned is not None
+        return accepted and self.listed.hash != self.pinned.hash  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
     """Hold a listing against what is on record.
 
     The first listing of a plugin is trusted: somebody just chose to install it. Only what hides text waits for a
-    person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine.
+    person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine. Resources
+    come and go as files do, and are read by people and programs that name them: they wait only where they hide text.
     """
     on_record = {(pin.kind, pin.name): pin for pin in pinned}
     here = {(one.kind, one.name) for one in listed}
@@ -81,6 +88,9 @@ def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
         pin = on_record.get((one.kind, one.name))
         if one.bad is not None:
             bad.append(Finding(Standing.BAD, one, pin, one.bad.reason, one.bad.repair))
+        elif one.kind == RESOURCE and not one.hidden:
+            taken = Finding(Standing.ACCEPTED, one, pin)
+            (new if pin is None else changed if taken.taken_anew else unchanged).append(taken)
         elif pin is not None and pin.hash is not None:
             if pin.hash == one.hash:
                 unchanged.append(Finding(Standing.ACCEPTED, one, pin))

@@ -15,7 +15,9 @@ from paddock.plugins.definitions.hidden import hidden_text
 
 TOOL = "tool"
 INSTRUCTIONS = "instructions"
-# What else a server may list: prompt, resource, resource_template.
+PROMPT = "prompt"
+RESOURCE = "resource"
+TEMPLATE = "resource_template"
 LARGEST = 1 << 20  # bytes of one definition
 LARGEST_TOGETHER = 16 << 20  # of all that a plugin lists
 MOST = 5_000  # definitions that a plugin may list

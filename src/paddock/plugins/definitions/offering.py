@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.manifest.model import CallableSpec, Manifest
-from paddock.plugins.definitions.examining import Unusable
+from paddock.plugins.definitions.examining import TOOL, Unusable
 from paddock.plugins.definitions.rows import DefinitionRow
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.runtimes.envelopes import speaks_mcp
@@ -25,32 +26,37 @@ def lists_itself(manifest: Manifest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A tool that has a name and may not be called."""
+    """A tool, or something else that a server lists, that has a name and may not be used."""
 
     standing: Standing
     reason: str
     repair: str = ""
+    kind: str = TOOL
 
-    def refusal(self, plugin: str, tool: str) -> PaddockError:
-        """What whoever calls it is told."""
-        details = {"plugin": plugin, "tool": tool, "standing": self.standing.value}
+    def refusal(self, plugin: str, name: str) -> PaddockError:
+        """What whoever calls or reads it is told."""
+        tool = self.kind == TOOL
+        details = {"plugin": plugin, self.kind: name, "standing": self.standing.value}
         match self.standing:
             case Standing.BAD:
                 return PluginError(
-                    f"{plugin} {tool} cannot be used: {self.reason}", code="tool.bad", hint=self.repair, details=details
+                    f"{plugin} {name} cannot be used: {self.reason}",
+                    code="tool.bad" if tool else "definition.bad",
+                    hint=self.repair,
+                    details=details,
                 )
             case Standing.GONE:
                 return NotFound(
-                    f"{plugin} does not offer {tool} any more",
-                    code="tool.gone",
+                    f"{plugin} does not offer {name} any more",
+                    code="tool.gone" if tool else "definition.gone",
                     hint=f"see what it offers: paddock plugin info {plugin}",
                     details=details,
                 )
             case _:
                 return Denied(
-                    f"{plugin} {tool} waits for somebody to accept it: {self.reason}",
-                    code="tool.quarantined",
-                    hint=f"look at it, then accept it: paddock plugin accept {plugin} {tool}",
+                    f"{plugin} {name} waits for somebody to accept it: {self.reason}",
+                    code="tool.quarantined" if tool else "definition.quarantined",
+                    hint=f"look at it, then accept it: paddock plugin accept {plugin} {shlex.quote(name)}",
                     details=details,
                 )
 

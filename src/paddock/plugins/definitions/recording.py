@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from paddock.core.events_definitions import PluginDefinitionChanged, PluginDefinitionsLeftOut, PluginDefinitionsTrusted
 from paddock.core.ids import Tenant
 from paddock.plugins.definitions.comparing import Comparison, Finding, compare
-from paddock.plugins.definitions.examining import Examined
+from paddock.plugins.definitions.examining import RESOURCE, Examined
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import lock_plugin, note_seen, pins_of, save_finding, texts_of
 from paddock.plugins.definitions.standing import Standing
@@ -47,7 +47,7 @@ def meet(
 def _record(tx: Transaction, store: PluginStore, tenant: Tenant, plugin: str, found: Comparison) -> None:
     at = store.now()
     news = [finding for finding in found.all() if finding.news]
-    told = [one for one in news if not found.first or one.standing is not Standing.ACCEPTED]
+    told = [one for one in news if one.standing is not Standing.ACCEPTED or not (found.first or one.kind == RESOURCE)]
     for finding in told[:MOST_TOLD]:
         store.publish(tx, _event(tx, tenant, plugin, finding))
     for finding in news:

@@ -7,10 +7,12 @@ from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.plugins.definitions.comparing import Finding, Pinned
+from paddock.plugins.definitions.examining import RESOURCE
 from paddock.plugins.definitions.standing import Standing
 from paddock.store.database import Row, Transaction
 
 FIRST_USE = "first use"
+AS_LISTED = "as listed"  # nobody is asked about resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,19 @@ def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> d
     return {row["name"]: row["definition"] for row in rows}
 
 
+def marks_of_others(tx: Transaction, tenant: Tenant, kind: str) -> dict[str, list[tuple[str, ...]]]:
+    """By plugin: what every definition but those of one kind is, in as few words as tell it from another."""
+    rows = tx.all(
+        "SELECT plugin, kind, name, standing, hash FROM plugin_definitions WHERE tenant = ? AND kind <> ? "
+        "ORDER BY plugin, kind, name",
+        (tenant, kind),
+    )
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for row in rows:
+        found.setdefault(row["plugin"], []).append((row["kind"], row["name"], row["standing"], row["hash"] or ""))
+    return found
+
+
 def save_finding(tx: Transaction, tenant: Tenant, plugin: str, finding: Finding, at: str) -> None:
     """Bring one row in step with what was found. What was accepted before stays on record beside it."""
     listed, pinned = finding.listed, finding.pinned
@@ -151,8 +166,15 @@ def save_finding(tx: Transaction, tenant: Tenant, plugin: str, finding: Finding,
                 *(waits.hash if waits else None, waits.text if waits else "", *key),
             ),
         )
+        if listed is not None and finding.taken_anew:
+            tx.execute(
+                "UPDATE plugin_definitions SET hash = ?, shape = ?, definition = ?, accepted_by = ?, accepted_at = ? "
+                "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
+                (listed.hash, listed.shape, listed.text, AS_LISTED, at, *key),
+            )
         return
     taken = listed if listed is not None and accepted else None
+    by = AS_LISTED if finding.kind == RESOURCE else FIRST_USE
     tx.execute(
         "INSERT INTO plugin_definitions (tenant, plugin, kind, name, standing, reason, repair, hash, shape, "
         "definition, waiting_hash, waiting, first_seen, last_seen, accepted_by, accepted_at) "
@@ -161,7 +183,7 @@ def save_finding(tx: Transaction, tenant: Tenant, plugin: str, finding: Finding,
             *(*key, finding.standing.value, finding.reason, finding.repair),
             *(taken.hash if taken else None, taken.shape if taken else None, taken.text if taken else ""),
             *(waits.hash if waits else None, waits.text if waits else ""),
-            *(at, at, FIRST_USE if taken else "", at if taken else None),
+            *(at, at, by if taken else "", at if taken else None),
         ),
     )
 

@@ -1,0 +1,31 @@
+"""Reading one thing without a daemon: a host is opened, starts the one plugin, and is closed again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from paddock.cli.event_loop import run
+from paddock.config.project import working_directory
+from paddock.core.call import CallContext
+from paddock.gate.documents import READ
+from paddock.host.host import Host
+from paddock.host.opening import Config, open_host
+from paddock.http.auth import user_name
+
+Read: TypeAlias = Callable[[Host, CallContext], Awaitable[dict[str, Any]]]
+
+
+def read_once(read: Read) -> dict[str, Any]:
+    """What is read, for the person who types.
+
+    Raises:
+        PaddockError: it cannot be.
+    """
+
+    async def reading() -> dict[str, Any]:
+        async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
+            return await read(host, host.operator_context(user_name(os.geteuid()))(READ))
+
+    return run(reading())

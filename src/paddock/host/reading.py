@@ -1,0 +1,62 @@
+"""Reading what plugins have: documents by their address, prompts by their name. Servers are asked through the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.core.errors import Invalid
+from paddock.core.schema import compile_schema
+from paddock.gate.calls import ContextFor
+from paddock.gate.catalogue import Target
+from paddock.gate.documents import OfferedPrompt
+from paddock.gate.gate import Gate
+from paddock.plugins.definitions.documents import prompts_of, resources_of
+from paddock.plugins.store_thread import StoreThread
+
+
+class Reading:
+    """The documents and prompts of plugins.
+
+    Args:
+        views: The rows, for looking.
+        gate: The one door to the plugins themselves.
+    """
+
+    def __init__(self, views: StoreThread, gate: Gate) -> None:
+        self._views = views
+        self._gate = gate
+
+    async def resources(self, plugin: str) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: resources_of(store, plugin))
+        return listed.to_value()
+
+    async def prompts(self, plugin: str) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: prompts_of(store, plugin))
+        return listed.to_value()
+
+    async def read_resource(self, plugin: str, uri: str, context_for: ContextFor) -> dict[str, Any]:
+        target = self._gate.catalogue.resource(plugin, uri)
+        return await self._gate.call(target, {"uri": uri}, context_for(target.spec))
+
+    async def get_prompt(
+        self, plugin: str, name: str, arguments: Mapping[str, Any], context_for: ContextFor
+    ) -> dict[str, Any]:
+        found = self._gate.catalogue.prompt(plugin, name)
+        asked = {"name": name, "arguments": dict(arguments)}
+        if isinstance(found, Target):
+            return await self._gate.call(found, asked, context_for(found.spec))
+        return _filled(plugin, found, asked)
+
+
+def _filled(plugin: str, prompt: OfferedPrompt, asked: dict[str, Any]) -> dict[str, Any]:
+    """A prompt whose text the manifest gives: no process is needed for it."""
+    problems = compile_schema(prompt.spec.input_schema or {}).errors(asked)
+    if problems:
+        raise Invalid(
+            f"the parameters of {plugin} {asked['name']} are not valid",
+            problems,
+            code="invalid_params",
+            details={"plugin": plugin},
+        )
+    return prompt.filled(asked["arguments"])

@@ -1,0 +1,102 @@
+"""`/plugins/{name}/resources` and `/plugins/{name}/prompts`: what a plugin has to read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.core.call import CallContext
+from paddock.core.errors import Invalid, Problem
+from paddock.gate.calls import CallCancelled
+from paddock.gate.documents import READ
+from paddock.host.host import Host
+from paddock.http.auth import caller_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import Endpoint, answer, named
+from paddock.http.live import cancelled_when_gone
+
+_WITHHELD = "`withheld`, with why. `known` is false for a server that never ran."
+
+
+class DocumentRoutes:
+    """Looking at what plugins have to read, and reading it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/plugins/{name}/resources",
+                self.list_resources,
+                "List the documents of a plugin",
+                f"`resources` and `templates`, as its server describes them and somebody accepted it; {_WITHHELD}",
+            ),
+            Endpoint(
+                "GET",
+                "/plugins/{name}/resources/read",
+                self.read_resource,
+                "Read a document of a plugin",
+                "`contents`, as its server gives them: each with `uri`, `mimeType`, and `text` or `blob`.",
+                query={"uri": "Its address: one that is listed, or that fits a template."},
+            ),
+            Endpoint(
+                "GET",
+                "/plugins/{name}/prompts",
+                self.list_prompts,
+                "List the prompts of a plugin",
+                f"`prompts` with their `arguments`; {_WITHHELD}",
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/prompts/{prompt:path}",
+                self.get_prompt,
+                "Fill a prompt in",
+                "`messages`, each with a `role` and its `content`.",
+                body="`arguments`: a text for each argument.",
+            ),
+        ]
+
+    async def list_resources(self, request: Request) -> Response:
+        return answer(await self._host.resources(named(request)))
+
+    async def list_prompts(self, request: Request) -> Response:
+        return answer(await self._host.prompts(named(request)))
+
+    async def read_resource(self, request: Request) -> Response:
+        uri = request.query_params.get("uri", "")
+        if not uri:
+            problem = Problem("uri", "is missing", "give the address of the document", "missing")
+            raise Invalid("the query is not valid", [problem], code="invalid_params")
+        reading = self._host.read_resource(named(request), uri, context=self._context(request))
+        return await _answered(request, reading)
+
+    async def get_prompt(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, arguments=dict)
+        arguments = body.get("arguments", {})
+        asking = self._host.get_prompt(
+            named(request), named(request, "prompt"), arguments, context=self._context(request)
+        )
+        return await _answered(request, asking)
+
+    def _context(self, request: Request) -> CallContext:
+        return self._host.operator_context(caller_of(request).operator)(READ)
+
+
+async def _answered(request: Request, reading: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+    """What a server gives; it is not asked any longer once nobody listens."""
+    task = asyncio.ensure_future(reading)
+    try:
+        async with cancelled_when_gone(request, task):
+            await asyncio.wait({task})
+        if task.cancelled():
+            raise CallCancelled("nobody waits for it any more")
+        return answer(task.result())
+    finally:
+        task.cancel()  # harmless when it is done

@@ -1,0 +1,164 @@
+"""Documents and prompts of a caged server: listed from what was accepted, read through the one door."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.definitions.test_rug_pull import until_said
+from tests.host.conftest import Home
+from tests.supervision.stage import patiently
+
+from fixtures.butler import butler
+from fixtures.packages import osqr, write_file, write_json
+from paddock import Config, Host, open_host
+from paddock.core.errors import Denied, Invalid, NotFound, PluginError
+from paddock.plugins.enabling import enable
+from paddock.plugins.supervision.questions import Answer, Question
+from paddock.store.event_log import recent
+
+pytestmark = pytest.mark.req("B-03")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with an enabled butler that never ran."""
+    made = Home(tmp_path)
+    made.take(butler(tmp_path / "butler"))
+    made.changing(lambda plugins: enable(plugins, "butler"))
+    return made
+
+
+def opened(home: Home) -> Any:
+    return open_host(Config(home=home.path, start="nothing"))
+
+
+async def prompted(host: Host, **arguments: Any) -> str:
+    found = await patiently(host.get_prompt("butler", "greet", arguments))
+    return found["messages"][0]["content"]["text"]
+
+
+async def read(host: Host, uri: str) -> str:
+    found = await patiently(host.read_resource("butler", uri))
+    return found["contents"][0]["text"]
+
+
+async def test_the_first_reading_starts_the_server_and_its_lists_are_known_from_then_on(home: Home) -> None:
+    async with opened(home) as host:
+        before = await host.resources("butler")
+        assert (before["known"], before["resources"]) == (False, [])
+
+        assert await read(host, "memo://one") == "read memo://one"
+        assert await prompted(host, who="Ann") == "Greet Ann"
+        listed = await host.resources("butler")
+        assert [one["uri"] for one in listed["resources"]] == ["memo://one"]
+        assert [one["uriTemplate"] for one in listed["templates"]] == ["memo://notes/{name}"]
+        assert [one["name"] for one in (await host.prompts("butler"))["prompts"]] == ["greet"]
+
+
+async def test_only_what_the_server_lists_or_a_template_fits_is_read(home: Home) -> None:
+    async with opened(home) as host:
+        assert await read(host, "memo://notes/today") == "read memo://notes/today"
+        for elsewhere in ("memo://two", "memo://notes/a/b", "file:///etc/passwd", "memo://one/../two", "x" * 5_000):
+            with pytest.raises(NotFound) as refused:
+                await patiently(host.read_resource("butler", elsewhere))
+            assert refused.value.error_code == "resource.not_found"
+        with pytest.raises(NotFound, match="no plugin"):
+            await host.read_resource("nobody", "memo://one")
+
+
+async def test_the_arguments_of_a_prompt_are_those_that_it_declares(home: Home) -> None:
+    async with opened(home) as host:
+        with pytest.raises(Invalid) as refused:
+            await patiently(host.get_prompt("butler", "greet", {"how": 3, "loud": "yes"}))
+        assert {problem.path for problem in refused.value.problems} == {
+            "arguments.who",
+            "arguments.how",
+            "arguments.loud",
+        }
+        with pytest.raises(NotFound) as unknown:
+            await patiently(host.get_prompt("butler", "shout"))
+        assert (unknown.value.error_code, unknown.value.hint) == ("prompt.not_found", "it offers: greet")
+
+
+async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_for_a_yes(home: Home) -> None:
+    async with opened(home) as host:
+        await patiently(host.call("butler.grow", {}))
+        async with aclosing(await host.follow_logs("butler")) as log:
+            await patiently(host.call("butler.turn", {}))
+            await patiently(until_said(log, "the prompt greet is quarantined"))
+
+        assert await read(host, "memo://two") == "read memo://two"
+        assert [one.get("size") for one in (await host.resources("butler"))["resources"]] == [7, None]
+        with pytest.raises(Denied) as refused:
+            await prompted(host, who="Ann")
+        assert refused.value.error_code == "definition.quarantined"
+        assert refused.value.hint.endswith("paddock plugin accept butler greet")
+        assert (await host.prompts("butler"))["prompts"] == []
+
+        (changed,) = (one for one in await host.definitions.shown("butler") if one["name"] == "greet")
+        await host.definitions.accept("butler", "prompt", "greet", changed["waiting_hash"], "local:tester")
+        assert await prompted(host, who="Ann") == "Greet Ann"
+
+
+async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
+    async with opened(home) as host:
+        await read(host, "memo://one")
+        await prompted(host, who="Ann")
+    recorded: list[Any] = []
+    home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: recent(tx, plugin="butler"))))
+
+    called = [one.data["method"] for one in recorded if one.type == "plugin.method_called"]
+    assert sorted(called) == ["butler.prompt:greet", "butler.resource:read"]
+
+
+async def test_a_program_around_the_host_answers_what_plugins_ask(home: Home) -> None:
+    asked: list[Question] = []
+
+    async def answer(question: Question) -> Answer:
+        asked.append(question)
+        return Answer("accept", {"colour": "red"})
+
+    async with opened(home) as host:
+        said = await patiently(host.call("butler.paint", {}, ask=answer))
+        alone = await patiently(host.call("butler.paint", {}))
+
+    assert said["structuredContent"] == {"action": "accept", "content": {"colour": "red"}}
+    assert [one.message for one in asked] == ["Which \\x1b[31mcolour?"]
+    assert alone["structuredContent"] == {"action": "decline"}
+
+
+async def test_what_a_manifest_declares_is_listed_and_a_text_is_filled_in_without_a_server(tmp_path: Path) -> None:
+    package = osqr(tmp_path / "coach", "Coach")
+    declared = json.loads((package / "plugin.yaml").read_text())
+    who = {"name": "who", "description": "Whom", "required": True}
+    declared["capabilities"] = {
+        "resources": [{"uri": "coach://book", "name": "Book", "mimeType": "text/markdown"}],
+        "prompts": [
+            {"name": "cheer", "arguments": [who], "text": "Cheer {{ who }} up, ${arguments.who}!"},
+            {"name": "reflect", "description": "Reflect"},
+        ],
+    }
+    write_json(package / "plugin.yaml", declared)
+    write_json(package / "paddock.yaml", {"runtime": {"command": ["python3", "./main.py"]}})
+    write_file(package / "main.py", "")
+    home = Home(tmp_path)
+    home.take(package)
+    home.changing(lambda plugins: enable(plugins, "coach"))
+
+    async with opened(home) as host:
+        listed = await host.resources("coach")
+        assert listed["resources"] == [
+            {"uri": "coach://book", "name": "Book", "description": "", "mimeType": "text/markdown"}
+        ]
+        assert [one["name"] for one in (await host.prompts("coach"))["prompts"]] == ["cheer", "reflect"]
+        cheered = await host.get_prompt("coach", "cheer", {"who": "Ann ${arguments.who}"})
+        assert cheered["messages"][0]["content"]["text"] == "Cheer Ann ${arguments.who} up, Ann ${arguments.who}!"
+        with pytest.raises(Invalid):
+            await host.get_prompt("coach", "cheer")
+        for reading in (host.read_resource("coach", "coach://book"), host.get_prompt("coach", "reflect")):
+            with pytest.raises(PluginError, match="no server"):
+                await reading
