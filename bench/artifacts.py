@@ -123,9 +123,10 @@ async def longest_pause(work: Callable[[], Awaitable[Any]]) -> tuple[Any, float]
 async def measure(folder: Path, size: int, rounds: int) -> tuple[dict[str, list[float]], float]:
     found: dict[str, list[float]] = {}
     pauses: list[float] = []
-    install(
-        folder / "home", write_plugin(folder / "mover", "mover", PLUGIN, ["move.it"], capabilities=("host:artifacts",))
-    )
+    # As base64 it may take longer on a busy machine than a call usually has.
+    method = {"name": "move.it", "effects": ["read_only"], "timeout_sec": 300}
+    package = write_plugin(folder / "mover", "mover", PLUGIN, [], capabilities=("host:artifacts",), methods=[method])
+    install(folder / "home", package)
     async with open_host(Config(home=folder / "home", environ={})) as host:
         for number in range(-1, rounds):
             runs = {"bare pipe": {"copied": await bare_pipe(folder, size)}}

@@ -271,3 +271,50 @@ async def test_uninstalling_takes_the_artifacts_along(home: Home) -> None:
     assert kept.stat().st_size == MB
     home.changing(lambda plugins: uninstall(plugins, "maker"))
     assert not kept.exists()
+
+
+ASYNC_PROGRAM = """
+import asyncio, io, os
+from paddock_sdk import Host
+async def both(host: Host):
+    contents = [os.urandom(1000) * size for size in (3000, 2000, 1)]
+    one, two, three = contents
+    uris = await asyncio.gather(
+        host.artifacts.put(one, "text/plain"), host.artifacts.put(io.BytesIO(two)), host.artifacts.put(three))
+    back = await asyncio.gather(*[host.artifacts.get(uri) for uri in uris])
+    pieces = [piece async for piece in host.artifacts.open(uris[0])]
+    waited = host.artifacts.get(uris[1], 5, 100).wait()
+    return {{"equal": list(back) == contents, "streamed": b"".join(pieces) == one, "waited": waited == two[5:105],
+            "deleted": [await host.artifacts.delete(uri) for uri in uris]}}
+"""
+FORKED_PROGRAM = """
+from paddock_sdk import Host, PluginFault
+def both(host: Host):
+    content = bytes(range(256)) * 4000
+    uri = host.artifacts.put(content).wait()
+    try:
+        host.artifacts.put(content * 2).wait()
+    except PluginFault as fault:
+        refused = fault.message
+    return {{"equal": host.artifacts.get(uri).wait() == content, "refused": refused, "uri": uri}}
+"""
+BOTH = [{"name": "both", "description": "Put and get", "effects": ["read_only"], "input_schema": ANY}]
+
+
+@pytest.mark.req("G-32")
+async def test_code_that_the_host_imports_moves_several_at_once_and_waits_as_it_likes(home: Home) -> None:
+    runtime = {"python": {"both": "main:both"}}
+    home.install("mover", program=ASYNC_PROGRAM, tools=BOTH, capabilities=GRANTED, runtime=runtime)
+    async with open_host(Config(home=home.path, environ={})) as host:
+        got = await patiently(host.call("mover.both", {}))
+    assert got == {"equal": True, "streamed": True, "waited": True, "deleted": [True, True, True]}
+
+
+@pytest.mark.req("G-32")
+async def test_in_the_fork_that_an_agents_call_runs_in_small_ones_travel_in_the_messages(home: Home) -> None:
+    runtime = {"python": {"both": "main:both"}}
+    home.install("thinker", program=FORKED_PROGRAM, tools=BOTH, capabilities=GRANTED, runtime=runtime, kind="agent")
+    async with open_host(Config(home=home.path, environ={})) as host:
+        got = await patiently(host.call("thinker.both", {}))
+    assert got["equal"]
+    assert "no pipes" in got["refused"]
