@@ -153,10 +153,10 @@ STATES_IN_WORDS = {
     State.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
     State.RUNNING: "It answers calls, and is asked for its health from time to time.",
     State.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60 seconds.",
-    State.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables it, so "
-    "that the next one does not begin all over. After a start that would end the same way every time, as with a refused "
-    "handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin info` says why; `paddock plugin "
-    "enable` tries again with a clean slate.",
+    State.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables it, "
+    "so that the next one does not begin all over. After a start that would end the same way every time, as with a "
+    "refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin info` says why; "
+    "`paddock plugin enable` tries again with a clean slate.",
     State.STOPPED: "Ended because it was asked to: idle, or on the way to disabled.",
 }
 

@@ -22,7 +22,9 @@ from paddock.gate.uri_template import uri_template
         ("plain://no/variable", ["plain://no/variable"], ["plain://no/variable/", "plain://no"]),
     ],
 )
-def test_an_address_fits_the_template_that_it_was_made_from(template: str, fits: list[str], does_not: list[str]) -> None:
+def test_an_address_fits_the_template_that_it_was_made_from(
+    template: str, fits: list[str], does_not: list[str]
+) -> None:
     ready = uri_template(template)
 
     assert ready is not None

@@ -23,7 +23,9 @@ from paddock.manifest.model import (
 
 _LONGEST = 2000  # longer than any capability
 # Those who write MCP servers cannot say what they reach, so most need what they do not ask for.
-_HOW_TO_WIDEN = "A server that needs the network is given it when you bring it in, e.g. --capability 'net:api.example.com:443'"
+_HOW_TO_WIDEN = (
+    "A server that needs the network is given it when you bring it in, e.g. --capability 'net:api.example.com:443'"
+)
 _CALM = (Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.TEMP_WRITE)
 _ROW = 360  # what a screen shows of one line for certain
 _ROWS = 25  # of one command; nobody reads more
