@@ -7,6 +7,7 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.mcp.playing import scripted
 from tests.supervision.stage import Stage, patiently
 
+from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.core.events_host import PluginSpawned, PluginStdoutNoise
 from paddock.plugins.supervision.lifecycle import State
 
@@ -42,7 +43,8 @@ serve()
 
 
 async def test_a_server_that_ignores_what_it_does_not_know_is_met_after_a_moment(stage: Stage) -> None:
-    server = scripted(stage, "serve(**{'server_discover': lambda request: None})")
+    server = scripted(stage, "serve(server_discover=lambda request: print('probed', file=sys.stderr, flush=True))")
+    await server.logged("probed")
     with hurrying():
         status = await server.actor.until(State.RUNNING)
     assert status.features == ("mcp:2025-06-18",)
@@ -50,7 +52,12 @@ async def test_a_server_that_ignores_what_it_does_not_know_is_met_after_a_moment
 
 
 async def test_a_server_that_answers_nothing_after_a_probe_gets_a_second_start_and_then_no_third(stage: Stage) -> None:
-    server = scripted(stage, "while True: read()")
+    server = scripted(stage, "while True: print(read(), file=sys.stderr, flush=True)")
+    await server.logged("server/discover")
+    with hurrying():
+        await stage.audience.event(PluginInitializeTimeout)
+    await stage.audience.event(PluginSpawned, 2)
+    await stage.audience.until(lambda: stage.audience.lines and "initialize" in stage.audience.lines[-1])
     with hurrying():
         status = await server.actor.until(State.FAILED)
     assert status.error_code == "initialize.timeout"
@@ -62,7 +69,8 @@ async def test_a_slow_server_of_the_newest_revision_is_not_taken_for_an_old_one(
         stage,
         """
 first = read()
-second = read()            # both were sent before it came to read them
+print("probed", file=sys.stderr, flush=True)
+second = read()            # it had no time to answer before this came
 assert first["method"] == "server/discover" and second["method"] == "initialize"
 found = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
 refuse(second, -32022, "no handshakes here", data={"supported": ["2026-07-28"], "requested": "2025-11-25"})
@@ -73,7 +81,8 @@ def call(request):
 serve(server_discover=lambda request: found, tools_call=call)
 """,
     )
-    with hurrying(4.0):
+    await server.logged("probed")
+    with hurrying():
         status = await server.actor.until(State.RUNNING)
     assert status.features == ("mcp:2026-07-28",)
     assert await server.said("echo") == "2026-07-28"
@@ -158,6 +167,6 @@ async def test_a_server_without_ping_is_well_as_long_as_it_says_so(stage: Stage)
         while int(await server.said("echo")) < 5:
             pass
 
-    with hurrying():
+    with hurrying(5.0):
         await patiently(asked_often())
     assert len(stage.audience.of(PluginSpawned)) == 1
