@@ -21,6 +21,20 @@ def called(number: int) -> PluginMethodCalled:
     )
 
 
+class Counted:
+    """A database that counts its units of work."""
+
+    engine = "sqlite"
+
+    def __init__(self, real: Database) -> None:
+        self._real = real
+        self.writes = 0
+
+    async def write(self, fn):
+        self.writes += 1
+        return await self._real.write(fn)
+
+
 class Broken:
     """A database that cannot write until it is mended."""
 
@@ -46,6 +60,17 @@ async def test_what_was_published_is_in_the_table_once_the_writer_is_closed(data
     assert {(event.type, event.plugin, event.tenant) for event in found} == {
         ("plugin.method_called", "notes", "default")
     }
+
+
+async def test_events_of_one_moment_are_one_unit_of_work(sqlite_address: str) -> None:
+    async with open_database(sqlite_address) as real:
+        counted = Counted(real)
+        async with open_event_writer(counted, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
+            for number in range(20):
+                writer.take(called(number), "default")
+                await asyncio.sleep(0)  # as calls that come one after another
+        assert len(await real.read(recent)) == 20
+    assert counted.writes == 1
 
 
 async def test_a_store_that_is_full_is_told_and_nothing_is_lost_when_there_is_room_again(sqlite_address: str) -> None:

@@ -27,6 +27,7 @@ MOST_WAITING = 50_000
 CROWDED = 10_000  # from here on, whoever makes more is asked to wait
 LARGEST_BATCH = 1_000
 RETRY_AFTER = 1.0
+GATHER = 0.01  # seconds for which a batch waits for more: a transaction for each call would cost more than the call
 
 
 class _Waiting(NamedTuple):
@@ -87,6 +88,7 @@ class EventWriter:
         """Write what is waiting, and what comes, in batches."""
         while True:
             await self._news.wait()
+            await asyncio.sleep(GATHER)
             self._news.clear()
             while self._waiting:
                 await self._write_batch()
