@@ -57,8 +57,9 @@ class Report:
     def row(self, *cells: str) -> None:
         self.rows.append(cells)
 
-    def at_most(self, what: str, value: float, goal: float) -> None:
-        self.goals.append(f"{'PASS' if value <= goal else 'FAIL'}  {what}: {value:.2f}× (goal: at most {goal:g}×)")
+    def at_most(self, what: str, value: float, goal: float, unit: str = "×") -> None:
+        verdict, digits = "PASS" if value <= goal else "FAIL", 2 if unit == "×" else 0
+        self.goals.append(f"{verdict}  {what}: {value:.{digits}f}{unit} (goal: at most {goal:g}{unit})")
 
     def at_least(self, what: str, value: float, goal: float) -> None:
         self.goals.append(f"{'PASS' if value >= goal else 'FAIL'}  {what}: {value:,.0f} (goal: at least {goal:,.0f})")
