@@ -152,12 +152,17 @@ def test_a_detached_call_goes_on_without_the_command(homes: dict[str, Paddock]) 
     paddock = homes["served"]
     made = paddock("call", "parrot.count", "--detach")
 
-    assert made.json["call_id"].startswith("call_")
-    assert made.json["call_id"] in made.err  # how to look at it
+    call_id = made.out.removesuffix("\n")
+    assert (call_id[:5], call_id.isascii(), len(call_id.split())) == ("call_", True, 1)
+    assert f"paddock calls follow {call_id}" in made.err
+    assert paddock("call", "parrot.count", "--detach", "--json").json["call_id"].startswith("call_")
 
 
-def test_detaching_without_a_daemon_is_wrong_usage(homes: dict[str, Paddock]) -> None:
-    assert "paddock serve" in homes["alone"]("call", "parrot.count", "--detach", code=2).err
+def test_detaching_without_a_daemon_says_what_to_start(homes: dict[str, Paddock]) -> None:
+    refused = homes["alone"]("call", "parrot.count", "--detach", "--json", code=1).error
+
+    assert (refused["code"], refused["message"]) == ("daemon.not_running", "no daemon runs, and --detach needs one")
+    assert "paddock serve" in refused["hint"]
 
 
 def test_without_a_daemon_only_the_called_plugin_is_started_and_none_is_left(tmp_path: Path) -> None:

@@ -61,6 +61,11 @@ ELSEWHERE = {
     "paddock serve --log-format json": "goes on; see below",
     "paddock plugin logs slow-count --follow": "goes on; see below",
     "paddock demo --once": "has tests of its own",
+    """paddock call slow-count.count -p '{"to": 3}' --detach""": "needs a daemon; see below",
+    "paddock calls list --json": "needs a daemon; see below",
+    "paddock calls show ID --json": "needs a call; see below",
+    "paddock calls follow ID": "needs a call; see below",
+    "paddock calls cancel ID": "needs a call; see below",
 }
 
 
@@ -141,6 +146,14 @@ def interrupted(paddock: Paddock, example: str, first: str) -> int:
 
 def test_the_example_of_serve_is_a_daemon(stage: Paddock) -> None:
     assert interrupted(stage, "paddock serve --log-format json", "ready: ") == 0
+
+
+def test_the_examples_of_calls_look_at_what_detaching_left_to_the_daemon(stage: Paddock) -> None:
+    with daemon(stage):
+        call_id = stage(*words_of("""paddock call slow-count.count -p '{"to": 3}' --detach""", stage)).out.strip()
+        for example in sorted(example for example in ELSEWHERE if example.startswith("paddock calls")):
+            said = stage(*words_of(example.replace("ID", call_id), stage))
+            assert said.out or "succeeded" in said.err, example
 
 
 def test_the_example_of_logs_goes_on_until_it_is_interrupted(stage: Paddock) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, say
+from paddock.cli.output import AsJson, document, reporting, result, say
 from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
 
 if TYPE_CHECKING:
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_EXAMPLES = (
+    """Examples: paddock call slow-count.count --params '{"to": 3}'"""
+    """   ·   paddock call slow-count.count -p '{"to": 3}' --detach"""
+)
 
-@app.command("call", epilog="""Example: paddock call slow-count.count --params '{"to": 3}'""")
+
+@app.command("call", epilog=_EXAMPLES)
 @reporting
 def call(
     name: Annotated[str, typer.Argument(help="As in slow-count.count, or a plugin that is one callable.")],
@@ -46,7 +51,7 @@ def call(
 ) -> None:
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
     from paddock.cli.answering import Answering, given_answers
-    from paddock.cli.daemon import running_daemon
+    from paddock.cli.daemon import require_daemon, running_daemon
 
     given, seconds = parameters(params, name), _seconds(timeout)
     answering = Answering(given_answers(answers))
@@ -54,14 +59,14 @@ def call(
     try:
         if daemon is None:
             if not wait:
-                raise typer.BadParameter("needs a running daemon; start one: paddock serve", param_hint="--detach")
+                require_daemon("--detach")
             made = _by_ourselves(name, given, seconds, answering)
         elif wait:
             made = _by_the_daemon(daemon, name, given, seconds, answering)
         else:
             if answers is not None:
                 raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
-            _detached(daemon, name, given)
+            _detached(daemon, name, given, as_json=as_json)
             return
     except NotFound as error:
         if error.error_code == "callable.not_found":
@@ -107,11 +112,13 @@ def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 
-def _detached(daemon: DaemonClient, name: str, params: dict[str, Any]) -> None:
+def _detached(daemon: DaemonClient, name: str, params: dict[str, Any], *, as_json: bool) -> None:
     made = daemon.post("/calls?detach=1", {"name": name, "params": params})
-    document(made)
-    where = f"http://localhost/api/v1/calls/{made['call_id']}"
-    say(f"look at it: curl --unix-socket {shlex.quote(str(daemon.path))} {where}")
+    if as_json:
+        document(made)
+        return
+    result(made["call_id"])
+    say(f"wait for it: paddock calls follow {made['call_id']}")
 
 
 def _require_enabled(name: str) -> None:
@@ -161,10 +168,22 @@ def _seconds(written: str | None) -> float | None:
 def _by_the_daemon(
     daemon: DaemonClient, name: str, params: dict[str, Any], seconds: float | None, answering: Answering
 ) -> dict[str, Any]:
+    with daemon.called({"name": name, "params": params}, seconds) as events:
+        return followed(daemon, events, answering)
+
+
+def followed(
+    daemon: DaemonClient, events: Iterator[tuple[str, dict[str, Any]]], answering: Answering
+) -> dict[str, Any]:
+    """A call of the daemon's, followed to its end; what it tells is shown, and what it asks is answered.
+
+    Raises:
+        PaddockError: it failed, or the daemon went away.
+    """
     from paddock.cli.call_events import EventLine
     from paddock.cli.daemon import error_from
 
-    with EventLine() as shown, daemon.called({"name": name, "params": params}, seconds) as events:
+    with EventLine() as shown:
         for kind, told in events:
             if kind == "event":
                 shown.show(told)

@@ -26,6 +26,7 @@ COMMANDS = {
     "plugin": Entry("paddock.cli.plugin", "Check, install, upgrade, pin, enable and remove plugins."),
     "call": Entry("paddock.cli.call", "Call a plugin and print what it answers."),
     "dev": Entry("paddock.cli.dev", "Run a plugin from its folder, and again whenever a file is saved."),
+    "calls": Entry("paddock.cli.calls", "Look at, follow and cancel the calls of a running daemon."),
     "serve": Entry("paddock.cli.serve", "Run the enabled plugins and take calls until stopped."),
     "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
     "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),

@@ -100,9 +100,9 @@ class LiveCall:
                 return
             await self._news.wait()
 
-    def to_json(self) -> dict[str, Any]:
-        """The call as data."""
-        shown: dict[str, Any] = {
+    def summary(self) -> dict[str, Any]:
+        """The call as data, without what became of it."""
+        return {
             "call_id": self.id,
             "plugin": self.plugin,
             "callable": self.callable,
@@ -112,6 +112,10 @@ class LiveCall:
             "events": self._count,
             "questions": self.questions.to_json(),
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """The call as data."""
+        shown = self.summary()
         if self.status == "succeeded":
             shown["result"] = self.result
         if self.error is not None:
@@ -237,6 +241,11 @@ class Calls:
                 hint=f"the last {KEPT_CALLS} calls are kept while the daemon runs",
             )
         return live
+
+    def recent(self, most: int) -> list[dict[str, Any]]:
+        """The last calls, newest first, each as data without its result."""
+        newest = sorted(self._calls.values(), key=lambda live: live.started_at, reverse=True)[:most]
+        return [live.summary() for live in newest]
 
     async def drain(self, seconds: float) -> None:
         """Take no new calls, and give those under way this long."""

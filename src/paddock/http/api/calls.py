@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.questions import Answer
-from paddock.gate.calls import ContextFor, LiveCall
+from paddock.gate.calls import KEPT_CALLS, ContextFor, LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named
+from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named, number
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 
 _DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
@@ -33,6 +33,7 @@ _ALSO = (
     ),
     (202, JSON, "The id of a call that goes on without its caller; `Location` is where to look at it."),
 )
+_LISTED = 100
 _ACTIONS = ("accept", "decline", "cancel")
 
 
@@ -74,6 +75,14 @@ class CallRoutes:
                 query=_DETACH,
                 also=_ALSO,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
+            ),
+            Endpoint(
+                "GET",
+                "/calls",
+                self.list_calls,
+                "List the last calls",
+                "`calls`: those under way and those that ended, newest first, without their results.",
+                query={"limit": "How many (100)."},
             ),
             Endpoint(
                 "GET",
@@ -145,6 +154,9 @@ class CallRoutes:
         async with cancelled_when_gone(request, live):
             await live.wait()
         return answer(live.to_json(), headers={"content-location": where})
+
+    async def list_calls(self, request: Request) -> Response:
+        return answer({"calls": self._host.calls.recent(number(request, "limit", _LISTED, KEPT_CALLS))})
 
     async def show_call(self, request: Request) -> Response:
         return answer(self._host.calls.find(named(request, "id")).to_json())
