@@ -240,7 +240,7 @@ class ArtifactSettings:
 
     max_size_mb: int = row(
         50,
-        "Largest artifact, in MB. Nothing obeys it yet: it comes with artifacts.",
+        "Largest artifact, in MB.",
         kind=Kind.INTEGER,
         parameters=("artifact_max_size_mb",),
         minimum=1,
