@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from paddock.capabilities.artifacts.artifacts import Artifacts
 from paddock.capabilities.storage.storage import Storage
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
@@ -52,6 +53,7 @@ class Host:
         calls: Calls,
         reconciler: Reconciler,
         tables: Storage,
+        artifacts: Artifacts,
         definitions: Definitions,
         logs: PluginLogs,
         news: PluginNews,
@@ -62,6 +64,7 @@ class Host:
         self.settings = settings
         self.calls = calls
         self.definitions = definitions
+        self.artifacts = artifacts
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor

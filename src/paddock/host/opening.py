@@ -124,6 +124,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 calls=Calls(gate, tasks, clock, random),
                 reconciler=reconciler,
                 tables=services.storage,
+                artifacts=services.artifacts,
                 definitions=definitions,
                 logs=logs,
                 news=news,

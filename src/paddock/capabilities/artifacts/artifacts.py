@@ -262,6 +262,33 @@ class Artifacts:
         gone = await self._database.read(lambda tx: unkept(tx, [(tenant, digest)]))
         await self._workers.run(lambda: self._shelf.delete(gone))
 
+    # --- for the host -------------------------------------------------------------------------------------------------
+
+    async def kept(self, tenant: Tenant, digest: str) -> Artifact:
+        """The artifact of this hash, whichever plugin keeps it. For people, who may see what their plugins made.
+
+        Raises:
+            NotFound: nobody keeps one.
+        """
+        found = await self._database.read(lambda tx: any_artifact(tx, tenant, digest)) if is_digest(digest) else None
+        if found is None:
+            raise NotFound("there is no such artifact", code="artifacts.unknown")
+        return found
+
+    async def pieces(self, tenant: Tenant, digest: str, offset: int, length: int) -> AsyncGenerator[bytes, None]:
+        """A part of its bytes, a piece at a time.
+
+        Raises:
+            NotFound: they are gone.
+        """
+        descriptor = await self._workers.run(lambda: self._shelf.open(tenant, digest))
+        sending = _Sending(self._workers, descriptor, offset, length)
+        try:
+            while piece := await sending.next_piece():
+                yield piece
+        finally:
+            sending.close()
+
     async def _finished(self, work: Any) -> Any:
         """The work's result. It is brought to its end even when whoever asked goes away meanwhile."""
         task = asyncio.get_running_loop().create_task(work)

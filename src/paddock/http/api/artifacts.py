@@ -1,0 +1,81 @@
+"""`/artifacts`: the big bytes that plugins made, for the person whose plugins they are."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from paddock.core.errors import CallerError
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.host.host import Host
+from paddock.http.endpoint import Endpoint, named
+
+OCTETS = "application/octet-stream"
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
+
+
+class ArtifactRoutes:
+    """Downloading."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/artifacts/{sha256}",
+                self.get_artifact,
+                "Download an artifact",
+                "Its bytes, with the media type that its plugin gave. `sha256` is the last part of its address. With a"
+                " `Range` header of one range 206 and that part.",
+                media=OCTETS,
+                also=((206, OCTETS, "The part that a `Range` header of one range asks for."),),
+            )
+        ]
+
+    async def get_artifact(self, request: Request) -> Response:
+        digest = named(request, "sha256")
+        artifact = await self._host.artifacts.kept(DEFAULT_TENANT, digest)
+        wanted = request.headers.get("range")
+        offset, length = (0, artifact.size) if wanted is None else part_of(wanted, artifact.size)
+        headers = {
+            "Accept-Ranges": "bytes",
+            "Content-Length": str(length),
+            # A plugin says what it is, and a browser must not take it for a page of ours.
+            "Content-Disposition": f'attachment; filename="{digest}"',
+            "X-Content-Type-Options": "nosniff",
+        }
+        if wanted is not None:
+            headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{artifact.size}"
+        return StreamingResponse(
+            self._host.artifacts.pieces(DEFAULT_TENANT, digest, offset, length),
+            200 if wanted is None else 206,
+            headers,
+            artifact.media_type,
+        )
+
+
+def part_of(wanted: str, size: int) -> tuple[int, int]:
+    """Offset and length of what a `Range` header asks for, of so many bytes.
+
+    Raises:
+        CallerError: it is not one range, or nothing of it is there.
+    """
+    found = _RANGE.fullmatch(wanted.strip())
+    first, last = (found[1], found[2]) if found else ("", "")
+    if not first and last:  # the last so many bytes
+        offset, end = max(0, size - int(last)), size
+    elif first:
+        offset, end = int(first), min(size, int(last) + 1 if last else size)
+    else:
+        offset = end = 0
+    if offset >= end:
+        raise CallerError(
+            f"{wanted[:80]!r} is no part of the {size} bytes",
+            code="artifacts.range",
+            hint="ask for one range, e.g. bytes=0-1023",
+        )
+    return offset, end - offset

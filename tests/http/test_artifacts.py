@@ -1,0 +1,90 @@
+"""Artifacts over HTTP: the person at the machine downloads what their plugins made, whole or in part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, LocalConnection, daemon
+from fixtures.packages import write_file, write_json
+from paddock.core.errors import CallerError
+from paddock.http.api.artifacts import part_of
+
+PROGRAM = """
+from paddock_sdk import Plugin
+plugin = Plugin("maker", "1.0.0", capabilities_used=["host:artifacts"])
+@plugin.tool
+def make(params, context):
+    return {"uri": plugin.host.artifacts.put(bytes(range(256)) * 4000, "text/html").wait()}
+plugin.run()
+"""
+CONTENT = bytes(range(256)) * 4000
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Generator[Daemon, None, None]:
+    package = tmp_path / "maker"
+    tool = {"name": "make", "description": "Make", "effects": ["read_only"], "input_schema": {"type": "object"}}
+    manifest = {
+        "paddock": 1,
+        "name": "maker",
+        "version": "1.0.0",
+        "description": "Makes an artifact",
+        "runtime": {"command": ["python3", "./main.py"]},
+        "capabilities": ["host:artifacts"],
+        "tools": [tool],
+    }
+    write_json(package / "paddock.yaml", manifest)
+    write_file(package / "main.py", PROGRAM)
+    paddock = Paddock(tmp_path / "home")
+    paddock("plugin", "install", str(package), "--yes")
+    paddock("plugin", "enable", "maker")
+    with daemon(paddock) as started:
+        yield started
+
+
+def download(served: Daemon, digest: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = LocalConnection(served.socket)
+    try:
+        connection.request("GET", f"/api/v1/artifacts/{digest}", headers=headers)
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.req("O-09")
+def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
+    made = served.ask("POST", "/plugins/maker/call/make", {}).body
+    uri = made["result"]["uri"] if "result" in made else made["uri"]
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    assert uri == f"artifact://sha256/{digest}"
+    status, headers, content = download(served, digest)
+    assert (status, content, headers["content-type"]) == (200, CONTENT, "text/html; charset=utf-8")
+    assert headers["content-disposition"].startswith("attachment")
+    status, headers, content = download(served, digest, Range="bytes=256-511")
+    assert (status, content) == (206, bytes(range(256)))
+    assert headers["content-range"] == f"bytes 256-511/{len(CONTENT)}"
+    assert download(served, digest, Range="bytes=5000000-")[0] == 400
+    unknown = served.ask("GET", f"/artifacts/{'0' * 64}")
+    assert (unknown.status, unknown.body["code"]) == (404, "artifacts.unknown")
+    assert served.ask("GET", "/artifacts/passwd").status == 404
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [("bytes=0-9", (0, 10)), ("bytes=90-", (90, 10)), ("bytes=-10", (90, 10)), ("bytes=95-200", (95, 5)),
+     ("bytes=-500", (0, 100))],
+)  # fmt: skip
+def test_a_range_is_a_part_of_what_is_there(wanted: str, part: tuple[int, int]) -> None:
+    assert part_of(wanted, 100) == part
+
+
+@pytest.mark.parametrize("wanted", ["bytes=100-", "bytes=9-3", "bytes=-0", "bytes=-", "bytes=0-1,5-6", "lines=1-2", ""])
+def test_what_is_no_part_is_refused(wanted: str) -> None:
+    with pytest.raises(CallerError):
+        part_of(wanted, 100)
