@@ -16,6 +16,8 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.capabilities.pipes import arrival, channel
+from paddock.plugins.leavings import drop_all
+from paddock.plugins.removal import uninstall
 from paddock.store.database import open_direct
 from paddock.store.event_log import recent
 
@@ -262,14 +264,13 @@ async def test_more_than_the_setting_allows_is_refused_before_a_byte_is_sent(hom
 
 
 async def test_uninstalling_takes_the_artifacts_along(home: Home) -> None:
-    from paddock.plugins.removal import uninstall
-
     home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     async with open_host(Config(home=home.path, environ={})) as host:
         made = await patiently(host.call("maker.make", {"size": MB}))
     kept = home.path / "data" / "artifacts" / "of-default" / made["sha256"][:2] / made["sha256"]
     assert kept.stat().st_size == MB
     home.changing(lambda plugins: uninstall(plugins, "maker"))
+    home.changing(lambda plugins: drop_all(plugins, lambda _: None))
     assert not kept.exists()
 
 

@@ -1,4 +1,4 @@
-"""What an uninstalled plugin kept on this machine: its tables, its values, its own folder, its log.
+"""What an uninstalled plugin kept on this machine: its tables, values and artifacts, its own folder, its log.
 
 They are marked before the plugin's rows go and dropped when nothing of it runs any more, by the daemon where one runs
 and otherwise by the command. A mark that a killed command left is found by the next one. Nothing is dropped without a
@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from paddock.capabilities.artifacts.rows import forget_artifacts
+from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.capabilities.storage.storage import drop_files
 from paddock.plugins.plugin_store import PluginStore
@@ -47,6 +49,8 @@ def drop(store: PluginStore, name: str, forget_log: ForgetLog) -> None:
     with store.changing():
         if name in leaving(store):
             store.database.write(lambda tx: forget_values(tx, name))
+            nobodys = store.database.write(lambda tx: forget_artifacts(tx, name))
+            Shelf(artifacts_in(store.data)).delete(nobodys)
             drop_files(store.data / "storage", name)
             _remove(own_folder(store.data, name))
             forget_log(name)

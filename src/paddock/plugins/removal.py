@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from paddock.capabilities.artifacts.rows import forget_artifacts
-from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
@@ -56,21 +54,19 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         Conflict: it is pinned, and `force` is not given.
     """
 
-    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str], list[tuple[str, str]]]:
+    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str]]:
         plugin = _removable(tx, name, force)
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
-        artifacts = forget_artifacts(tx, plugin.name)
         forget_values(tx, plugin.name)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
-        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)], artifacts
+        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
 
     with store.changing():
         leavings.mark(store, store.database.read(lambda tx: _removable(tx, name, force)).name)
-        plugin, versions, blobs, artifacts = store.database.write(unit)
+        plugin, versions, blobs = store.database.write(unit)
         remove_entry(store.local_file, plugin.name)
         _forget(store, versions, blobs)
-        Shelf(artifacts_in(store.data)).delete(artifacts)
     return plugin
 
 
