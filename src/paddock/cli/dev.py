@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, Yes, reporting, result, say, show_error
+from paddock.cli.output import AsJson, Yes, reporting, result, show_error
 from paddock.core.errors import PaddockError
 from paddock.core.outward import exit_code, to_json
 
@@ -156,7 +156,8 @@ class _Words:
         from paddock.cli.dev_words import in_words
 
         if event["event"] == "watching":
-            say(f"following {event['folder']}; type 'help' for what can be typed, Ctrl-C ends")
+            self._line(f"following {event['folder']}; type 'help' for what can be typed, Ctrl-C ends")
+            sys.stdout.flush()
             return
         for text in in_words(event):
             self._line(text)

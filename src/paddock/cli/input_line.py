@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 import sys
 import termios
@@ -68,7 +69,7 @@ class InputLine:
         if not self._shown:
             return ""
         # A line that is longer than the terminal could not be wiped: its end is what is looked at.
-        room = os.get_terminal_size(sys.stdout.fileno()).columns - len(PROMPT) - 1
+        room = shutil.get_terminal_size((80, 24)).columns - len(PROMPT) - 1
         return PROMPT + printable(self._typed, _LONGEST)[-max(room, 10) :]
 
     def _end(self) -> None:

@@ -1,0 +1,171 @@
+"""`paddock dev` as people and scripts meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import PATIENCE, Paddock
+
+
+@pytest.fixture
+def greeter(paddock: Paddock) -> Path:
+    folder = paddock.home.parent / "greeter"
+    paddock.quickly("plugin", "new", "greeter", folder)
+    return folder
+
+
+def save(file: Path, old: str, new: str) -> None:
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
+class Terminal:
+    """A command on a pseudo-terminal, with a person in front of it."""
+
+    def __init__(self, ours: int) -> None:
+        self._ours = ours
+        self.screen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def until(self, text: str, since: int = 0) -> int:
+        """Read until this stands on the screen; where it ends there."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.screen.find(text, since)) < 0:
+            assert time.monotonic() < deadline, f"{text!r} never came\n{self.screen}"
+            if select.select([self._ours], [], [], 1)[0]:
+                self.screen += os.read(self._ours, 65_536).decode("utf-8", "replace")
+        return found + len(text)
+
+
+@contextmanager
+def on_terminal(paddock: Paddock, *words: object) -> Generator[Terminal, None, None]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paddock.cli", *map(str, words)],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env={**paddock.environment, "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield Terminal(ours)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+@pytest.mark.req("B-09")
+def test_a_half_typed_line_outlives_the_reload_that_happens_meanwhile(paddock: Paddock, greeter: Path) -> None:
+    with on_terminal(paddock, "dev", greeter, "--no-traffic") as terminal:
+        terminal.until("[y/N] ")
+        terminal.type("y\n")
+        at = terminal.until("following ", terminal.until("greeter 0.1.0 runs"))
+        terminal.type('greet {"na')
+        terminal.until('> greet {"na', at)
+        save(greeter / "main.py", '{name}!"', '{name}, dear!"')
+        at = terminal.until("runs after main.py")
+        terminal.type('me": "Ann"}\n')
+        terminal.until('= greet {"text": "Hello, Ann, dear!"}', at)
+        terminal.type("quit\n")
+
+
+def test_on_a_terminal_keys_edit_the_line_and_bring_back_the_last_one(paddock: Paddock, greeter: Path) -> None:
+    with on_terminal(paddock, "dev", greeter, "--yes", "--no-traffic") as terminal:
+        terminal.until("following ")
+        terminal.type('wrong\x15greet {"name": "Bobx\x7f"}\n')
+        at = terminal.until('= greet {"text": "Hello, Bob!"}')
+        terminal.type("\x1b[A")
+        at = terminal.until('> greet {"name": "Bob"}', at)
+        terminal.type("\n")
+        terminal.until('= greet {"text": "Hello, Bob!"}', at)
+        terminal.type("\x04")  # Ctrl-D
+
+
+@contextmanager
+def events(paddock: Paddock, *words: object) -> Generator[tuple[subprocess.Popen[str], Any], None, None]:
+    """A session whose events are read from a pipe, and that is typed to through another."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paddock.cli", "dev", *map(str, words), "--json", "--yes"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=paddock.environment,
+    )  # fmt: skip
+    assert process.stdout is not None
+    stdout = process.stdout
+
+    def until(kind: str) -> dict[str, Any]:
+        for line in stdout:
+            event = json.loads(line)
+            if event["event"] == kind:
+                return event
+        raise AssertionError(f"no {kind!r} came")
+
+    try:
+        yield process, until
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_for_machines_there_is_one_event_a_line_and_lines_can_be_typed_through_a_pipe(
+    paddock: Paddock, greeter: Path
+) -> None:
+    with events(paddock, greeter, "--call", "greet", "--params", '{"name": "Ann"}') as (process, until):
+        assert process.stdin is not None
+        assert until("loaded")["callables"] == ["greet"]
+        assert until("answer")["result"] == {"text": "Hello, Ann!"}
+        until("watching")
+        save(greeter / "main.py", "Hello", "Hallo")
+        save(greeter / "paddock.yaml", "Hello", "Hallo")
+        while until("answer")["result"] != {"text": "Hallo, Ann!"}:
+            pass  # the two may have been seen one after the other
+        process.stdin.write('greet {"name": "Bob"}\n')
+        process.stdin.flush()
+        while until("answer")["result"] != {"text": "Hallo, Bob!"}:
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_once_is_one_load_and_one_call_and_its_exit_code_says_how_they_went(paddock: Paddock, greeter: Path) -> None:
+    once = ("dev", greeter, "--once", "--yes", "--call", "greet", "--params")
+
+    said = paddock(*once, '{"name": "Ann"}')
+    assert re.search(r'^→ call greet \{"name": "Ann"\}$', said.out, re.MULTILINE)
+    assert re.search(r'^← result greet \{"text": "Hello, Ann!"\}  [\d.]+ ms$', said.out, re.MULTILINE)
+    assert re.search(r'^= greet \{"text": "Hello, Ann!"\}  [\d.]+ ms$', said.out, re.MULTILINE)
+    assert "name: missing" in paddock(*once, "{}", code=1).out
+    save(greeter / "main.py", "def greet", "def greet(")
+    assert "nothing serves yet" in paddock(*once, '{"name": "Ann"}', code=1).out
+
+
+def test_without_a_terminal_and_without_yes_nothing_runs(paddock: Paddock, greeter: Path) -> None:
+    said = paddock("dev", greeter, "--once", "--json", code=4)
+
+    assert said.error["code"] == "consent_required"
+    assert "--yes" in said.error["hint"]
+
+
+def test_a_home_that_is_named_is_kept_and_used_by_one_session_at_a_time(paddock: Paddock, greeter: Path) -> None:
+    home = paddock.home.parent / "dev-home"
+    paddock("dev", greeter, "--once", "--yes", "--home", home)
+    assert (home / "data" / "paddock.db").is_file()
+    with events(paddock, greeter, "--home", home) as (_, until):
+        until("watching")
+        said = paddock("dev", greeter, "--once", "--yes", "--home", home, "--json", code=1)
+    assert json.loads(said.out.splitlines()[-1])["error"]["code"].startswith("store")
