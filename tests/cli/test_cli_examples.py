@@ -25,6 +25,9 @@ WITHOUT_A_DAEMON = {
     "paddock doctor --json": [],
     "paddock config show --origin": [],
     "paddock plugin check ./my-plugin": [],
+    "paddock plugin new greeter": [],
+    "paddock plugin new Letter.Answer --kind operator answers": [],
+    "paddock plugin new lamp --lang shell": [],
     "paddock plugin check plugin.mcpb --show": [],
     "paddock key new ~/paddock-signing.pem": [],
     "paddock key show ~/paddock-signing.pem": [],
@@ -61,6 +64,10 @@ ELSEWHERE = {
     "paddock serve --log-format json": "goes on; see below",
     "paddock plugin logs slow-count --follow": "goes on; see below",
     "paddock demo --once": "has tests of its own",
+    "paddock dev ./my-plugin": "goes on; see below",
+    """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes""": "has to run; see below",
+    "paddock plugin test ./my-plugin": "needs a plugin that runs; see below",
+    "paddock plugin test ./my-plugin --effects": "needs a plugin that runs; see below",
     """paddock call slow-count.count -p '{"to": 3}' --detach""": "needs a daemon; see below",
     "paddock calls list --json": "needs a daemon; see below",
     "paddock calls show ID --json": "needs a call; see below",
@@ -160,3 +167,13 @@ def test_the_example_of_logs_goes_on_until_it_is_interrupted(stage: Paddock) -> 
     with daemon(stage):
         stage("call", "slow-count.squares", "-p", '{"to": 1000}', "--timeout", "1", code=8)
         assert interrupted(stage, "paddock plugin logs slow-count --follow", "nobody wants the rest") == 130
+
+
+def test_the_examples_for_authors_run_a_plugin_from_its_folder(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "new", "my-plugin", paddock.home.parent / "my-plugin")
+    for example in ("paddock plugin test ./my-plugin", "paddock plugin test ./my-plugin --effects"):
+        assert "0 failed" in paddock(*words_of(example, paddock)).err
+    once = """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes"""
+    assert "Hello, Ann!" in paddock(*words_of(once, paddock)).out
+    screen = paddock.on_terminal(*words_of("paddock dev ./my-plugin", paddock), answers=["n"], code=4)
+    assert "Run my-plugin 0.1.0?" in screen
