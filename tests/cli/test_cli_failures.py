@@ -1,0 +1,85 @@
+"""What people see of plugins that fail: both words of `list`, the reason wherever they look, and what can be tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fixtures.commands import Paddock
+from fixtures.daemons import daemon, eventually
+from fixtures.parrot import parrot
+from paddock.host.command import open_for_command
+from paddock.plugins.enabling import disable
+
+WHY = "failed too often: it ended with exit status 3; its last words: going down"
+STRANGER = "import sys\nsys.stdin.readline()\nprint('[]', flush=True)\nsys.stdin.readline()  # {name} {version}\n"
+ORPHAN = "import a_library_of_mine  # {name} {version}\n"
+
+
+def given_up(paddock: Paddock, folder: Path) -> None:
+    """A parrot that a daemon gave up, as the daemon writes that down."""
+    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    with open_for_command({"PADDOCK_HOME": str(paddock.home)}, folder) as host:
+        disable(host.plugins, "parrot", given_up=WHY)
+
+
+def cells(paddock: Paddock) -> list[str]:
+    return paddock("plugin", "list").out.splitlines()[1].split()
+
+
+def test_one_that_was_given_up_says_so_everywhere_without_a_daemon(paddock: Paddock, source: Path) -> None:
+    given_up(paddock, source)
+
+    listed = paddock("plugin", "list")
+    assert listed.out.splitlines()[1].split()[:6] == ["parrot", "1.0.0", "disabled", "(given", "up)", "-"]
+    assert f"parrot was given up and is disabled: it {WHY} — mend it, then: paddock plugin enable parrot" in listed.err
+    assert "disabled (given up)" in paddock("plugin", "info", "parrot").out
+    refused = paddock("call", "parrot.say", "-p", "{}", "--json", code=3).error
+    assert (refused["code"], refused["message"]) == ("plugin.not_enabled", f"parrot is not enabled: it {WHY}")
+    (check,) = [one for one in paddock("doctor", "--json").json["checks"] if one["name"] == "plugins"]
+    assert (check["status"], check["details"]) == ("warn", [f"parrot was given up: it {WHY}"])
+
+
+def test_enabling_it_forgets_that(paddock: Paddock, source: Path) -> None:
+    given_up(paddock, source)
+    paddock("plugin", "enable", "parrot")
+
+    assert cells(paddock)[:4] == ["parrot", "1.0.0", "enabled", "-"]
+    assert paddock("plugin", "info", "parrot", "--json").json["given_up"] == ""
+
+
+def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_retry(
+    paddock: Paddock, source: Path
+) -> None:
+    paddock("plugin", "install", parrot(source / "parrot", main=STRANGER), "--yes")
+    paddock("plugin", "enable", "parrot")
+    with daemon(paddock) as served:
+        served.settled()
+        assert cells(paddock)[:4] == ["parrot", "1.0.0", "enabled", "failed"]
+        problem = served.ask("POST", "/plugins/parrot/call/say", {}).body
+        assert (problem["code"], problem["retryable"]) == ("plugin.failed", False)
+        assert paddock("plugin", "enable", "parrot", "--json", code=7).error["retryable"] is False
+
+
+def test_info_shows_why_it_died_last_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
+    paddock("plugin", "install", parrot(source / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    with daemon(paddock) as served:
+        served.settled()
+        paddock("call", "parrot.die", code=7)
+        eventually(lambda: cells(paddock)[3] == "running", "it is not started again")
+        assert (
+            "exit status 3; its last words: about to die; restarted 1 times" in paddock("plugin", "info", "parrot").out
+        )
+        runtime = paddock("plugin", "info", "parrot", "--json").json["runtime"]
+        assert (runtime["restarts"], runtime["last_failure"]["error_code"]) == (1, "plugin.crashed")
+
+
+def test_a_call_without_a_daemon_gives_the_advice_and_promises_no_restart(paddock: Paddock, source: Path) -> None:
+    paddock("plugin", "install", parrot(source / "parrot", main=ORPHAN), "--yes")
+    paddock("plugin", "enable", "parrot")
+
+    refused = paddock("call", "parrot.count", "--json", code=7).error
+    assert "its Python module a_library_of_mine cannot be imported in the cage" in refused["message"]
+    assert "a_library_of_mine" in refused["hint"]
+    assert "restart" not in refused["message"] + refused["hint"]
