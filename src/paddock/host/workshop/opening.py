@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -84,6 +86,8 @@ async def open_workshop(
         ) as services,
         owned_tasks() as tasks,
     ):
+        # The store is ours alone by now, so what lies there is what a killed session left.
+        await asyncio.to_thread(shutil.rmtree, trees, ignore_errors=True)
         news = WorkshopNews(logs, audience)
         news.on_gone = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
         starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, config or {})
