@@ -153,6 +153,38 @@ def test_a_server_that_lists_too_much_keeps_what_fits_and_its_tools_come_first()
     assert "read" in {one.name for one in listed}
 
 
+def memo(name: str, **fields: Any) -> One:
+    return One("resource", f"memo://{name}", {"uri": f"memo://{name}", "name": name, **fields})
+
+
+def test_resources_come_go_and_change_without_waiting_unless_they_hide_text() -> None:
+    found = compared(
+        [tool(), memo("one"), memo("two"), memo("old")],
+        [tool(), memo("one", size=7), memo("two"), memo("new"), memo("sly", description="a\u202eb")],
+    )
+
+    assert [(one.name, one.standing, one.news) for one in found.changed] == [("memo://one", Standing.ACCEPTED, True)]
+    assert [(one.name, one.news) for one in found.unchanged if one.kind == "resource"] == [("memo://two", False)]
+    assert [(one.name, one.standing) for one in found.new] == [
+        ("memo://new", Standing.ACCEPTED),
+        ("memo://sly", Standing.QUARANTINED),
+    ]
+    assert names(found.gone) == ["memo://old"]
+
+
+def test_templates_prompts_and_instructions_wait_as_tools_do() -> None:
+    before = [One("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}"}), instructions("Be kind.")]
+    now = [
+        One("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}", "description": "all"}),
+        One("prompt", "greet", {"name": "greet"}),
+        instructions("Be rude."),
+    ]
+    found = compared(before, now)
+
+    assert {one.standing for one in (*found.changed, *found.new)} == {Standing.QUARANTINED}
+    assert len(found.changed) == 2 and names(found.new) == ["greet"]
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [

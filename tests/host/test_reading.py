@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.definitions.test_rug_pull import until_said
 from tests.host.conftest import Home
+from tests.mcp.playing import SERVER, site_packages
 from tests.supervision.stage import patiently
 
 from fixtures.butler import butler
@@ -162,3 +163,30 @@ async def test_what_a_manifest_declares_is_listed_and_a_text_is_filled_in_withou
         for reading in (host.read_resource("coach", "coach://book"), host.get_prompt("coach", "reflect")):
             with pytest.raises(PluginError, match="no server"):
                 await reading
+
+
+@pytest.mark.req("B-02", "unknown servers run caged")
+async def test_a_server_of_the_official_sdk_is_asked_read_and_answered_the_same_way(tmp_path: Path) -> None:
+    site = site_packages()
+    package = tmp_path / "official"
+    runtime = {"command": ["python3", "./server.py", "stdio", "all"], "protocol": "mcp", "env": {"PYTHONPATH": site}}
+    manifest = {"paddock": 1, "name": "official", "version": "1.0.0", "description": "A server", "runtime": runtime}
+    write_json(package / "paddock.yaml", manifest | {"capabilities": [f"read:fs:{site}"]})
+    write_file(package / "server.py", SERVER.read_text())
+    home = Home(tmp_path)
+    home.take(package)
+    home.changing(lambda plugins: enable(plugins, "official"))
+
+    async def answer(question: Question) -> Answer:
+        return Answer("accept", {"colour": "blue"})
+
+    async with opened(home) as host:
+        said = await patiently(host.call("official.ask", {}, ask=answer))
+        read_one = await patiently(host.read_resource("official", "memo://anything"))
+        prompt = await patiently(host.get_prompt("official", "greet", {"who": "Ann"}))
+        shown = await host.plugin("official")
+
+    assert said["content"][0]["text"].startswith("accept blue")
+    assert read_one["contents"][0]["text"] == "read memo://anything"
+    assert prompt["messages"][0]["content"]["text"] == "Greet Ann"
+    assert shown["instructions"] == "Be kind to it."
