@@ -61,8 +61,8 @@ WITHOUT_A_DAEMON = {
 ELSEWHERE = {
     "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
     "paddock plugin install pypi:mcp-server-time": "needs a registry; tests/registry installs and calls it",
-    "paddock plugin accept": "needs a server that changed its words; tests/cli/test_cli_accept.py",
-    "paddock plugin accept files read_file --yes": "needs a server that changed its words; tests/cli/test_cli_accept.py",
+    "paddock plugin accept": "needs a server that changed; tests/cli/test_cli_accept.py",
+    "paddock plugin accept files read_file --yes": "needs a server that changed; tests/cli/test_cli_accept.py",
     "paddock plugin configure weather api_key": "reads the value where nobody asks yes or no; see below",
     "paddock serve --log-format json": "goes on; see below",
     "paddock plugin logs slow-count --follow": "goes on; see below",
