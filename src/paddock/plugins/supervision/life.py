@@ -272,8 +272,11 @@ class Life:
         # A process that closed its output is usually on its way out, and how it goes says more than that it went.
         if fatal.kind == "output_closed" and body.pid is not None and await _within(exited, EXIT_GRACE):
             return await self._crashed(body, exited, None)
-        body.kill()  # first: one that sees its input end may go by itself, and how it went would say nothing
-        self._conversation.close(fatal.reason)  # whoever waits for an answer is told why none comes
+        self._conversation.explain(Diagnosis(fatal.reason))  # whoever waits for an answer is told why none comes
+        # Waited for: one that sees its pipes end may go by itself, and how it went would say nothing.
+        body.kill()
+        await _within(exited, EXIT_GRACE)
+        self._conversation.close(fatal.reason)
         if not self._answered and fatal.kind not in _NO_VERDICT:
             reason = f"during the handshake: {fatal.reason}"
             self._publish.publish(
