@@ -242,8 +242,12 @@ def _shadowed(spec: CageSpec) -> bool:
     assert spec.python is not None
     script = spec.python.script
     # The worker is our own file, and looks for modules in the plugin's folders first.
-    places = [Path(spec.directory), Path(spec.directory, "vendor")] if script == WORKER else [Path(script).parent]
+    folder = Path(spec.directory if script == WORKER else Path(script).parent)
+    vendored = folder / "vendor"
     try:
-        return any(shadows_library(os.listdir(place)) for place in places if place.is_dir())  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208
+        if script == WORKER and vendored.is_dir():
+            names += os.listdir(vendored)  # noqa: PTH208
+        return shadows_library(names)
     except OSError:
         return True
