@@ -57,7 +57,8 @@ ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plu
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
 compaction.flagged plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
-plugin.storage_dropped"""
+plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
+plugin.definition_accepted plugin.definitions_left_out"""
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
 
