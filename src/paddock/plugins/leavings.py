@@ -31,10 +31,9 @@ def mark(store: PluginStore, name: str) -> None:
 
 def leaving(store: PluginStore) -> list[str]:
     """The plugins that are gone and whose things are still here."""
-    folder = _marks(store)
-    if not folder.is_dir():
+    marked = _marked(store)
+    if not marked:
         return []
-    marked = sorted(path.name for path in folder.iterdir())
     return store.database.read(lambda tx: [name for name in marked if find_plugin(tx, name) is None])
 
 
@@ -58,14 +57,22 @@ def drop(store: PluginStore, name: str, forget_log: ForgetLog) -> None:
 
 
 def drop_all(store: PluginStore, forget_log: ForgetLog) -> None:
-    """The same for everything that is leaving, where no daemon runs."""
-    for name in leaving(store):
+    """The same for everything that is leaving, where no daemon runs.
+
+    A mark of a plugin that is still here, left by a command that was killed before it went, goes too.
+    """
+    for name in _marked(store):
         drop(store, name, forget_log)
 
 
 def own_folder(data: Path, name: str) -> Path:
     """The folder that `config:` stands for. The name passed the name rules, so it cannot climb."""
     return data / "files" / name
+
+
+def _marked(store: PluginStore) -> list[str]:
+    folder = _marks(store)
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _marks(store: PluginStore) -> Path:
