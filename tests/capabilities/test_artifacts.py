@@ -13,7 +13,7 @@ import pytest
 from tests.capabilities.stage import Stage, open_stage, plugin
 
 from paddock.capabilities.artifacts.address import address_of, digests_in
-from paddock.capabilities.artifacts.artifacts import MOST_INLINE
+from paddock.capabilities.artifacts.asked import MOST_INLINE
 from paddock.capabilities.artifacts.rows import ArtifactLimits, forget_artifacts
 from paddock.core.events_capabilities import PluginCapabilityDenied
 from paddock.core.events_contracts import PluginArtifactCreated

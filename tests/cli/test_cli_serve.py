@@ -397,7 +397,3 @@ def test_a_log_is_followed_until_interrupted(owner: Paddock) -> None:
 
         assert "now" in line["line"]
         assert following.returncode == 130
-
-
-def test_following_without_a_daemon_says_how_to_start_one(owner: Paddock) -> None:
-    assert "paddock serve" in owner("plugin", "logs", "parrot", "--follow", code=1).err

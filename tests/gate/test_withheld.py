@@ -11,9 +11,10 @@ from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
 from paddock.gate.catalogue import Catalogue, Entry, Schemas
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, CommandRuntime, Dialect, Form, Manifest, RemoteRuntime
-from paddock.plugins.definitions.offering import Withheld, lists_itself, offer
+from paddock.plugins.definitions.offering import Withheld, offer
 from paddock.plugins.definitions.rows import DefinitionRow
 from paddock.plugins.definitions.standing import Standing
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.plugins.supervision.deployment import InstanceKey
 
 pytestmark = pytest.mark.req("B-03")
@@ -125,4 +126,4 @@ def test_only_mcp_servers_here_or_elsewhere_list_their_tools_themselves() -> Non
     native = Manifest(PluginName("x"), "1.0.0", Dialect.NATIVE, runtime=CommandRuntime(("x",)))
     remote = Manifest(PluginName("x"), "1.0.0", Dialect.MCP, runtime=RemoteRuntime("https://example.org/mcp"))
 
-    assert [lists_itself(one) for one in (server(), remote, native)] == [True, True, False]
+    assert [speaks_mcp(one) for one in (server(), remote, native)] == [True, True, False]

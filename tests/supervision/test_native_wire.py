@@ -31,9 +31,11 @@ class Answering:
 
     def __init__(self, answer: Exception | None = None) -> None:
         self._answer = answer
+        self.asked: list[str] = []
 
     async def ask(self, message: Message, within: float) -> Any:
         del within
+        self.asked.append(message.method)
         if self._answer is not None:
             raise self._answer
         return INTRODUCTION if message.method == "initialize" else {"status": "ok"}
@@ -66,6 +68,8 @@ async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_l
     await native.tell_config(unknown, {})
     await native.tell_project(unknown, "shop", {})
     await native.tell_project(unknown, "shop", None)
+    told = ["config.update", "projects.activated"]
+    assert unknown.asked == [*told, *told, "projects.deactivated"]
 
 
 @pytest.mark.req("G-04")

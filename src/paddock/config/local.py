@@ -26,6 +26,7 @@ from paddock.config.variables import fill
 from paddock.core.errors import Conflict, HostError, Invalid, OperatorError, Problem
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
+from paddock.store.durable import sync_directory
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -301,8 +302,4 @@ def _replace(path: Path, text: str, expected: dict[str, Any]) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)

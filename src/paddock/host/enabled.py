@@ -11,11 +11,11 @@ from paddock.host.listings import Listing, listed_entry, read_listings
 from paddock.manifest.capability import BadCapability, Capability, covers, parse
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import DirectoryFiles, read_bytes
-from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import BUILT_IN_ALIASES, schema_value
 from paddock.plugins.rows import Grant, VersionRow, all_aliases, all_grants, current_versions
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import State
 
@@ -94,7 +94,7 @@ def _read(
     except PaddockError as error:
         return Unreadable(key, row.version, error)
     deployment = Deployment(key, manifest, granted_of(manifest, grant))
-    if lists_itself(manifest):
+    if speaks_mcp(manifest):
         return Enabled(deployment, listed_entry(store, deployment, listing, aliases), listing)
     root = local_root(store, row)
     schemas = {

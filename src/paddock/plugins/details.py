@@ -12,7 +12,6 @@ from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
 from paddock.plugins.definitions.documents import instructions_of
 from paddock.plugins.definitions.examining import TOOL
-from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.definitions.rows import DefinitionRow, definitions_of
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.listing import repair_line
@@ -30,6 +29,7 @@ from paddock.plugins.rows import (
     tree_of,
     versions_of,
 )
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.plugins.tree import Difference, Tree, verify_tree
 from paddock.plugins.trust import KeyRow, standing_of, trusted_keys
 from paddock.store.database import Transaction
@@ -139,7 +139,7 @@ def details_of(store: PluginStore, name: str) -> Details:
 
 def _callables(manifest: Manifest, definitions: list[DefinitionRow]) -> list[str]:
     """What can be called: of a server that was met, the tools that were accepted."""
-    if not (definitions and lists_itself(manifest)):
+    if not (definitions and speaks_mcp(manifest)):
         return [spec.name for spec in manifest.callables]
     return [one.name for one in definitions if one.kind == TOOL and one.standing is Standing.ACCEPTED]
 

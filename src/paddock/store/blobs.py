@@ -24,6 +24,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
 
 from .database import DirectDatabase, Transaction
+from .durable import sync_directory
 from .space import OUT_OF_SPACE
 
 LARGEST_BLOB = 256 * 1024 * 1024
@@ -98,7 +99,7 @@ class FileBlobs:
             _make_directory(path.parent)
             # Replaces an equal one too, which repairs it if it had rotted.
             draft.rename(path)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         finally:
             draft.unlink(missing_ok=True)
         return name
@@ -249,13 +250,4 @@ def _make_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         return
-    _sync_directory(directory.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make names in the directory durable; syncing a file does not do that for its name."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_directory(directory.parent)

@@ -100,12 +100,14 @@ async def test_without_free_descriptors_a_connection_waits_and_the_loop_does_not
 
 
 async def test_a_cage_that_was_never_attached_or_is_detached_twice_is_no_trouble() -> None:
-    async with open_network(Told(), outside=PlayedWorld()) as network:
+    told = Told()
+    async with open_network(told, outside=PlayedWorld()) as network:
         network.detach("cage-7")
         await network.attach("cage-0", SPEC, handed_over())
         network.detach("cage-0")
         network.detach("cage-0")
         await network.attach("cage-1", CageSpec("cage-1", "visitor", ("/bin/true",), "/", {}), [])
+    assert told.events == []
 
 
 async def test_a_failure_of_the_block_comes_out_as_itself() -> None:

@@ -17,8 +17,8 @@ from paddock.host.workshop.trial import Trial
 from paddock.host.workshop.workshop import Workshop
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, PythonRuntime, Schema
-from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.registry import schema_value
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.rpc.faults import PeerLost, RpcFault
 
 # Told of each finding as it is made.
@@ -73,7 +73,7 @@ async def _go_through(life: Trial, copy: Copy, tell: Callable[..., None], *, eff
 async def _callables(life: Trial, copy: Copy) -> tuple[Offer, ...]:
     """What can be called: as the manifest says, or the code, or the server."""
     manifest = life.manifest
-    if lists_itself(manifest):
+    if speaks_mcp(manifest):
         listed = [read_tool(one.raw) for one in await life.definitions() or () if one.kind == "tool"]
         specs = [one for one in listed if isinstance(one, CallableSpec)]
         return tuple(Offer(one, one.input_schema, one.output_schema, _said(one)) for one in specs)

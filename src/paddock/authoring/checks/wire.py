@@ -7,7 +7,7 @@ from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
 from paddock.host.workshop.trial import Trial
 from paddock.manifest.model import Form
-from paddock.plugins.definitions.offering import lists_itself
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.rpc.faults import METHOD_NOT_FOUND, PeerLost, RpcFault
 
 UNKNOWN_METHOD = "no.such.method"
@@ -73,7 +73,7 @@ async def check_shutdown(life: Trial) -> Finding:
     limit = f"{life.manifest.timing.shutdown} s"
     if not ended.in_time:
         return failed("shutdown", f"still there after {limit}, so it was killed", "end when `shutdown` comes")
-    if ended.code not in (0, None) and not lists_itself(life.manifest):
+    if ended.code not in (0, None) and not speaks_mcp(life.manifest):
         return failed("shutdown", f"ended with exit status {ended.code}", "end with 0")
     return passed("shutdown", f"{ended.seconds * 1000:.0f} ms")
 

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import os
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.capabilities.artifacts import asked
 from paddock.capabilities.artifacts.address import address_of, digest_of, is_digest
+from paddock.capabilities.artifacts.asked import MOST_INLINE
 from paddock.capabilities.artifacts.rows import (
     Artifact,
     ArtifactLimits,
@@ -38,12 +38,13 @@ from paddock.capabilities.artifacts.rows import (
     require_room,
     unkept,
 )
+from paddock.capabilities.artifacts.sending import Sending
 from paddock.capabilities.artifacts.shelf import Draft, Shelf
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
-from paddock.capabilities.params import text, wrong
+from paddock.capabilities.params import wrong
 from paddock.capabilities.pipes.arrival import Arrival
-from paddock.capabilities.pipes.channel import PIECE, Channel
+from paddock.capabilities.pipes.channel import Channel
 from paddock.capabilities.storage.workers import Workers
 from paddock.core.clock import Clock
 from paddock.core.errors import CallerError, NotFound
@@ -52,10 +53,7 @@ from paddock.core.events_contracts import PluginArtifactCreated
 from paddock.core.ids import Tenant
 from paddock.store.database import Database, Transaction
 
-MOST_INLINE = 1 << 20  # bytes that may travel in a message
-DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _THREADS = 4
-_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(;[ -~]{0,127})?", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +108,10 @@ class Artifacts:
             CallerError: `artifacts.too_large`, `artifacts.full`, or a parameter is not acceptable.
             Busy: too many transfers are under way.
         """
-        media_type, expected = _media_type(params), _expected(params)
+        media_type, expected = asked.media_type(params), asked.expected_digest(params)
         if "base64" in params:
             return await self._put_inline(asking, params["base64"], media_type, expected)
-        size = _count(params, "size")
+        size = asked.count(params, "size")
         if size is None:
             raise wrong("size", "is missing", "say how many bytes will come, or send few of them as base64")
         channel = _channel(asking)
@@ -139,7 +137,7 @@ class Artifacts:
         Raises:
             CallerError: it is not what was announced, or there is no such transfer.
         """
-        stream = _count(params, "stream")
+        stream = asked.count(params, "stream")
         channel = _channel(asking)
         arrival = channel.arrival(-1 if stream is None else stream)
         announced = self._announced[arrival]
@@ -155,7 +153,7 @@ class Artifacts:
             channel.over(stream or 0)
 
     async def _put_inline(self, asking: Asking, written: Any, media_type: str, expected: str | None) -> dict[str, Any]:
-        content = _decoded(written)
+        content = asked.decoded(written)
         await self._require_room(asking, len(content))
         draft = await self._workers.run(self._shelf.begin)
         try:
@@ -225,7 +223,7 @@ class Artifacts:
                 code="artifacts.unknown",
                 hint="a plugin reads its own, and those whose address is in the payload of its call",
             )
-        offset, length = _part(params, artifact.size, MOST_INLINE if channel is None else artifact.size)
+        offset, length = asked.part(params, artifact.size, MOST_INLINE if channel is None else artifact.size)
         descriptor = await self._workers.run(lambda: self._shelf.open(asking.tenant, digest))
         about: dict[str, Any] = {
             "size": length,
@@ -241,7 +239,7 @@ class Artifacts:
                 os.close(descriptor)
             return about | {"base64": base64.b64encode(content).decode()}
         try:
-            sending = _Sending(self._workers, descriptor, offset, length)
+            sending = Sending(self._workers, descriptor, offset, length)
             return about | {"stream": channel.send(sending.next_piece, sending.close)}
         except BaseException:
             os.close(descriptor)
@@ -282,7 +280,7 @@ class Artifacts:
             NotFound: they are gone.
         """
         descriptor = await self._workers.run(lambda: self._shelf.open(tenant, digest))
-        sending = _Sending(self._workers, descriptor, offset, length)
+        sending = Sending(self._workers, descriptor, offset, length)
         try:
             while piece := await sending.next_piece():
                 yield piece
@@ -322,32 +320,6 @@ async def open_artifacts(
         await asyncio.shield(artifacts.aclose())
 
 
-class _Sending:
-    """A part of a file that is sent, piece by piece. Closes it."""
-
-    def __init__(self, workers: Workers, descriptor: int, offset: int, length: int) -> None:
-        self._workers = workers
-        self._descriptor = descriptor
-        self._offset = offset
-        self._left = length
-        self._reading: asyncio.Future[bytes] | None = None
-
-    async def next_piece(self) -> bytes:
-        wanted = min(self._left, PIECE)
-        if not wanted:
-            return b""
-        self._reading = self._workers.run(lambda: os.pread(self._descriptor, wanted, self._offset))
-        piece = await self._reading
-        self._offset += len(piece)
-        # A file that is shorter than it was ends early, and the plugin sees that bytes are missing.
-        self._left = self._left - len(piece) if piece else 0
-        return piece
-
-    def close(self) -> None:
-        # On a thread and so behind a read that nobody waits for any more.
-        self._workers.run(lambda: os.close(self._descriptor))
-
-
 def _readable(tx: Transaction, asking: Asking, digest: str) -> Artifact | None:
     own = own_artifact(tx, asking.tenant, asking.plugin, digest)
     if own is None and digest in asking.handed:
@@ -363,50 +335,3 @@ def _channel(asking: Asking) -> Channel:
             hint=f"send and get up to {MOST_INLINE >> 20} MiB in the message: base64, and inline: true",
         )
     return asking.channel
-
-
-def _part(params: Mapping[str, Any], total: int, most: int) -> tuple[int, int]:
-    """Offset and length of what is asked for."""
-    offset = _count(params, "offset") or 0
-    if offset > total:
-        raise wrong("offset", f"is behind the end; the artifact has {total} bytes")
-    wanted = _count(params, "length")
-    return offset, min(total - offset, most, total if wanted is None else wanted)
-
-
-def _count(params: Mapping[str, Any], name: str) -> int | None:
-    value = params.get(name)
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise wrong(name, "must be a whole number, and not negative")
-    return value
-
-
-def _media_type(params: Mapping[str, Any]) -> str:
-    named = text(params, "media_type", longest=255, default=DEFAULT_MEDIA_TYPE)
-    if not _MEDIA_TYPE.fullmatch(named):
-        raise wrong("media_type", "is no media type", "they look like text/plain or image/png")
-    return named
-
-
-def _expected(params: Mapping[str, Any]) -> str | None:
-    digest = params.get("sha256")
-    if digest is not None and not (isinstance(digest, str) and is_digest(digest)):
-        raise wrong("sha256", "must be 64 lower-case hexadecimal digits")
-    return digest
-
-
-def _decoded(written: Any) -> bytes:
-    if not isinstance(written, str):
-        raise wrong("base64", "must be text")
-    if len(written) > 4 * -(-MOST_INLINE // 3):
-        raise CallerError(
-            f"more than {MOST_INLINE >> 20} MiB do not travel in a message",
-            code="artifacts.too_large_inline",
-            hint="announce the size instead, and send them on the pipe",
-        )
-    try:
-        return base64.b64decode(written, validate=True)
-    except (binascii.Error, ValueError):
-        raise wrong("base64", "is no base64") from None

@@ -21,6 +21,7 @@ from threading import Lock
 from paddock.capabilities.artifacts.address import is_digest
 from paddock.capabilities.storage.names import safe_name
 from paddock.core.errors import HostError, NotFound, StoreUnavailable
+from paddock.store.durable import sync_directory
 from paddock.store.space import OUT_OF_SPACE
 
 OLD_DRAFT = 86_400.0
@@ -112,7 +113,7 @@ class Shelf:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft.path.rename(path)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         except OSError as error:
             raise _unavailable(error) from error
 
@@ -162,12 +163,3 @@ def _unavailable(error: OSError) -> StoreUnavailable:
         code="store.full" if error.errno in OUT_OF_SPACE else "artifacts.unavailable",
         hint="check the space and permissions of the data directory: df -h",
     )
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make names in the directory durable; syncing a file does not do that for its name."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

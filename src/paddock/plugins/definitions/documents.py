@@ -9,12 +9,12 @@ from typing import Any
 
 from paddock.manifest.model import Manifest, Prompt, Resource
 from paddock.plugins.definitions.examining import INSTRUCTIONS, PROMPT, RESOURCE, TEMPLATE
-from paddock.plugins.definitions.offering import lists_itself
 from paddock.plugins.definitions.rows import DefinitionRow, accepted_texts, definitions_of
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of, pinned_version_missing, require_plugin
 from paddock.plugins.rows import find_version
+from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.store.database import Transaction
 
 
@@ -66,7 +66,7 @@ def _listed(tx: Transaction, store: PluginStore, plugin: str, kinds: Mapping[str
     if current is None:
         raise pinned_version_missing(found)
     manifest = manifest_of(current)
-    if not lists_itself(manifest):
+    if not speaks_mcp(manifest):
         declared = _declared(manifest)
         return Listed(found.name, True, {name: declared[kind] for kind, name in kinds.items()}, ())
     rows = definitions_of(tx, store.tenant, found.name)

@@ -13,15 +13,9 @@ from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.definitions.examining import TOOL, Unusable
 from paddock.plugins.definitions.rows import DefinitionRow
 from paddock.plugins.definitions.standing import Standing
-from paddock.plugins.runtimes.envelopes import speaks_mcp
 
 # A tool as the server describes it, made a callable; or why it cannot be one.
 Read: TypeAlias = Callable[[Any], CallableSpec | Unusable]
-
-
-def lists_itself(manifest: Manifest) -> bool:
-    """Whether a plugin's tools are what its server says when it is asked, rather than what its manifest says."""
-    return speaks_mcp(manifest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,15 @@
+"""Making names on disk outlive a power cut."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sync_directory(directory: Path) -> None:
+    """Make names in the directory durable; syncing a file does not do that for its name."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
