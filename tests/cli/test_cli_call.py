@@ -113,6 +113,8 @@ def test_a_plugin_that_dies_fails_the_call_with_exit_code_7_and_says_why(caller:
     why = "it ended with exit status 3; its last words: about to die"
     assert said.error["message"] == f"parrot ended before it answered: {why}"
     assert said.error["hint"] == "see what it wrote: paddock plugin logs parrot"
+    caller("plugin", "enable", "parrot")
+    assert caller("call", "parrot.say", "-p", '{"text": "well again"}').json["said"] == "well again"
 
 
 @both_ways

@@ -161,7 +161,8 @@ def test_the_example_of_serve_is_a_daemon(stage: Paddock) -> None:
 def test_the_examples_of_calls_look_at_what_detaching_left_to_the_daemon(stage: Paddock) -> None:
     with daemon(stage):
         call_id = stage(*words_of("""paddock call slow-count.count -p '{"to": 3}' --detach""", stage)).out.strip()
-        for example in sorted(example for example in ELSEWHERE if example.startswith("paddock calls")):
+        stage("calls", "follow", call_id)
+        for example in (example for example in ELSEWHERE if example.startswith("paddock calls")):
             said = stage(*words_of(example.replace("ID", call_id), stage))
             assert said.out or "succeeded" in said.err, example
 

@@ -15,7 +15,7 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import UNASKED, WELL, Bystander, cage_mates, fallen, gone, on_call, told
 
-from paddock.cage.process_tree import children
+from paddock.cage.process_tree import children, family
 from paddock.core.errors import Unavailable
 from paddock.core.events_host import PluginCrashed, PluginSpawned
 from paddock.plugins.supervision.deployment import Status
@@ -63,7 +63,7 @@ async def test_when_the_warden_is_killed_every_plugin_falls_and_comes_back_under
     before = [(await actor.settled()).pid or 0 for actor in actors]
     everything = {mate for pid in before for mate in cage_mates(pid)}
     call = asyncio.create_task(actors[0].call("do.it"))
-    (warden,) = children(os.getpid())
+    (warden,) = [child for child in children(os.getpid()) if before[0] in family(child)]
     os.kill(warden, signal.SIGKILL)
     for actor in actors:
         status, _ = await fallen(actor)

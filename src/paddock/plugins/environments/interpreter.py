@@ -8,8 +8,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.core.errors import Unreachable
-
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
@@ -44,21 +42,7 @@ def make_virtual(root: Path, interpreter: Interpreter) -> Path:
 
 
 def pip_place() -> Path:
-    """Where pip can be imported from: a directory, or the wheel that Python brings for new environments.
-
-    Raises:
-        Unreachable: this Python has none.
-    """
+    """The directory that pip can be imported from."""
     found = importlib.util.find_spec("pip")
-    if found is not None and found.origin is not None:
-        return Path(found.origin).parents[1]
-    bundled = importlib.util.find_spec("ensurepip")
-    places = [Path(bundled.origin).parent / "_bundled"] if bundled is not None and bundled.origin else []
-    for place in (*places, Path("/usr/share/python-wheels")):
-        for wheel in sorted(place.glob("pip-*.whl"), reverse=True):
-            return wheel
-    raise Unreachable(
-        "pip is not installed, and it fetches the packages of Python plugins",
-        code="environment.no_pip",
-        hint="apt install python3-pip",
-    )
+    assert found is not None and found.origin is not None, "pip is among our own requirements"
+    return Path(found.origin).parents[1]
