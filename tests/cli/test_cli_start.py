@@ -16,7 +16,7 @@ HEAVY = {
 
 
 def imported(paddock: Paddock, *arguments: str) -> set[str]:
-    said = replace(paddock, more={"PYTHONPROFILEIMPORTTIME": "1"})(*arguments)
+    said = replace(paddock, more={"PYTHONPROFILEIMPORTTIME": "1"}, fresh=True)(*arguments)
     return set(re.findall(r"\| +([\w.]+)$", said.err, re.MULTILINE))
 
 

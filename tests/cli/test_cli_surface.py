@@ -118,7 +118,7 @@ def breaking(paddock: Paddock, script: str) -> Paddock:
     folder = paddock.home.parent / "breaking"
     write_file(folder / "sitecustomize.py", script)
     path = paddock.environment["PYTHONPATH"]
-    return replace(paddock, more={"PYTHONPATH": f"{folder}:{path}", "PYTHONWARNINGS": "ignore"})
+    return replace(paddock, more={"PYTHONPATH": f"{folder}:{path}", "PYTHONWARNINGS": "ignore"}, fresh=True)
 
 
 BROKEN = """

@@ -32,7 +32,8 @@ class Outlet:
     """
 
     def __init__(self, stream: TextIO, loss: Callable[[int], str], room: int = ROOM) -> None:
-        self._descriptor = stream.fileno()
+        # Of its own: the thread may outlive the stream, whose number could then be somebody else's.
+        self._descriptor = os.dup(stream.fileno())
         self._encoding = stream.encoding
         self._loss = loss
         self._room = room
@@ -70,11 +71,14 @@ class Outlet:
 
     def work(self) -> None:
         """Write until closed; on the thread."""
-        while batch := self._next():
-            self._write(batch)
-            with self._changed:
-                self._writing = False
-                self._changed.notify_all()
+        try:
+            while batch := self._next():
+                self._write(batch)
+                with self._changed:
+                    self._writing = False
+                    self._changed.notify_all()
+        finally:
+            os.close(self._descriptor)
 
     def _next(self) -> bytes:
         with self._changed:
