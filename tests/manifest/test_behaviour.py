@@ -181,7 +181,7 @@ def test_what_a_plugin_is_trusted_with_is_shown_to_the_last_entry() -> None:
     assert "With the headers: X-Key" in shown
     assert "hidden-value" not in shown
     assert "Wants a person to approve each call, which Paddock does not ask for yet: pay" in shown
-    assert "Wants pay kept to callers with scopes, which Paddock does not check yet: money" in shown
+    assert "Keeps pay to callers with scopes: money" in shown
 
 
 def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_before_it_does() -> None:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from paddock.cli.event_loop import run
 from paddock.config.project import working_directory
 from paddock.core.call import CallContext
-from paddock.gate.documents import READ
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 from paddock.http.auth import user_name
@@ -26,6 +25,6 @@ def read_once(read: Read) -> dict[str, Any]:
 
     async def reading() -> dict[str, Any]:
         async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-            return await read(host, host.operator_context(user_name(os.geteuid()))(READ))
+            return await read(host, host.operator_context(user_name(os.geteuid())))
 
     return run(reading())

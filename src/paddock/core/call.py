@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from paddock.core.errors import Category, HostError
 from paddock.core.ids import (
@@ -24,6 +24,9 @@ from paddock.core.ids import (
     WorkflowId,
 )
 
+OPERATOR: Final = "operator"
+"""The role of whoever operates this host. They have every scope."""
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -32,6 +35,14 @@ class Principal:
     id: PrincipalId
     scopes: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+
+    def with_needed(self, scopes: Iterable[str]) -> frozenset[str]:
+        """The scopes that they have in a call which needs these."""
+        return self.scopes.union(scopes) if OPERATOR in self.roles else self.scopes
+
+    def lacks(self, scopes: Iterable[str]) -> list[str]:
+        """Those of the scopes that they do not have."""
+        return [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
 
 
 @dataclass(frozen=True, slots=True)

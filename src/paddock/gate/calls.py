@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from anyio.abc import TaskGroup
@@ -18,7 +18,6 @@ from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
 from paddock.gate.questions import OpenQuestions
-from paddock.manifest.model import CallableSpec
 
 KEPT_EVENTS = 256
 KEPT_EVENT_BYTES = 1024 * 1024  # of one call; older events give way to newer ones
@@ -30,7 +29,6 @@ MOST_RUNNING = 512
 CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
 EventKind = Literal["event", "question"]
 # The surroundings of a call to this callable.
-ContextFor: TypeAlias = Callable[[CallableSpec], CallContext]
 
 
 class CallCancelled(Conflict):
@@ -187,7 +185,7 @@ class Calls:
         plugin: str,
         callable_name: str,
         params: Mapping[str, Any],
-        context_for: ContextFor,
+        context: CallContext,
         *,
         answers: bool = True,
     ) -> LiveCall:
@@ -197,23 +195,23 @@ class Calls:
             plugin: The plugin's name or an alias.
             callable_name: May be empty where the plugin has only one callable.
             params: What it is called with.
-            context_for: Who calls.
+            context: Who calls.
             answers: Whether they can be asked something meanwhile; all questions are declined where not.
 
         Raises:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
-        return self.begin_at(self._gate.catalogue.find_in(plugin, callable_name), params, context_for, answers=answers)
+        return self.begin_at(self._gate.catalogue.find_in(plugin, callable_name), params, context, answers=answers)
 
     def begin_named(
-        self, name: str, params: Mapping[str, Any], context_for: ContextFor, *, answers: bool = True
+        self, name: str, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> LiveCall:
         """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
-        return self.begin_at(self._gate.catalogue.find(name), params, context_for, answers=answers)
+        return self.begin_at(self._gate.catalogue.find(name), params, context, answers=answers)
 
     def begin_at(
-        self, target: Target, params: Mapping[str, Any], context_for: ContextFor, *, answers: bool = True
+        self, target: Target, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> LiveCall:
         """The same for a target of the catalogue."""
         if self._closed:
@@ -221,7 +219,7 @@ class Calls:
         if self._running >= MOST_RUNNING:
             raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        live = LiveCall(call_id, target, context_for(target.spec), self._now())
+        live = LiveCall(call_id, target, context, self._now())
         self._calls[call_id] = live
         self._running += 1
         self._tasks.start_soon(self._run, live, target, params, answers)

@@ -10,6 +10,7 @@ from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Invalid, PaddockError
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
+from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
@@ -51,7 +52,7 @@ class Gate:
         declined without it.
 
         Raises:
-            Denied: the plugin describes the callable otherwise than somebody accepted.
+            Denied: the caller lacks a scope, or the plugin describes the callable otherwise than somebody accepted.
             Invalid: the payload does not fit; carries every mistake.
             Failed: it does not fit either, and the plugin does not run.
             OutputInvalid: the answer does not fit what the plugin promised.
@@ -65,6 +66,7 @@ class Gate:
             raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
         if target.lists_itself:
             target = await self._met(target)
+        require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
         problems = target.input.errors(dict(payload))
         if problems:
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run

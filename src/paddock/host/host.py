@@ -12,11 +12,11 @@ from paddock.capabilities.artifacts.artifacts import Artifacts
 from paddock.capabilities.storage.storage import Storage
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
-from paddock.core.call import CallContext, Principal
+from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict
 from paddock.core.ids import DEFAULT_TENANT, OperatorId, PluginName, PrincipalId, RequestId, new_id
-from paddock.gate.calls import Calls, ContextFor
+from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
 from paddock.host.embedding import embedded
@@ -101,14 +101,14 @@ class Host:
             PaddockError: whatever stood in the way.
         """
         target = self._gate.catalogue.find(name)
-        context = context or self.operator_context(None)(target.spec)
+        context = context or self.operator_context(None)
         return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
 
-    def operator_context(self, operator: str | None) -> ContextFor:
-        """The contexts of calls that the person at this machine makes: they hold every scope that those require."""
+    def operator_context(self, operator: str | None) -> CallContext:
+        """The context of a call that the person at this machine makes."""
         who = PrincipalId(f"local:{operator or 'operator'}")
-        return lambda spec: CallContext(
-            principal=Principal(who, scopes=frozenset(spec.required_scopes), roles=frozenset({"operator"})),
+        return CallContext(
+            principal=Principal(who, roles=frozenset({OPERATOR})),
             request=RequestId(new_id("req", self._clock, self._random)),
             operator=OperatorId(operator) if operator else None,
         )
@@ -158,7 +158,7 @@ class Host:
             NotFound: the plugin is not enabled, or offers nothing there.
             PaddockError: see `call`.
         """
-        return await self._reading.read_resource(plugin, uri, self._context_for(context))
+        return await self._reading.read_resource(plugin, uri, context or self.operator_context(None))
 
     async def prompts(self, plugin: str) -> dict[str, Any]:
         """The `prompts` that a plugin has, with their arguments. See `resources`."""
@@ -174,10 +174,7 @@ class Host:
             Invalid: the arguments are not those that it declares; carries every mistake.
             PaddockError: see `call`.
         """
-        return await self._reading.get_prompt(plugin, name, arguments or {}, self._context_for(context))
-
-    def _context_for(self, context: CallContext | None) -> ContextFor:
-        return self.operator_context(None) if context is None else lambda _spec: context
+        return await self._reading.get_prompt(plugin, name, arguments or {}, context or self.operator_context(None))
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 

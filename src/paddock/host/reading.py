@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.core.call import CallContext
 from paddock.core.errors import Invalid
 from paddock.core.schema import compile_schema
-from paddock.gate.calls import ContextFor
 from paddock.gate.catalogue import Target
 from paddock.gate.documents import OfferedPrompt
 from paddock.gate.gate import Gate
@@ -35,17 +35,17 @@ class Reading:
         listed = await self._views.run(lambda store: prompts_of(store, plugin))
         return listed.to_value()
 
-    async def read_resource(self, plugin: str, uri: str, context_for: ContextFor) -> dict[str, Any]:
+    async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
         target = self._gate.catalogue.resource(plugin, uri)
-        return await self._gate.call(target, {"uri": uri}, context_for(target.spec))
+        return await self._gate.call(target, {"uri": uri}, context)
 
     async def get_prompt(
-        self, plugin: str, name: str, arguments: Mapping[str, Any], context_for: ContextFor
+        self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
         found = self._gate.catalogue.prompt(plugin, name)
         asked = {"name": name, "arguments": dict(arguments)}
         if isinstance(found, Target):
-            return await self._gate.call(found, asked, context_for(found.spec))
+            return await self._gate.call(found, asked, context)
         return _filled(plugin, found, asked)
 
 

@@ -208,8 +208,7 @@ def _approval_lines(manifest: Manifest) -> Iterator[str]:
         yield from _whole("Wants a person to approve each call, which Paddock does not ask for yet: ", asked)
     for spec in manifest.callables:
         if spec.required_scopes:
-            wish = f"Wants {spec.name} kept to callers with scopes, which Paddock does not check yet: "
-            yield from _whole(wish, spec.required_scopes)
+            yield from _whole(f"Keeps {spec.name} to callers with scopes: ", spec.required_scopes)
 
 
 def _capability_section(manifest: Manifest) -> Section:

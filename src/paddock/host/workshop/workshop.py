@@ -17,7 +17,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from paddock.capabilities.door import Door
-from paddock.core.call import CallContext, Principal
+from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsConsent, Unavailable
 from paddock.core.event import Publish
@@ -170,12 +170,10 @@ class Workshop:
         gate, plugin = self._parts.gate, self.serving.manifest.name
         callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
         target = gate.catalogue.find_in(plugin, callable_name)
-        scopes = frozenset(target.spec.required_scopes)
-        return await gate.call(target, params, self.context(scopes), on_event=on_event)
+        return await gate.call(target, params, self._context(), on_event=on_event)
 
-    def context(self, scopes: Iterable[str] = ()) -> CallContext:
-        """Of a call that the author makes: with every scope that is asked for."""
-        principal = Principal(PrincipalId("local:author"), frozenset(scopes), frozenset({"operator"}))
+    def _context(self) -> CallContext:
+        principal = Principal(PrincipalId("local:author"), roles=frozenset({OPERATOR}))
         return CallContext(principal, RequestId(new_id("req", self._parts.clock, self._parts.random)))
 
     @asynccontextmanager

@@ -9,9 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.core.call import CallContext
 from paddock.core.errors import Invalid, Problem
 from paddock.core.questions import Answer
-from paddock.gate.calls import KEPT_CALLS, ContextFor, LiveCall
+from paddock.gate.calls import KEPT_CALLS, LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
@@ -141,7 +142,7 @@ class CallRoutes:
     def _begun(self, request: Request, name: str, method: str, params: dict[str, Any]) -> LiveCall:
         return self._host.calls.begin(name, method, params, self._context(request), answers=_answers(request))
 
-    def _context(self, request: Request) -> ContextFor:
+    def _context(self, request: Request) -> CallContext:
         return self._host.operator_context(caller_of(request).operator)
 
     async def _answered(self, request: Request, live: LiveCall) -> Response:

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from paddock.core.call import CallContext
 from paddock.core.errors import Invalid, Problem
 from paddock.gate.calls import CallCancelled
-from paddock.gate.documents import READ
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
@@ -86,7 +85,7 @@ class DocumentRoutes:
         return await _answered(request, asking)
 
     def _context(self, request: Request) -> CallContext:
-        return self._host.operator_context(caller_of(request).operator)(READ)
+        return self._host.operator_context(caller_of(request).operator)
 
 
 async def _answered(request: Request, reading: Coroutine[Any, Any, dict[str, Any]]) -> Response:

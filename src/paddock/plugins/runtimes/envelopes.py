@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from paddock.core.call import CallContext
@@ -26,14 +26,15 @@ class OutputInvalid(PluginError):
         )
 
 
-def envelope_for(manifest: Manifest, context: CallContext) -> dict[str, Any]:
-    """What a call's surroundings are in the words of the plugin's own document."""
+def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]) -> dict[str, Any]:
+    """What a call's surroundings are in the words of the plugin's own document; `needed` are the scopes it takes."""
     principal = context.principal
+    scopes = sorted(principal.with_needed(needed))
     if manifest.dialect is Dialect.SHU:
         return {
             "user_id": principal.id,
             "tenant_id": context.tenant,
-            "permissions": sorted(principal.scopes),
+            "permissions": scopes,
             "request_id": context.request,
             "session_id": context.session,
         }
@@ -42,7 +43,7 @@ def envelope_for(manifest: Manifest, context: CallContext) -> dict[str, Any]:
             "auth_context": {
                 "tenant_id": context.tenant,
                 "principal_id": principal.id,
-                "scopes": sorted(principal.scopes),
+                "scopes": scopes,
             },
             "trace_context": {
                 "workflow_id": context.workflow,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from paddock.core.call import CallContext
@@ -12,6 +12,7 @@ from paddock.manifest.model import CallableSpec
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part, envelope_for, unless_failed
 from paddock.plugins.runtimes.native import handshake
 from paddock.plugins.runtimes.native.wire import NativeWire
+from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.answers import fault_words
 from paddock.plugins.supervision.wire import Introduced, Message, Refusal, Refused, Talk
 from paddock.rpc.faults import RpcFault
@@ -22,9 +23,10 @@ _SIDES = ("input_schema", "output_schema")
 
 
 class PythonWire(NativeWire):
-    """See `Wire`. Code may compute its schemas: those are known only here, once it runs, and checked here."""
+    """See `Wire`. Code may compute its schemas and permissions: those are known, and checked, only once it runs."""
 
     _schemas: Mapping[str, Mapping[str, CompiledSchema]] = {}
+    _permissions: Mapping[str, Sequence[str]] = {}
 
     async def greet(self, talk: Talk) -> Introduced:
         introduced = await super().greet(talk)
@@ -32,7 +34,9 @@ class PythonWire(NativeWire):
             answer = await talk.ask(Message(DESCRIBE, {}), handshake.TIMEOUT)
         except (RpcFault, TimeoutError) as error:
             raise Refusal(self._undescribed(fault_words(error))) from None
-        self._schemas = self._described(answer)
+        described = self._described(answer)
+        self._schemas = {name: self._schemas_in(name, about) for name, about in described.items()}
+        self._permissions = {name: self._permissions_in(name, about) for name, about in described.items()}
         return introduced
 
     def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
@@ -45,7 +49,10 @@ class PythonWire(NativeWire):
                 code="invalid_params",
                 details={"plugin": self._manifest.name},
             )
-        asked = {"callable": spec.name, "payload": payload, "envelope": envelope_for(self._manifest, context)}
+        permissions = self._permissions.get(spec.name, ())
+        require_scopes(self._manifest.name, spec.name, permissions, context.principal)
+        needed = (*spec.required_scopes, *permissions)
+        asked = {"callable": spec.name, "payload": payload, "envelope": envelope_for(self._manifest, context, needed)}
         return self._addressed(CALL, asked, context, token)
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
@@ -56,29 +63,35 @@ class PythonWire(NativeWire):
             raise OutputInvalid(self._manifest.name, spec.name, broken)
         return result
 
-    def _described(self, answer: Any) -> dict[str, dict[str, CompiledSchema]]:
-        """The schemas that its code gives, of callables whose manifest gives none."""
+    def _described(self, answer: Any) -> dict[str, dict[str, Any]]:
+        """What its code says of each callable."""
         told: Any = cast("dict[str, Any]", answer).get("callables") if isinstance(answer, dict) else None
         if not isinstance(told, dict):
             raise Refusal(self._undescribed("it is no list of callables"))
         callables = cast("dict[str, Any]", told)
-        found: dict[str, dict[str, CompiledSchema]] = {}
         for spec in self._manifest.callables:
-            about: Any = callables.get(spec.name)
-            if not isinstance(about, dict):
+            if not isinstance(callables.get(spec.name), dict):
                 raise Refusal(self._undescribed(f"it says nothing of {spec.name}"))
-            declared = {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
-            given = {side: cast("dict[str, Any]", about).get(side) for side in _SIDES if declared[side] is None}
-            found[spec.name] = {
-                side: self._compiled(spec, side, schema) for side, schema in given.items() if schema is not None
-            }
-        return found
+        return {spec.name: callables[spec.name] for spec in self._manifest.callables}
 
-    def _compiled(self, spec: CallableSpec, side: str, schema: Any) -> CompiledSchema:
+    def _schemas_in(self, name: str, about: Mapping[str, Any]) -> dict[str, CompiledSchema]:
+        """The schemas that its code gives where the manifest gives none."""
+        spec = next(one for one in self._manifest.callables if one.name == name)
+        declared = {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
+        given = {side: about.get(side) for side in _SIDES if declared[side] is None}
+        return {side: self._compiled(name, side, schema) for side, schema in given.items() if schema is not None}
+
+    def _permissions_in(self, name: str, about: Mapping[str, Any]) -> tuple[str, ...]:
+        told: Any = about.get("permissions") or []
+        if not isinstance(told, list) or not all(isinstance(one, str) for one in cast("list[Any]", told)):
+            raise Refusal(self._undescribed(f"the permissions of {name} are no list of names"))
+        return tuple(cast("list[str]", told))
+
+    def _compiled(self, name: str, side: str, schema: Any) -> CompiledSchema:
         try:
             return compile_schema(schema)
         except Invalid as error:
-            raise Refusal(self._undescribed(f"{side} of {spec.name}: {error.problems[0].message}")) from None
+            raise Refusal(self._undescribed(f"{side} of {name}: {error.problems[0].message}")) from None
 
     def _undescribed(self, words: str) -> Refused:
         refused = handshake.malformed(self._manifest, f"what it says of its callables cannot be used: {words}")
