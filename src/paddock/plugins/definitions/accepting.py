@@ -113,7 +113,7 @@ def accept(store: PluginStore, plugin: str, kind: str, name: str, shown_hash: st
         )
         store.publish(tx, accepted)
         at = store.now()
-        take_waiting(tx, store.tenant, row, shape=shape_of(json.loads(new)), by=by, at=at)
+        take_waiting(tx, store.tenant, row, shape=shape_of(kind, json.loads(new)), by=by, at=at)
         return find_definition(tx, store.tenant, found, kind, name) or row
 
     return store.database.write(unit)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paddock.plugins.definitions.examining import RESOURCE, Examined
+from paddock.plugins.definitions.examining import MOST, RESOURCE, Examined
 from paddock.plugins.definitions.standing import Standing
+
+LARGEST_UNASKED = 16_384  # characters of a resource that is taken as listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a listing differs from what was accepted. `first`: nothing was on record, so it is trusted as it is."""
+    """How a listing differs from what was accepted. `first`: the server was never met, so it is trusted as it is."""
 
     first: bool
     unchanged: tuple[Finding, ...]
@@ -69,17 +71,18 @@ class Comparison:
         return (*self.unchanged, *self.changed, *self.new, *self.gone, *self.bad)
 
 
-def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
+def compare(pinned: Iterable[Pinned], listed: Sequence[Examined], *, first: bool) -> Comparison:
     """Hold a listing against what is on record.
 
-    The first listing of a plugin is trusted: somebody just chose to install it. Only what hides text waits for a
-    person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine. Resources
-    come and go as files do, and are read by people and programs that name them: they wait only where they hide text.
+    The first listing of a plugin is trusted, be it empty: somebody just chose to install it. Only what hides text waits
+    for a person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine.
+    Resources come and go as files do, and are read by people and programs that name them: a new one waits only where
+    it hides text or there were very many. One that is known waits as all else when its words change.
     """
     on_record = {(pin.kind, pin.name): pin for pin in pinned}
     here = {(one.kind, one.name) for one in listed}
     gone = [pin for key, pin in on_record.items() if key not in here]
-    found = Comparison(not on_record, (), (), (), (), ())
+    room = MOST - len(on_record)  # for resources that nobody is asked about: those that are gone are kept too
     unchanged: list[Finding] = []
     changed: list[Finding] = []
     new: list[Finding] = []
@@ -88,20 +91,24 @@ def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
         pin = on_record.get((one.kind, one.name))
         if one.bad is not None:
             bad.append(Finding(Standing.BAD, one, pin, one.bad.reason, one.bad.repair))
-        elif one.kind == RESOURCE and not one.hidden:
-            taken = Finding(Standing.ACCEPTED, one, pin)
-            (new if pin is None else changed if taken.taken_anew else unchanged).append(taken)
         elif pin is not None and pin.hash is not None:
             if pin.hash == one.hash:
                 unchanged.append(Finding(Standing.ACCEPTED, one, pin))
+            elif one.kind == RESOURCE and one.shape is not None and pin.shape == one.shape:
+                changed.append(Finding(Standing.ACCEPTED, one, pin))
             else:
                 changed.append(Finding(Standing.QUARANTINED, one, pin, _why("it changed since it was accepted", one)))
-        elif found.first and not one.hidden:
+        elif one.hidden:
+            new.append(Finding(Standing.QUARANTINED, one, pin, one.hidden if first else _why_new(one, gone)))
+        elif first:
+            new.append(Finding(Standing.ACCEPTED, one, pin))
+        elif one.kind == RESOURCE and room > 0 and len(one.text) <= LARGEST_UNASKED:
+            room -= 1
             new.append(Finding(Standing.ACCEPTED, one, pin))
         else:
-            new.append(Finding(Standing.QUARANTINED, one, pin, _why_new(one, gone, first=found.first)))
+            new.append(Finding(Standing.QUARANTINED, one, pin, _why_new(one, gone)))
     return Comparison(
-        found.first,
+        first,
         tuple(unchanged),
         tuple(changed),
         tuple(new),
@@ -110,13 +117,11 @@ def compare(pinned: Iterable[Pinned], listed: Sequence[Examined]) -> Comparison:
     )
 
 
-def _why_new(one: Examined, gone: Sequence[Pinned], *, first: bool) -> str:
-    if first:
-        return _why("", one)
+def _why_new(one: Examined, gone: Sequence[Pinned]) -> str:
     before = next((pin.name for pin in gone if one.shape and (pin.kind, pin.shape) == (one.kind, one.shape)), None)
     if before is not None:
         return _why(f"it is new, and takes what {before} took, which is gone: a new name for it, or a stand-in", one)
-    return _why("it is new since the others were accepted", one)
+    return _why("it is new since the server was first met", one)
 
 
 def _why(reason: str, one: Examined) -> str:

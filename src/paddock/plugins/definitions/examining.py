@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
@@ -23,6 +24,7 @@ LARGEST_TOGETHER = 16 << 20  # of all that a plugin lists
 MOST = 5_000  # definitions that a plugin may list
 LONGEST_NAME = 500  # characters; an index of PostgreSQL holds no key beyond 2,700 bytes
 
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]{4,16}(Z|[+-][0-9:]{2,6})?)?")
 _ASK_AUTHOR = "the server's author has to mend it"
 
 
@@ -69,7 +71,7 @@ class Examined:
     name: str  # fit to be kept and shown
     hash: str | None = None  # None: it has no form that could be hashed, or too large a one
     text: str = ""  # the canonical form, which the hash is of
-    shape: str | None = None  # the hash of what it takes: a tool that is renamed keeps it
+    shape: str | None = None  # see `shape_of`
     hidden: str = ""  # what it hides
     bad: Bad | None = None
 
@@ -117,7 +119,7 @@ def _examined(one: Listed, judge: Judge) -> Examined:
         bare,
         hash=f"sha256:{hashlib.sha256(form).hexdigest()}",
         text=form.decode(),
-        shape=shape_of(one.raw),
+        shape=shape_of(one.kind, one.raw),
         hidden=hidden_text(one.raw),
     )
     if one.kind != TOOL:
@@ -134,14 +136,30 @@ def _without_form(examined: Examined) -> Examined:
     return replace(examined, hash=None, text="", shape=None, hidden="")
 
 
-def shape_of(raw: Any) -> str | None:
-    """The hash of what a tool or a prompt takes; None where it takes nothing that would tell it from another."""
+def shape_of(kind: str, raw: Any) -> str | None:
+    """The hash of what stays when a definition changes as expected; None where there is nothing to tell it by.
+
+    A tool or a prompt that is renamed takes what it took. A resource whose content changes keeps its words.
+    """
     fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    if kind == RESOURCE:
+        return sha256_of(_words_of(fields))
     schema: Any = fields.get("inputSchema")
     takes: Any = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
     if takes or (takes := fields.get("arguments")):
         return sha256_of(takes)
     return None
+
+
+def _words_of(resource: dict[str, Any]) -> dict[str, Any]:
+    """A resource without its size and the time of its last change, as long as they are no more than that."""
+    notes: Any = resource.get("annotations")
+    if isinstance(notes, dict):
+        changed = cast("dict[str, Any]", notes).get("lastModified")
+        kept = {key: value for key, value in cast("dict[str, Any]", notes).items() if key != "lastModified"}
+        if isinstance(changed, str) and _TIME.fullmatch(changed):
+            resource = {**resource, "annotations": kept}
+    return {key: value for key, value in resource.items() if key != "size" or type(value) is not int}
 
 
 def shown_name(name: str) -> str:

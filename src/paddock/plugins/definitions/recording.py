@@ -9,7 +9,14 @@ from paddock.core.ids import Tenant
 from paddock.plugins.definitions.comparing import Comparison, Finding, compare
 from paddock.plugins.definitions.examining import RESOURCE, Examined
 from paddock.plugins.definitions.readable import difference
-from paddock.plugins.definitions.rows import lock_plugin, note_seen, pins_of, save_finding, texts_of
+from paddock.plugins.definitions.rows import (
+    lock_plugin,
+    note_met,
+    note_seen,
+    pins_of,
+    save_finding,
+    texts_of,
+)
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
 from paddock.store.database import Transaction
@@ -34,8 +41,9 @@ def meet(
 
     def unit(tx: Transaction) -> Comparison:
         if not lock_plugin(tx, plugin):  # uninstalled meanwhile
-            return compare((), ())
-        found = compare(pins_of(tx, tenant, plugin), listed)
+            return compare((), (), first=False)
+        first = note_met(tx, tenant, plugin, store.now())
+        found = compare(pins_of(tx, tenant, plugin), listed, first=first)
         _record(tx, store, tenant, plugin, found)
         if left_out:
             store.publish(tx, PluginDefinitionsLeftOut(name=plugin, kept=len(listed), left_out=left_out))
@@ -52,7 +60,7 @@ def _record(tx: Transaction, store: PluginStore, tenant: Tenant, plugin: str, fo
         store.publish(tx, _event(tx, tenant, plugin, finding))
     for finding in news:
         save_finding(tx, tenant, plugin, finding, at)
-    if found.first and found.new:
+    if found.first:
         taken = sum(one.standing is Standing.ACCEPTED for one in found.new)
         store.publish(tx, PluginDefinitionsTrusted(name=plugin, accepted=taken, kept_back=len(news) - taken))
     note_seen(tx, tenant, plugin, at)

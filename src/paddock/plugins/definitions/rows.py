@@ -12,7 +12,7 @@ from paddock.plugins.definitions.standing import Standing
 from paddock.store.database import Row, Transaction
 
 FIRST_USE = "first use"
-AS_LISTED = "as listed"  # nobody is asked about resources
+AS_LISTED = "as listed"  # nobody is asked about new resources, or about their sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,12 @@ def pins_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[Pinned]:
         (tenant, plugin),
     )
     return [Pinned(**row | {"standing": Standing(row["standing"])}) for row in rows]
+
+
+def note_met(tx: Transaction, tenant: Tenant, plugin: str, at: str) -> bool:
+    """Its server says what it offers; whether that is the first time."""
+    insert = "INSERT INTO plugin_meetings (tenant, plugin, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    return tx.execute(insert, (tenant, plugin, at)) > 0
 
 
 def definitions_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[DefinitionRow]:
