@@ -1,11 +1,16 @@
 """What a handler gave back, run to its end: a value, a coroutine, or a generator of either kind.
 
-Everything is written as coroutines and works in two ways. Without asyncio a coroutine is driven here (`run`): all that
-it can wait for is the host, and that wait blocks. On an event loop it is an ordinary task among others.
+Everything is written as coroutines and works in two ways. Without an event loop a coroutine is driven here (`run`): all
+that it can wait for is the host, and that wait blocks. On a loop it is an ordinary task among others.
+
+Which way a handler needs is known when it gives something back: code that is not async never needs a loop, and whatever
+has to be awaited may. So a worker begins without one (`begin`), and a coroutine that asks for a loop right before it
+awaits what the handler gave back is continued on one.
 """
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator
 from typing import Any, NamedTuple, TypeVar, cast
@@ -15,7 +20,8 @@ from paddock_sdk.faults import Cancelled
 
 T = TypeVar("T")
 
-NEEDS_LOOP = "this awaits what only an event loop brings; import asyncio in a module of the plugin, and it runs on one"
+NEEDS_LOOP = "this awaits what only an event loop brings; run it with asyncio.run"
+_A_LOOP: Any = object()  # what is yielded to ask for one
 _NOTHING: Any = object()
 _RESULTS = (dict, list, str, int, type(None))  # what most handlers give back, known at a glance
 
@@ -28,12 +34,33 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         waits_for = coroutine.send(None)
         while True:
-            # With None it only gave way to others, and there are none.
-            waits_for = coroutine.send(None) if waits_for is None else coroutine.throw(RuntimeError(NEEDS_LOOP))
+            # With None it only gave way to others, and there are none. A loop is only a wish.
+            idle = waits_for is None or waits_for is _A_LOOP
+            waits_for = coroutine.send(None) if idle else coroutine.throw(RuntimeError(NEEDS_LOOP))
     except StopIteration as end:
         return end.value
     finally:
         coroutine.close()
+
+
+def begin(coroutine: Coroutine[Any, Any, None]) -> bool:
+    """Run a coroutine until it asks for an event loop; tells whether it ended without.
+
+    One that did not end is continued as a task on a loop, which then has all of what the handler awaits.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return True
+    return False
+
+
+@types.coroutine
+def on_a_loop() -> Generator[Any, None, None]:
+    """Be on an event loop from here on, where whoever drives this can bring one."""
+    events = sys.modules.get("asyncio.events")
+    if events is None or events._get_running_loop() is None:
+        yield _A_LOOP
 
 
 def marked_as_result(step: Any) -> bool:
@@ -86,6 +113,7 @@ async def outcome(value: Any, stream: Stream) -> Any:
             return await _streamed(lambda stop: _step(steps, stop), stream)
         finally:
             steps.close()
+    await on_a_loop()
     if hasattr(value, "__await__"):
         return await outcome(await value, stream)
     generator = isinstance(value, types.AsyncGeneratorType)

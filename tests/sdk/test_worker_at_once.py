@@ -1,4 +1,4 @@
-"""A plugin that uses asyncio runs on an event loop, and then several of its calls run at once."""
+"""A plugin whose code is async runs on an event loop, and then several of its calls run at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.sdk.conversation import PATIENCE
-from tests.sdk.workers import shu
+from tests.sdk.workers import shu, working, write
 
 TOGETHER = """
 import asyncio
@@ -125,28 +125,76 @@ def test_what_was_asked_before_the_end_is_answered(tmp_path: Path, how: str) -> 
 
 
 @pytest.mark.req("S-01")
-def test_a_plugin_that_never_speaks_of_asyncio_does_not_load_it(tmp_path: Path) -> None:
+def test_a_plugin_that_is_not_async_does_not_load_asyncio_and_may_use_it_by_itself(tmp_path: Path) -> None:
     code = """
     import sys
     class Plugin:
-        async def execute(self, params, context, host):
-            return [name in sys.modules for name in ("async" "io", "inspect", "dataclasses", "traceback")]
+        def execute(self, params, context, host):
+            if params:
+                import asyncio
+                return asyncio.run(asyncio.sleep(0, "slept"))
+            return [name in sys.modules for name in ("asyncio", "inspect", "dataclasses", "traceback")]
     """
     with shu(tmp_path, code) as plugin:
         assert plugin.call()["data"] == [False] * 4
+        assert [plugin.call({"sleep": 1})["data"] for _ in range(2)] == ["slept"] * 2
+
+
+LIBRARY = "import asyncio\nasync def nap():\n    await asyncio.sleep(0.001)\n    return 'slept'\n"
+NAPPING = {
+    "async function": "async def execute(self, params, context, host): return await nap()",
+    "async generator": "async def execute(self, params, context, host): yield {'status': 'success', 'data': await nap()}",
+    "plain function that gives an awaitable": "def execute(self, params, context, host): return nap()",
+    "async schema": "async def get_schema(self): return {'title': await nap()}\n"
+    "    def execute(self, params, context, host): return 'slept'",
+}
+
+
+@pytest.mark.req("S-08")
+@pytest.mark.parametrize("how", NAPPING)
+def test_a_library_may_need_a_loop_whatever_the_plugins_own_files_speak_of(tmp_path: Path, how: str) -> None:
+    write(
+        tmp_path, {"site/sleepy.py": LIBRARY, "plug.py": f"from sleepy import nap\nclass Plugin:\n    {NAPPING[how]}\n"}
+    )
+    with working(tmp_path, {"it": "plug:Plugin"}, site=[str(tmp_path / "site")]) as plugin:
+        assert plugin.describe()["it"]["input_schema"] == ({"title": "slept"} if how == "async schema" else None)
+        assert [plugin.call()["data"] for _ in range(2)] == ["slept"] * 2
 
 
 @pytest.mark.req("S-01")
-def test_awaiting_what_only_a_loop_can_bring_says_what_to_do(tmp_path: Path) -> None:
+def test_calls_that_came_before_the_first_one_that_needs_a_loop_are_served_on_it(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    class Plugin:
+        together = asyncio.Event()
+        def execute(self, params, context, host):
+            key = host.cache.get(params["key"]).wait()
+            return self.meet(key)
+        async def meet(self, key):
+            if key == "B":
+                self.together.set()
+            await self.together.wait()
+            return key
+    """
+    with shu(tmp_path, code, cache, capabilities=["host:cache"]) as plugin:
+        calls = [plugin.begin({"key": "a"})]
+        question = plugin.wire.receive()
+        calls.append(plugin.begin({"key": "b"}))
+        plugin.reply(question)
+        plugin.reply(plugin.wire.receive())
+        assert sorted(plugin.wire.receive()["id"] for _ in calls) == calls
+
+
+@pytest.mark.req("S-01")
+def test_awaiting_what_nothing_can_bring_fails_the_call_alone(tmp_path: Path) -> None:
     code = """
     class Forever:
         def __await__(self):
             yield self
     class Plugin:
         async def execute(self, params, context, host):
-            await Forever()
+            return await Forever() if params else "fine"
     """
     with shu(tmp_path, code) as plugin:
-        assert plugin.failure()["message"] == "the plugin failed (RuntimeError)"
-        _, log = plugin.wire.end()
-    assert "and it runs on one" in log[0]["traceback"]
+        assert plugin.failure({"wait": 1})["message"] == "the plugin failed (RuntimeError)"
+        assert plugin.call()["data"] == "fine"

@@ -111,7 +111,7 @@ def test_the_test_kit_answers_for_other_services_and_lets_time_pass(tmp_path: Pa
         return {"body": asked["request"]["url"]}
 
     host = FakeHost(["host:cache", "host:http"], {"http.fetch": fetched}, lambda: now[0])
-    tester = EntryTester(Plugin, host=host, with_loop=True)
+    tester = EntryTester(Plugin, host=host)
     for moment in (0.0, 9.0, 11.0):
         now[0] = moment
         assert tester.call({"url": "u"})["data"] == "u"

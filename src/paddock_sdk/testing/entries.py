@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from paddock_sdk.call import JsonObject
 from paddock_sdk.log import Log
-from paddock_sdk.running import run
+from paddock_sdk.running import begin
 from paddock_sdk.testing.fake_host import FakeHost
 from paddock_sdk.testing.memory_wire import MemoryLines, result_in
 from paddock_sdk.wire import Wire
@@ -27,7 +27,6 @@ class EntryTester:
         dialect: Whose contract it keeps.
         kind: For the Kernel's: `agent`, `operator`, `tool` or `adapter`.
         host: What it talks to.
-        with_loop: Run it on an event loop, as a plugin is run that uses asyncio.
 
     Attributes:
         events: What the last call told before its result.
@@ -41,7 +40,6 @@ class EntryTester:
         *,
         kind: Literal["plugin", "agent", "operator", "tool", "adapter"] = "plugin",
         host: FakeHost | None = None,
-        with_loop: bool = False,
     ) -> None:
         self.host = host or FakeHost()
         self.events: list[JsonObject] = []
@@ -53,7 +51,6 @@ class EntryTester:
         self._worker = Worker(orders, {NAME: entry_of(orders, NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
-        self._with_loop = with_loop
         self._request("initialize", {})
         self._request("initialized", {})
 
@@ -80,12 +77,10 @@ class EntryTester:
         given = {**params, "callable": NAME, "_call": "call-under-test"}
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
         serving = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
-        if self._with_loop:
-            import asyncio
+        if not begin(serving):
+            import asyncio  # late: only async code needs it
 
             asyncio.run(serving)
-        else:
-            run(serving)
         said = self._lines.take()
         self.events = said.events
         return result_in(said.answer)

@@ -1,24 +1,42 @@
-"""Many calls at once on an event loop: for plugins that use asyncio themselves."""
+"""Many calls at once on an event loop: for plugins whose code is async."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
-from paddock_sdk.call import JsonObject
+from paddock_sdk.call import JsonObject, Underway
 from paddock_sdk.faults import Cancelled, HostGone
 from paddock_sdk.running import run
 from paddock_sdk.wire import Wire
 from paddock_sdk.worker.worker import CALLS, Worker
 
 
-def serve_at_once(worker: Worker, wire: Wire) -> None:
-    """Serve until the host says shutdown or closes the pipe; what was asked before is still answered."""
-    asyncio.run(_AtOnce(worker, wire).serve())
+def serve_at_once(
+    worker: Worker, wire: Wire, message: JsonObject, call: Underway, serving: Coroutine[Any, Any, None]
+) -> None:
+    """Serve until the host says shutdown or closes the pipe; what was asked before is still answered.
+
+    Args:
+        worker: The plugin.
+        wire: Where the host is.
+        message: The call that asked for a loop.
+        call: The same as it is under way.
+        serving: The work on it, to be continued.
+    """
+    asyncio.run(_AtOnce(worker, wire).serve(message, call, serving))
 
 
-def serve_one(worker: Worker, wire: Wire, message: JsonObject) -> None:
-    """Serve a single call, and end."""
-    asyncio.run(_AtOnce(worker, wire).serve_one(message))
+def finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
+    """Continue the work on a single call to its end."""
+    asyncio.run(_finish(wire, serving))
+
+
+async def _finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
+    loop = wire.loop = asyncio.get_running_loop()
+    loop.add_reader(wire.lines.source, wire.inbox.read)
+    await loop.create_task(serving)
 
 
 class _AtOnce:
@@ -28,20 +46,17 @@ class _AtOnce:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
 
-    async def serve(self) -> None:
+    async def serve(self, message: JsonObject, call: Underway, serving: Coroutine[Any, Any, None]) -> None:
         loop = self._wire.loop = asyncio.get_running_loop()
         # Also told when a call read from the pipe itself, waiting in code that is not async.
         self._wire.inbox.on_waiting = lambda: loop.call_soon(self._start_waiting)
         loop.add_reader(self._wire.lines.source, self._read)
+        self._follow(message, call, serving)
+        self._start_waiting()
         await self._over.wait()
         loop.remove_reader(self._wire.lines.source)
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-    async def serve_one(self, message: JsonObject) -> None:
-        loop = self._wire.loop = asyncio.get_running_loop()
-        loop.add_reader(self._wire.lines.source, self._wire.inbox.read)
-        await self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
 
     def _read(self) -> None:
         try:
@@ -66,7 +81,10 @@ class _AtOnce:
         if message["method"] not in CALLS and message["method"] != "worker.describe":
             # The host's own requests are answered in their order; nothing in them waits.
             run(serving)
-            return
+        else:
+            self._follow(message, call, serving)
+
+    def _follow(self, message: JsonObject, call: Underway, serving: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(serving)
         call.on_cancel = task.cancel
         self._tasks.add(task)

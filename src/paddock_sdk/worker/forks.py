@@ -18,7 +18,7 @@ from paddock_sdk.call import JsonObject
 from paddock_sdk.faults import INTERNAL_ERROR, Cancelled, HostGone, PluginFault
 from paddock_sdk.framing import line_of
 from paddock_sdk.inbox import MOST_WAITING
-from paddock_sdk.running import run
+from paddock_sdk.running import begin, run
 from paddock_sdk.wire import Wire
 from paddock_sdk.worker.fork import Fork
 from paddock_sdk.worker.worker import CALLS, NAMESPACE, Worker
@@ -26,10 +26,10 @@ from paddock_sdk.worker.worker import CALLS, NAMESPACE, Worker
 MOST_FORKS = 8  # at a time; further calls wait
 
 
-def serve_in_forks(worker: Worker, wire: Wire, *, with_loop: bool) -> None:
+def serve_in_forks(worker: Worker, wire: Wire) -> None:
     """Serve until the host says shutdown or closes the pipe; calls under way are still answered."""
     with suppress(HostGone):
-        _Forks(worker, wire, with_loop=with_loop).serve()
+        _Forks(worker, wire).serve()
 
 
 class _Question:
@@ -45,10 +45,9 @@ class _Question:
 
 
 class _Forks:
-    def __init__(self, worker: Worker, wire: Wire, *, with_loop: bool) -> None:
+    def __init__(self, worker: Worker, wire: Wire) -> None:
         self._worker = worker
         self._wire = wire
-        self._serve_one = _with_loop if with_loop else _without_loop
         self._forks: dict[int, Fork] = {}  # by the descriptor that it is heard with
         self._listening = True
 
@@ -104,7 +103,7 @@ class _Forks:
         others = [end for fork in self._forks.values() for end in (fork.lines.source, fork.lines.sink)]
         ours = [self._wire.lines.source, self._wire.lines.sink, *others]
         log = self._wire.log
-        fork = Fork(message, lambda lines: self._serve_one(self._worker, Wire(lines, log, NAMESPACE), message), ours)
+        fork = Fork(message, lambda lines: _serve_one(self._worker, Wire(lines, log, NAMESPACE), message), ours)
         self._forks[fork.lines.source] = fork
         call.on_cancel = lambda: self._cancel(fork)
 
@@ -139,11 +138,9 @@ class _Forks:
         return fork.end()
 
 
-def _without_loop(worker: Worker, wire: Wire, message: JsonObject) -> None:
-    run(worker.serve(wire, message, worker.accept(wire, message)))
+def _serve_one(worker: Worker, wire: Wire, message: JsonObject) -> None:
+    serving = worker.serve(wire, message, worker.accept(wire, message))
+    if not begin(serving):
+        from paddock_sdk.worker.at_once import finish  # late: only who needs a loop loads one
 
-
-def _with_loop(worker: Worker, wire: Wire, message: JsonObject) -> None:
-    from paddock_sdk.worker.at_once import serve_one  # late: only who needs a loop loads one
-
-    serve_one(worker, wire, message)
+        finish(wire, serving)

@@ -1,11 +1,11 @@
-"""One call after the other, in the order in which they came: for plugins that need no event loop."""
+"""One call after the other, in the order in which they came, until one needs an event loop: then all share it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from paddock_sdk.faults import HostGone
-from paddock_sdk.running import run
+from paddock_sdk.running import begin
 from paddock_sdk.wire import Wire
 from paddock_sdk.worker.worker import Worker
 
@@ -14,4 +14,10 @@ def serve_in_turn(worker: Worker, wire: Wire) -> None:
     """Serve until the host says shutdown or closes the pipe."""
     with suppress(HostGone):
         while (message := wire.inbox.next())["method"] != "shutdown":
-            run(worker.serve(wire, message, worker.accept(wire, message)))
+            call = worker.accept(wire, message)
+            serving = worker.serve(wire, message, call)
+            if not begin(serving):
+                from paddock_sdk.worker.at_once import serve_at_once  # late: only who needs a loop loads one
+
+                serve_at_once(worker, wire, message, call, serving)
+                return

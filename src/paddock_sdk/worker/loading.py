@@ -40,23 +40,5 @@ def load(target: str) -> Any:
     return found
 
 
-def needs_event_loop(root: str) -> bool:
-    """Whether the plugin's code speaks of asyncio anywhere in the files that are loaded.
-
-    That asyncio is loaded says nothing: the interpreter may have come with it. A file that is loaded later, while a
-    call runs, is not looked at; such a plugin imports asyncio in a module of its own, and then it counts.
-    """
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and below(path, root) and path.endswith(".py"):
-            try:
-                with open(path, "rb") as file:  # noqa: PTH123 pathlib is slow to import
-                    if b"asyncio" in file.read():
-                        return True
-            except OSError:
-                continue
-    return False
-
-
 def below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from paddock_sdk.call import Context, JsonObject
 from paddock_sdk.host import Host
-from paddock_sdk.running import Stream
+from paddock_sdk.running import Stream, on_a_loop
 
 
 class Request(NamedTuple):
@@ -53,7 +53,10 @@ class Entry(Protocol):
 
 async def settled(value: Any) -> Any:
     """A value that may have to be awaited first."""
-    return await value if hasattr(value, "__await__") else value
+    if not hasattr(value, "__await__"):
+        return value
+    await on_a_loop()
+    return await value
 
 
 def positional(function: Any) -> list[str]:

@@ -12,7 +12,7 @@ from paddock_sdk.log import Log
 from paddock_sdk.wire import Wire
 from paddock_sdk.worker.guard import Guard, refused_names
 from paddock_sdk.worker.last_words import last_words
-from paddock_sdk.worker.loading import load, needs_event_loop, set_import_path
+from paddock_sdk.worker.loading import load, set_import_path
 from paddock_sdk.worker.orders import VARIABLE, Orders, read_orders
 from paddock_sdk.worker.request import Entry
 from paddock_sdk.worker.worker import NAMESPACE, Worker
@@ -37,7 +37,7 @@ def start() -> None:
     # What is loaded stays: a collection then touches none of it, and the memory of forks stays shared.
     gc.collect()
     gc.freeze()
-    serve(worker, Wire(lines, log, NAMESPACE), forks=orders.kind == "agent", with_loop=needs_event_loop(orders.root))
+    serve(worker, Wire(lines, log, NAMESPACE), forks=orders.kind == "agent")
 
 
 def load_entries(orders: Orders) -> dict[str, Entry]:
@@ -50,16 +50,12 @@ def load_entries(orders: Orders) -> dict[str, Entry]:
     return {name: entry_of(orders, name, target, load(target)) for name, target in orders.entrypoints.items()}
 
 
-def serve(worker: Worker, wire: Wire, *, forks: bool, with_loop: bool) -> None:
+def serve(worker: Worker, wire: Wire, *, forks: bool) -> None:
     """Serve in the way that suits the plugin: each way is loaded only where it is used."""
     if forks:
         from paddock_sdk.worker.forks import serve_in_forks
 
-        serve_in_forks(worker, wire, with_loop=with_loop)
-    elif with_loop:
-        from paddock_sdk.worker.at_once import serve_at_once
-
-        serve_at_once(worker, wire)
+        serve_in_forks(worker, wire)
     else:
         from paddock_sdk.worker.in_turn import serve_in_turn
 
