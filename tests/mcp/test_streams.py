@@ -37,12 +37,27 @@ def test_events_are_the_same_in_whatever_pieces_they_arrive(cuts: list[int]) -> 
     assert found == EVENTS and splitter.retry == 0.25
 
 
-@pytest.mark.parametrize("piece", [b"data: xxxxxxxxxx\n", b"xxxxxxxxxx", b"id: 7\ndata: xxxxxxxxxxxxx"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"data: xxxxxxxxxx\n",
+        b"xxxxxxxxxx",
+        b"id: 7\ndata: xxxxxxxxxxxxx",
+        b"data\n" * 6,
+        b"data:\ndata: x\n" * 3,
+    ],
+)
 def test_an_event_that_never_ends_is_given_up_at_its_bound(piece: bytes) -> None:
     splitter = EventSplitter(limit=1_000)
     with pytest.raises(EventTooLarge):
         for _ in range(200):
             splitter.feed(piece)
+
+
+def test_an_event_may_have_as_many_bytes_as_its_bound_in_however_many_lines() -> None:
+    splitter = EventSplitter(limit=1_000)
+    assert splitter.feed(b"data: " + b"x" * 1_000 + b"\n\n") == [ServerEvent("message", b"x" * 1_000)]
+    assert splitter.feed(b"data:x\n" * 500 + b"\n") == [ServerEvent("message", b" ".join([b"x"] * 500))]
 
 
 @given(st.text(st.characters(blacklist_categories=("Cs",))))

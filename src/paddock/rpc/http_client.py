@@ -19,7 +19,7 @@ import httptools
 
 CONNECT_TIMEOUT: Final = 30.0
 MOST_HEAD: Final = 64 * 1024
-"""How many bytes the head of an answer may have."""
+"""How many bytes the head of an answer may have, or whatever else is not its body at one stretch."""
 IDLE: Final = 4.0
 """Seconds that a connection is kept for the next request; most servers close theirs a little later."""
 MOST_IDLE: Final = 16
@@ -195,6 +195,7 @@ class Response:
         self._connection = connection
         self._parser: Any = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
+        self._beside = 0  # bytes since the last of the body
         self._begun = False
         self._complete = False
         self._ended_badly = False
@@ -211,11 +212,8 @@ class Response:
 
     async def begin(self) -> None:
         """Wait for the head."""
-        size = 0
         while not self._begun:
-            size += await self._more()
-            if size > MOST_HEAD and not self._begun:
-                raise TooLarge("the head of its answer is too long")
+            await self._more()
         if self.headers.get("content-encoding", "identity") != "identity":
             raise HttpLost("its answer is compressed, which it was not asked for")
 
@@ -224,6 +222,7 @@ class Response:
 
         Raises:
             HttpLost: the connection ended before the body did.
+            TooLarge: what stands between its parts, or after it, is too long.
         """
         while True:
             parts, self._parts = self._parts, []
@@ -248,32 +247,38 @@ class Response:
                 raise TooLarge(f"its answer has more than {most} bytes")
         return bytes(held)
 
-    async def _more(self) -> int:
+    async def _more(self) -> None:
         data = await self._connection.receive()
         if not data:
             self._ended_badly = True
             if self._begun and not {"content-length", "transfer-encoding"} & self.headers.keys():
                 self._complete = True  # such a body ends with its connection
-                return 0
+                return
             raise HttpLost("the other side ended the connection before its answer was complete")
+        self._beside += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._ended_badly = True
             raise HttpLost(f"its answer is not HTTP: {error}") from error
-        return len(data)
+        if self._beside > MOST_HEAD and not self._complete:
+            raise TooLarge(f"the {'trailer' if self._begun else 'head'} of its answer is too long")
 
     # What the parser tells.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+        if not self._begun:  # what follows a body tells us nothing
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
         self._begun = self.status >= 200
+        if self._begun:
+            self._beside = 0
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
+        self._beside = 0
 
     def on_message_complete(self) -> None:
         if self._begun:

@@ -37,8 +37,7 @@ class EventSplitter:
         self._after_return = False
         self._first = True
         self._kind = ""
-        self._data: list[bytes] = []
-        self._size = 0
+        self._data: bytearray | None = None  # joined as they come: a line counts even if it is empty
         self._id: str | None = None
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
@@ -59,7 +58,7 @@ class EventSplitter:
         self._held.append(rest)
         self._held_size += len(rest)
         events = [event for line in lines if (event := self._line(line)) is not None]
-        if self._held_size + self._size > self._limit + _FIELD:
+        if self._held_size + len(self._data or b"") > self._limit + _FIELD:
             raise EventTooLarge(f"an event has more than {self._limit} bytes")
         return events
 
@@ -73,10 +72,13 @@ class EventSplitter:
         value = value.removeprefix(b" ")
         match field:
             case b"data":
-                self._size += len(value)
-                if self._size > self._limit:
+                # Lines of one event are joined by newlines, which JSON takes for spaces.
+                if self._data is None:
+                    self._data = bytearray(value)
+                else:
+                    self._data += b" " + value
+                if len(self._data) > self._limit:
                     raise EventTooLarge(f"an event has more than {self._limit} bytes")
-                self._data.append(value)
             case b"event":
                 self._kind = value[:64].decode("utf-8", "replace")
             case b"id":
@@ -91,7 +93,6 @@ class EventSplitter:
         return None
 
     def _completed(self) -> ServerEvent | None:
-        # Lines of one event are joined by newlines, which JSON takes for spaces.
-        event = ServerEvent(self._kind or "message", b" ".join(self._data), self._id) if self._data else None
-        self._kind, self._data, self._size = "", [], 0
+        event = ServerEvent(self._kind or "message", bytes(self._data), self._id) if self._data is not None else None
+        self._kind, self._data = "", None
         return event
