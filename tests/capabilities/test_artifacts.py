@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import os
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,14 @@ from typing import Any
 import pytest
 from tests.capabilities.stage import Stage, open_stage, plugin
 
+from fixtures.daemons import eventually
 from paddock.capabilities.artifacts.address import address_of, digests_in
 from paddock.capabilities.artifacts.asked import MOST_INLINE
-from paddock.capabilities.artifacts.rows import ArtifactLimits, forget_artifacts
+from paddock.capabilities.artifacts.rows import ArtifactLimits
+from paddock.capabilities.asking import Asking
+from paddock.capabilities.pipes import arrival
+from paddock.capabilities.pipes.channel import MOST_STREAMS, open_channel
+from paddock.capabilities.pipes.frames import HEAD
 from paddock.core.events_capabilities import PluginCapabilityDenied
 from paddock.core.events_contracts import PluginArtifactCreated
 
@@ -139,10 +146,57 @@ async def test_bytes_lie_there_once_and_go_with_the_last_plugin_that_keeps_them(
     assert len(files(tmp_path)) == 2
     await stage.ask(plugin("one"), "artifacts.delete", uri=uri)
     assert await got(stage, plugin("two"), uri) == NOTE
-    gone = await stage.database.write(lambda tx: forget_artifacts(tx, "one"))
-    assert gone == [("default", hashlib.sha256(b"its own").hexdigest())]
+    await stage.artifacts.forget("one")
+    assert files(tmp_path) == [hashlib.sha256(NOTE).hexdigest()]
     await stage.ask(plugin("two"), "artifacts.delete", uri=uri)
     assert hashlib.sha256(NOTE).hexdigest() not in files(tmp_path)
+
+
+@pytest.mark.req("G-51", "tables dropped")
+async def test_bytes_that_another_plugin_comes_to_keep_while_one_is_uninstalled_stay(stage: Stage) -> None:
+    """Whichever comes first, row or file: tried often enough for each order to happen."""
+    for number in range(30):
+        content = NOTE + bytes([number])
+        await put(stage, plugin("old"), content)
+        await asyncio.gather(stage.artifacts.forget("old"), put(stage, plugin("other"), content))
+        assert await got(stage, plugin("other"), uri_of(content)) == content
+
+
+@pytest.fixture
+async def sending(stage: Stage) -> AsyncGenerator[tuple[Asking, int], None]:
+    """A plugin with pipes, and the end that it writes to."""
+    (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
+    violations: list[str] = []
+    async with open_channel((ours_in, ours_out), violations.append) as channel:
+        yield replace(plugin(), channel=channel), theirs_out
+    os.close(theirs_in)
+    os.close(theirs_out)
+    assert violations == []
+
+
+@pytest.mark.req("O-09")
+async def test_transfers_that_stall_are_told_so_and_hold_up_no_others(
+    stage: Stage, sending: tuple[Asking, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, pipe = sending
+    monkeypatch.setattr(arrival, "IDLE_SECONDS", 0.05)
+    stalled = [(await stage.ask(asking, "artifacts.put", size=3 << 20))["stream"] for _ in range(MOST_STREAMS)]
+    async with asyncio.timeout(20):
+        waiting = await stage.refused(asking, "artifacts.commit", stream=stalled[0])
+        await asyncio.to_thread(eventually, lambda: not files(tmp_path), "what stalled is kept")
+    late = [await stage.refused(asking, "artifacts.commit", stream=stream) for stream in stalled]
+    assert {one.error_code for one in [waiting, *late]} == {"artifacts.stalled"}
+
+    # Late bytes of one that stalled are no violation, and there is room for the next.
+    monkeypatch.setattr(arrival, "IDLE_SECONDS", 30.0)
+    stream = (await stage.ask(asking, "artifacts.put", size=len(NOTE)))["stream"]
+    piece = bytes(1 << 20)
+    frames = [(stalled[0], piece), (stalled[0], piece), (stalled[0], piece), (stream, NOTE), (stream, b"")]
+    sent = b"".join(HEAD.pack(number, len(content)) + content for number, content in frames)
+    with os.fdopen(os.dup(pipe), "wb") as out:
+        await asyncio.to_thread(out.write, sent)
+        await asyncio.to_thread(out.flush)
+    assert (await stage.ask(asking, "artifacts.commit", stream=stream))["uri"] == uri_of(NOTE)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from paddock.capabilities.artifacts.rows import (
     Artifact,
     ArtifactLimits,
     any_artifact,
+    forget_artifacts,
     keep_artifact,
     kept_by,
     let_go,
@@ -140,12 +141,12 @@ class Artifacts:
         stream = asked.count(params, "stream")
         channel = _channel(asking)
         arrival = channel.arrival(-1 if stream is None else stream)
-        announced = self._announced[arrival]
         if arrival in self._committing:
             raise CallerError("this transfer is being committed already", code="artifacts.unknown_stream")
         self._committing.add(arrival)
         try:
             await arrival.whole()
+            announced = self._announced[arrival]
             kept = self._keep(asking, announced.draft, announced.media_type, announced.expected)
             return await self._finished(kept)
         finally:
@@ -261,6 +262,15 @@ class Artifacts:
         await self._workers.run(lambda: self._shelf.delete(gone))
 
     # --- for the host -------------------------------------------------------------------------------------------------
+
+    async def forget(self, plugin: str) -> None:
+        """Let go of all that one plugin keeps, for any tenant; what others keep as well stays. For uninstalling."""
+        await self._finished(self._forget(plugin))
+
+    async def _forget(self, plugin: str) -> None:
+        async with self._changing:
+            nobodys = await self._database.write(lambda tx: forget_artifacts(tx, plugin))
+            await self._workers.run(lambda: self._shelf.delete(nobodys))
 
     async def kept(self, tenant: Tenant, digest: str) -> Artifact:
         """The artifact of this hash, whichever plugin keeps it. For people, who may see what their plugins made.

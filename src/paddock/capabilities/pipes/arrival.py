@@ -39,6 +39,7 @@ class Arrival:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._error: PaddockError | None = None
+        self.on_stalled: Callable[[], None] = self.release  # called when nothing came for too long
         self._timer = self._loop.call_later(IDLE_SECONDS, self._idle)
 
     async def take(self, content: memoryview) -> int:
@@ -72,6 +73,7 @@ class Arrival:
         await asyncio.wait({self._over})
         if self._error is not None:
             raise self._error
+        self._timer.cancel()  # from here on it is the host that takes its time
 
     def fail(self, error: PaddockError) -> None:
         """Nothing will come of it, for this reason; whoever commits is told."""
@@ -90,7 +92,8 @@ class Arrival:
 
     def _wait_anew(self) -> None:
         self._timer.cancel()
-        self._timer = self._loop.call_later(IDLE_SECONDS, self._idle)
+        if self._error is None:
+            self._timer = self._loop.call_later(IDLE_SECONDS, self._idle)
 
     def _idle(self) -> None:
         self.fail(
@@ -100,7 +103,7 @@ class Arrival:
                 hint="send everything, then the end, then commit",
             )
         )
-        self.release()
+        self.on_stalled()
 
 
 def _differs(message: str) -> CallerError:

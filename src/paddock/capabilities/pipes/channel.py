@@ -13,6 +13,7 @@ import fcntl
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 from paddock.capabilities.pipes.arrival import Arrival
@@ -22,6 +23,7 @@ from paddock.core.errors import Busy, CallerError
 MOST_STREAMS = 8  # under way at once in one process
 PIECE = 256 * 1024
 STALL_SECONDS = 60.0  # that a plugin may leave unread what it asked for
+MOST_STALLED = 32  # transfers that are remembered after nothing came of them for too long
 MOST_STRAY = 1 << 20  # bytes that nobody waits for, in the life of a process: a few may be on their way
 
 # Gives the next piece of what is sent, and nothing at its end.
@@ -38,6 +40,7 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._arrivals: dict[int, Arrival] = {}
+        self._stalled: dict[int, Arrival] = {}  # over, and kept to say why; the oldest first
         self._senders: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._last = 0
@@ -54,15 +57,16 @@ class Channel:
         """
         stream = self._number()
         self._arrivals[stream] = arrival
+        arrival.on_stalled = partial(self._let_go_of_stalled, stream)
         return stream
 
     def arrival(self, stream: int) -> Arrival:
-        """What was announced under this number.
+        """What was announced under this number; one that stalled says so to whoever waits for it.
 
         Raises:
             CallerError: nothing was, or it is over.
         """
-        arrival = self._arrivals.get(stream)
+        arrival = self._arrivals.get(stream) or self._stalled.get(stream)
         if arrival is None:
             raise CallerError(
                 f"no transfer {stream} is under way{f': {self._closed}' if self._closed else ''}",
@@ -76,6 +80,16 @@ class Channel:
         arrival = self._arrivals.pop(stream, None)
         if arrival is not None:
             arrival.release()
+
+    def _let_go_of_stalled(self, stream: int) -> None:
+        """It makes room for others. Should the plugin go on sending, its bytes are expected and thrown away."""
+        arrival = self._arrivals.pop(stream, None)
+        if arrival is None:
+            return
+        arrival.release()
+        self._stalled[stream] = arrival
+        if len(self._stalled) > MOST_STALLED:
+            del self._stalled[next(iter(self._stalled))]
 
     def send(self, next_piece: NextPiece, done: Callable[[], None]) -> int:
         """Send pieces until there are no more, beside everything else; gives the number under which they come.
@@ -153,7 +167,7 @@ class Channel:
                 return
 
     async def _take(self, piece: Piece) -> None:
-        arrival = self._arrivals.get(piece.stream)
+        arrival = self._arrivals.get(piece.stream) or self._stalled.get(piece.stream)
         if arrival is None:
             self._stray += len(piece.content) + HEAD.size
         elif piece.content:
