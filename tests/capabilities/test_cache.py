@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from paddock.capabilities.cache import CacheLimits
-from paddock.core.ids import DEFAULT_TENANT
 
 from .stage import open_stage, plugin, wire_code
 
@@ -66,7 +65,7 @@ async def test_whoever_keeps_most_gives_way_when_all_together_keep_too_much(tmp_
 
         assert (await stage.ask(OTHER, "cache.get", key="small"))["found"]
         assert (await stage.ask(NOTES, "cache.get", key="k49"))["found"]
-        stage.cache.forget(DEFAULT_TENANT, "notes")
+        stage.cache.forget("notes")
         assert await stage.ask(NOTES, "cache.get", key="k49") == NOTHING
         assert (await stage.ask(OTHER, "cache.get", key="small"))["found"]
 

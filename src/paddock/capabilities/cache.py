@@ -97,11 +97,10 @@ class Cache:
         """Forget a value; tells whether there was one."""
         return {"deleted": self._remove(_owner(asking), text(params, "key", longest=LONGEST_KEY))}
 
-    def forget(self, tenant: str, plugin: str) -> None:
-        """Drop everything of one plugin."""
-        shelf = self._shelves.pop((tenant, plugin), None)
-        if shelf is not None:
-            self._size -= shelf.size
+    def forget(self, plugin: str) -> None:
+        """Drop everything of one plugin, of all tenants. For uninstalling."""
+        for owner in [owner for owner in self._shelves if owner[1] == plugin]:
+            self._size -= self._shelves.pop(owner).size
 
     def _keep(self, owner: Owner, key: str, entry: _Entry) -> None:
         shelf = self._shelves.setdefault(owner, _Shelf())

@@ -19,7 +19,7 @@ from paddock.capabilities.log import Log
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
-from paddock.core.ids import Tenant
+from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.host.plugin_logs import PluginLogs
 from paddock.store.database import Database
 
@@ -31,6 +31,13 @@ class Services:
     door: Door
     storage: Storage
     artifacts: Artifacts
+    cache: Cache
+
+    async def forget(self, plugin: PluginName) -> None:
+        """Drop what is open here of a plugin that was uninstalled and does not run any more."""
+        self.cache.forget(plugin)
+        await self.storage.drop(DEFAULT_TENANT, plugin)
+        await self.artifacts.forget(plugin)
 
 
 @asynccontextmanager
@@ -61,9 +68,10 @@ async def open_services(
             artifacts_in(storage.parent), database, publish_for=publish_for, clock=clock, limits=artifacts
         ) as kept,
     ):
-        families = (tables, KeyValue(database, clock), Cache(clock), Log(_into(logs), clock), kept)
+        cache = Cache(clock)
+        families = (tables, KeyValue(database, clock), cache, Log(_into(logs), clock), kept)
         handlers = {method: handler for family in families for method, handler in family.handlers().items()}
-        yield Services(Door(handlers, Denials(publish_for, clock)), tables, kept)
+        yield Services(Door(handlers, Denials(publish_for, clock)), tables, kept, cache)
 
 
 def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:
