@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import tomllib
-from contextlib import nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import daemon
-from fixtures.packages import native
+from fixtures.daemons import daemon, eventually
+from fixtures.packages import native, write_file, write_json
 from fixtures.parrot import MAIN, parrot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -50,7 +53,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
 
     done = paddock("plugin", "uninstall", "notes", "--yes", "--json").json
 
-    assert done == {"name": "notes", "action": "uninstalled", "version": None}
+    assert done == {"name": "notes", "action": "uninstalled", "version": None, "leaving": False}
     assert paddock.listed() == {"other": other}
     assert [path.name for path in paddock.trees.iterdir()] == ["other"]
     assert len(blobs(paddock)) == 1
@@ -186,3 +189,125 @@ def test_the_next_plugin_of_a_name_has_a_log_of_its_own(paddock: Paddock, source
                 paddock("plugin", "uninstall", "parrot", "--yes")
         assert "old words" not in paddock("plugin", "logs", "parrot").out
     assert "new words" in (paddock.home / "state" / "logs" / "parrot.log").read_text()
+
+
+KEEPER = """
+import os, time
+from paddock_sdk import Host, Plugin
+plugin = Plugin("keeper", "1.0.0")
+
+@plugin.tool
+def keep(whose: str, host: Host):
+    host.sql.exec("CREATE TABLE IF NOT EXISTS t (whose)").wait()
+    host.sql.exec("INSERT INTO t VALUES (?)", [whose]).wait()
+    host.cache.set("whose", whose).wait()
+    return {}
+
+@plugin.tool
+def look(host: Host):
+    tables = host.sql.schema().wait()
+    rows = host.sql.query("SELECT whose FROM t").wait().rows if tables else []
+    return {"rows": [row["whose"] for row in rows], "cached": host.cache.get("whose").wait()}
+
+@plugin.tool
+def stay(until: str):
+    while not os.path.exists(until):
+        time.sleep(0.02)
+    return {}
+
+plugin.run()
+"""
+
+
+def keeper(root: Path, door: Path) -> Path:
+    """A plugin that keeps something, and one call of which stays until there is a file behind its door."""
+    door.mkdir(exist_ok=True)
+    tools = [{"name": name, "description": name, "effects": ["db_write"]} for name in ("keep", "look", "stay")]
+    manifest = {
+        "paddock": 1,
+        "name": "keeper",
+        "version": "1.0.0",
+        "description": f"Keeps things; from {root.name}",
+        "runtime": {"command": ["python3", "./main.py"]},
+        "capabilities": ["storage:write", "host:cache", f"read:fs:{door}"],
+        "tools": [tool | {"input_schema": {"type": "object"}} for tool in tools],
+    }
+    write_json(root / "paddock.yaml", manifest)
+    write_file(root / "main.py", KEEPER)
+    return root
+
+
+def looked(paddock: Paddock) -> object:
+    return paddock("call", "keeper.look", "--params", "{}", "--json").json["result"]
+
+
+@pytest.mark.req("G-51", "tables dropped")
+def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_takes_nothing_of_it(
+    paddock: Paddock, source: Path, tmp_path: Path
+) -> None:
+    door = tmp_path / "door"
+    mine = {"params": json.dumps({"whose": "mine"}), "stay": json.dumps({"until": str(door / "open")})}
+    with daemon(paddock):
+        paddock("plugin", "install", keeper(source / "first", door), "--yes")
+        paddock("plugin", "enable", "keeper")
+        paddock("call", "keeper.keep", "--params", mine["params"])
+        assert looked(paddock) == {"rows": ["mine"], "cached": "mine"}
+        paddock("call", "keeper.stay", "--params", mine["stay"], "--detach")
+        with paddock.start("plugin", "uninstall", "keeper", "--yes", "--json") as uninstalling:
+            eventually(lambda: (paddock.home / "data" / "leaving" / "keeper").exists(), "it does not leave")
+            refused = paddock("plugin", "install", keeper(source / "second", door), "--yes", "--json", code=7)
+            assert refused.error["code"] == "plugin.leaving"
+            (door / "open").touch()
+            out, err = uninstalling.communicate(timeout=60)
+        assert json.loads(out)["leaving"] is False, err
+
+        paddock("plugin", "install", source / "second", "--yes")
+        paddock("plugin", "enable", "keeper")
+        assert looked(paddock) == {"rows": [], "cached": None}
+        paddock("call", "keeper.keep", "--params", json.dumps({"whose": "theirs"}))
+        paddock("plugin", "pin", "keeper")  # has the daemon look again at everything
+        assert looked(paddock) == {"rows": ["theirs"], "cached": "theirs"}
+
+
+@contextmanager
+def deaf_daemon(paddock: Paddock) -> Generator[None, None, None]:
+    """Something that listens in a daemon's place, and hangs up on everybody."""
+    place = paddock.home / "run" / "paddock.sock"
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    listening.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            place.unlink()
+
+
+@pytest.mark.req("G-51", "tables dropped")
+def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until_it_is(
+    paddock: Paddock, source: Path, tmp_path: Path
+) -> None:
+    paddock.quickly("plugin", "install", keeper(source, tmp_path / "door"), "--yes")
+    paddock.quickly("plugin", "enable", "keeper")
+    paddock("call", "keeper.keep", "--params", json.dumps({"whose": CANARY}))
+    with deaf_daemon(paddock):
+        said = paddock("plugin", "uninstall", "keeper", "--yes")
+        assert "will be dropped when its last call has ended" in said.err + said.out
+        assert "with all its versions, data" not in said.err + said.out
+        assert paddock("plugin", "install", source, "--yes", "--json", code=7).error["code"] == "plugin.leaving"
+    assert holding(paddock.home / "data", CANARY)
+
+    paddock("plugin", "install", source, "--yes")
+    assert holding(paddock.home / "data", CANARY) == []

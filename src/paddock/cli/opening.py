@@ -40,20 +40,29 @@ def in_path(name: str) -> str:
 @contextmanager
 def changing() -> Generator[CommandHost, None, None]:
     """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""
+    with reading() as host:
+        tidy(host)
+        yield host
+        put_into_effect(host)
+
+
+def tidy(host: CommandHost) -> None:
+    """Clear away what a killed command left behind."""
+    from paddock.cli.daemon import running_daemon
     from paddock.plugins.leavings import leaving
     from paddock.plugins.removal import mend_entries
 
-    with reading() as host:
-        host.plugins.sweep()
-        mend_entries(host.plugins)
-        if leaving(host.plugins):
-            _put_into_effect(host)
-        yield host
-        _put_into_effect(host)
+    host.plugins.sweep()
+    mend_entries(host.plugins)
+    if leaving(host.plugins) and running_daemon(host.directories) is None:  # a daemon sees to them by itself
+        put_into_effect(host)
 
 
-def _put_into_effect(host: CommandHost) -> None:
-    """Have a daemon end what is gone, and drop what that kept; without one only the second is left to do."""
+def put_into_effect(host: CommandHost) -> None:
+    """Have a daemon end what is gone, and drop what that kept; without one only the second is left to do.
+
+    What a daemon could not drop in time is still marked afterwards (`leavings.leaving`).
+    """
     from paddock.cli.daemon import running_daemon
     from paddock.host.log_files import remove_log
     from paddock.plugins.leavings import drop_all

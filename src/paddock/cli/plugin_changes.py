@@ -292,12 +292,14 @@ def uninstall(
 ) -> None:
     """Remove a plugin: all its versions, files, grants, data and configuration."""
     from paddock.cli.consent import confirm
-    from paddock.cli.opening import changing
+    from paddock.cli.opening import put_into_effect, reading, tidy
     from paddock.plugins import removal
+    from paddock.plugins.leavings import leaving
 
     retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
     what = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
-    with changing() as host:
+    with reading() as host:
+        tidy(host)
         removal.refuse(host.plugins, name, force=force or version is not None)
         confirm(f"Remove {what}?", yes=yes, retype=retype)
         if version is not None:
@@ -305,6 +307,12 @@ def uninstall(
             removed = name
         else:
             removed = removal.uninstall(host.plugins, name, force=force).name
+        put_into_effect(host)
+        still_leaving = version is None and removed in leaving(host.plugins)
     if as_json:
-        document({"name": removed, "action": "uninstalled", "version": version})
-    say(f"{styled('✓', 'green')} removed {what}")
+        document({"name": removed, "action": "uninstalled", "version": version, "leaving": still_leaving})
+    if still_leaving:
+        say(f"{styled('✓', 'green')} removed {removed} with all its versions and configuration")
+        say(f"  {styled('→', 'dim')} its data will be dropped when its last call has ended; the daemon sees to that")
+    else:
+        say(f"{styled('✓', 'green')} removed {what}")

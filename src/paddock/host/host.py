@@ -9,25 +9,25 @@ from typing import Any
 import anyio
 
 from paddock.capabilities.artifacts.artifacts import Artifacts
-from paddock.capabilities.storage.storage import Storage
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict
-from paddock.core.ids import DEFAULT_TENANT, OperatorId, PluginName, PrincipalId, RequestId, new_id
+from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
+from paddock.host.departures import Departures
 from paddock.host.embedding import embedded
 from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler
 from paddock.host.watching import PluginNews
-from paddock.plugins import leavings
 from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
+from paddock.plugins.leavings import refuse_leaving
 from paddock.plugins.listing import Listed, list_plugins
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.store_thread import StoreThread
@@ -52,7 +52,7 @@ class Host:
         gate: Gate,
         calls: Calls,
         reconciler: Reconciler,
-        tables: Storage,
+        departures: Departures,
         artifacts: Artifacts,
         definitions: Definitions,
         logs: PluginLogs,
@@ -71,7 +71,7 @@ class Host:
         self._gate = gate
         self._reading = Reading(views, gate)
         self._reconciler = reconciler
-        self._tables = tables
+        self._departures = departures
         self._logs = logs
         self._news = news
         self._clock = clock
@@ -126,12 +126,14 @@ class Host:
         Raises:
             Invalid: the two do not fit each other; carries every mistake.
             Conflict: another plugin has that name.
+            Busy: another plugin had that name, and is still leaving.
         """
         one = embedded(manifest, functions)
         name = str(one.deployment.name)
         installed = {listed.plugin.name for listed in await self._views.run(list_plugins)}
         if name in installed or name in self._reconciler.embedded:
             raise Conflict(f"there is a plugin {name!r} already", code="plugin.name_taken", hint="choose another name")
+        await self._store.run(lambda store: refuse_leaving(store, name))
         self._reconciler.embedded[name] = one
         await self._reconciler.reconcile()
 
@@ -264,15 +266,8 @@ class Host:
         """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
         await self._reconciler.reconcile()
         await self._reconciler.carried_out()
-        for plugin in await self._store.run(leavings.leaving):
-            await self._drop(plugin)
-
-    async def _drop(self, plugin: str) -> None:
-        """Drop what an uninstalled plugin kept, once the last of its processes is gone."""
-        await self._reconciler.forget(plugin)
-        await self._tables.drop(DEFAULT_TENANT, PluginName(plugin))
-        await self._logs.forget(plugin)
-        await self._store.run(lambda store: leavings.drop(store, plugin, lambda _: None))
+        await self._departures.look()
+        await self._departures.over()
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""

@@ -21,6 +21,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
+from paddock.host.departures import Departures
 from paddock.host.door import open_services
 from paddock.host.host import Host
 from paddock.host.looking import Looks
@@ -110,6 +111,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate = Gate(supervisor, events)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
+            departures = Departures(store, reconciler, services, logs, tasks)
             definitions = Definitions(store, views, logs, reconciler)
             news.on_given_up = reconciler.give_up
             news.on_met = definitions.met
@@ -123,7 +125,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 gate=gate,
                 calls=Calls(gate, tasks, clock, random),
                 reconciler=reconciler,
-                tables=services.storage,
+                departures=departures,
                 artifacts=services.artifacts,
                 definitions=definitions,
                 logs=logs,
@@ -133,6 +135,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             )
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
+            if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
+                tasks.start_soon(departures.look_again)
             try:
                 yield host
             finally:

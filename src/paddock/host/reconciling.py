@@ -202,7 +202,7 @@ class Reconciler:
             except PaddockError:
                 pass  # the store is in trouble; calls say so
             except Exception as error:
-                _tell_of(self.reconcile, error)
+                tell_of(self.reconcile, error)
 
     def give_up(self, key: InstanceKey, reason: str) -> None:
         """A plugin failed too often: disable it, so that the next daemon does not begin all over."""
@@ -229,9 +229,9 @@ class Reconciler:
         except PaddockError as error:
             _log.warning("%s: %s", work.__name__, error.message)  # looked at again soon
         except Exception as error:
-            _tell_of(work, error)
+            tell_of(work, error)
 
 
-def _tell_of(work: Callable[..., Awaitable[None]], error: Exception) -> None:
+def tell_of(work: Callable[..., Awaitable[None]], error: Exception) -> None:
     """A mistake of ours is told where such things are told; the host goes on."""
     asyncio.get_running_loop().call_exception_handler({"message": f"{work.__name__} failed", "exception": error})

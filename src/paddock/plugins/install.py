@@ -18,6 +18,7 @@ from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, uncovered
 from paddock.manifest.native_writer import to_document
 from paddock.plugins.entries import Report
+from paddock.plugins.leavings import refuse_leaving
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import built_for
 from paddock.plugins.name_clash import refuse_name_clash
@@ -57,6 +58,7 @@ def commit(
     Raises:
         NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
         Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
+        Busy: another plugin had that name, and is still leaving.
         PaddockError: what it runs in cannot be built; says why.
     """
     manifest = prepared.manifest
@@ -101,7 +103,9 @@ def refuse(store: PluginStore, prepared: Prepared, *, allow_downgrade: bool = Fa
     Raises:
         Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
         OperatorError: local.toml cannot take its entry.
+        Busy: another plugin had that name, and is still leaving.
     """
+    refuse_leaving(store, prepared.manifest.name)
     store.database.read(lambda tx: _refuse_stale(tx, prepared, allow_downgrade))
     refuse_entry(store.local_file, prepared.manifest.name, prepared.values)
 

@@ -16,10 +16,11 @@ from paddock.capabilities.artifacts.rows import forget_artifacts
 from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.capabilities.storage.storage import drop_files
+from paddock.core.errors import Busy
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import find_plugin
 
-ForgetLog = Callable[[str], None]
+LetGo = Callable[[str], None]
 
 
 def mark(store: PluginStore, name: str) -> None:
@@ -37,32 +38,56 @@ def leaving(store: PluginStore) -> list[str]:
     return store.database.read(lambda tx: [name for name in marked if find_plugin(tx, name) is None])
 
 
-def drop(store: PluginStore, name: str, forget_log: ForgetLog) -> None:
+def refuse_leaving(store: PluginStore, name: str) -> None:
+    """Let no plugin have a name whose last bearer's things are still here: it would find them, and lose its own.
+
+    Call it while holding `changing()` where that must stay true.
+
+    Raises:
+        Busy: they are.
+    """
+    if name in leaving(store):
+        raise Busy(
+            f"the {name} that was uninstalled is still leaving: its data goes when its last call has ended",
+            code="plugin.leaving",
+            hint="try again in a moment; the daemon's log says what holds it up",
+            details={"plugin": name},
+        )
+
+
+def drop(store: PluginStore, name: str, let_go: LetGo) -> None:
     """Remove everything that a plugin kept, unless it is installed after all. Nothing of it may run any more.
+
+    The mark goes last: what fails halfway is found again.
 
     Args:
         store: Where it was installed.
         name: The plugin.
-        forget_log: Removes its log.
+        let_go: Removes its log, its artifacts, and what else whoever runs here has open of it.
     """
     with store.changing():
         if name in leaving(store):
+            let_go(name)
             store.database.write(lambda tx: forget_values(tx, name))
-            nobodys = store.database.write(lambda tx: forget_artifacts(tx, name))
-            Shelf(artifacts_in(store.data)).delete(nobodys)
             drop_files(store.data / "storage", name)
             _remove(own_folder(store.data, name))
-            forget_log(name)
         (_marks(store) / name).unlink(missing_ok=True)
 
 
-def drop_all(store: PluginStore, forget_log: ForgetLog) -> None:
+def drop_all(store: PluginStore, forget_log: LetGo) -> None:
     """The same for everything that is leaving, where no daemon runs.
 
     A mark of a plugin that is still here, left by a command that was killed before it went, goes too.
     """
+    shelf = Shelf(artifacts_in(store.data))
+
+    def let_go(name: str) -> None:
+        # Within the transaction: nobody notes meanwhile that they keep the same bytes.
+        store.database.write(lambda tx: shelf.delete(forget_artifacts(tx, name)))
+        forget_log(name)
+
     for name in _marked(store):
-        drop(store, name, forget_log)
+        drop(store, name, let_go)
 
 
 def own_folder(data: Path, name: str) -> Path:
