@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ from pathlib import Path
 
 from paddock.core.errors import HostError
 from paddock.plugins.environments.clients import Client
-from paddock.plugins.environments.interpreter import this_interpreter
+from paddock.plugins.environments.interpreter import PYTHON, make_virtual, quiet_command, this_interpreter
 from paddock.plugins.environments.lock import Ecosystem, Lock
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import programs as npm_programs
 from paddock.plugins.environments.pip import Pip
 from paddock.plugins.environments.programs import installed_programs, launcher
 from paddock.plugins.environments.python_lock import normal_name
+from paddock.plugins.environments.strange_files import refuse_strange_files
 from paddock.plugins.tree import Tree, TreeFile
 
 LAUNCHERS = "programs"
@@ -42,7 +44,7 @@ def built(lock: Lock, client: Client, place: Path) -> Generator[Built, None, Non
     stand.
 
     Raises:
-        PluginError: a file has another hash than the lock says.
+        PluginError: a file has another hash than the lock says, or a package brings one that none may bring.
         Unreachable: the registry cannot be reached.
     """
     root = client.workspace / "environment"
@@ -83,12 +85,11 @@ def environment_tree(root: Path) -> Tree:
 
 
 def _python(lock: Lock, client: Client, root: Path, place: Path) -> dict[str, str]:
-    pip = Pip.around(client, root)
-    pip.install(lock)
-    # What pip wrote there starts the interpreter of the staging directory. Ours start the one they are run by.
-    for script in (root / "bin").iterdir():
-        if script != pip.python:
-            script.unlink()
+    Pip(client, root).install(lock)
+    refuse_strange_files(root, taken=(PYTHON, "pyvenv.cfg", LAUNCHERS))
+    # What pip wrote there starts the interpreter that pip ran on. Ours start the one they are run by.
+    shutil.rmtree(root / "bin", ignore_errors=True)
+    make_virtual(root, this_interpreter())
     ranks = {normal_name(pinned.name): rank for rank, pinned in enumerate(lock.packages)}
     programs = installed_programs(root, ranks)
     folder = root / LAUNCHERS
@@ -96,23 +97,24 @@ def _python(lock: Lock, client: Client, root: Path, place: Path) -> dict[str, st
     for name, target in programs.items():
         # Without a suffix: its directory is searched for modules first, and none may be called like a script.
         (folder / name).write_text(launcher(target), encoding="utf-8")
-    _compile(pip, client, root, place)
+    _compile(client, root, place)
     return {name: f"{LAUNCHERS}/{name}" for name in programs}
 
 
-def _compile(pip: Pip, client: Client, root: Path, place: Path) -> None:
+def _compile(client: Client, root: Path, place: Path) -> None:
     """Compile every module, so that a cage, which cannot write here, starts it at once.
 
     By hash and unchecked: whether a source changed is told by the digest of the whole, not file by file at each start.
     """
     options = ("-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(place))
     # A module that does not compile (templates, tests of other versions) is none that anybody imports.
-    client.run("compiling", [str(pip.python), "-I", "-m", "compileall", *options, str(root / "lib")])
+    client.run("compiling", [*quiet_command(this_interpreter()), "-m", "compileall", *options, str(root / "lib")])
 
 
 def _npm(lock: Lock, client: Client, root: Path) -> dict[str, str]:
     root.mkdir()
     Npm(client, root).install(lock)
+    refuse_strange_files(root)
     (root / "node_modules" / ".package-lock.json").unlink(missing_ok=True)  # npm's notes, with times in them
     return {name: script for name, script in npm_programs(lock).items() if (root / script).is_file()}
 

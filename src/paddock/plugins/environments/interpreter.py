@@ -8,6 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+PYTHON = "bin/python"
+"""The interpreter of an environment: the one link in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
@@ -29,16 +32,22 @@ def this_interpreter() -> Interpreter:
     )
 
 
-def make_virtual(root: Path, interpreter: Interpreter) -> Path:
-    """Lay out an empty virtual environment, and give its `python`."""
-    (root / "bin").mkdir(parents=True)
-    (root / "lib" / f"python{interpreter.short}" / "site-packages").mkdir(parents=True)
+def quiet_command(interpreter: Interpreter) -> list[str]:
+    """The interpreter as the host itself may run it beside packages of strangers: with nothing but its own modules.
+
+    `-I` alone still loads `site`, and that runs what any package puts into a `.pth` file.
+    """
+    return [str(interpreter.path), "-I", "-S"]
+
+
+def make_virtual(root: Path, interpreter: Interpreter) -> None:
+    """Make a virtual environment of a directory that holds the packages already. Only cages run its `python`."""
+    (root / "lib" / f"python{interpreter.short}" / "site-packages").mkdir(parents=True, exist_ok=True)
     (root / "pyvenv.cfg").write_text(
         f"home = {interpreter.path.parent}\ninclude-system-site-packages = false\nversion = {interpreter.version}\n"
     )
-    python = root / "bin" / "python"
-    python.symlink_to(interpreter.path)
-    return python
+    (root / "bin").mkdir()
+    (root / PYTHON).symlink_to(interpreter.path)
 
 
 def pip_place() -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.core.errors import HostError
 from paddock.plugins.environments.clients import Client, Finished
-from paddock.plugins.environments.interpreter import make_virtual, pip_place, this_interpreter
+from paddock.plugins.environments.interpreter import pip_place, quiet_command, this_interpreter
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.pip_faults import Fault, fault_of
 
@@ -21,15 +21,10 @@ _ONLY_BUILT = ("--only-binary", ":all:", "--progress-bar=off")
 
 @dataclass(frozen=True, slots=True)
 class Pip:
-    """pip for one virtual environment."""
+    """pip for the directory of one environment. It runs on our interpreter and finds there nothing to run."""
 
     client: Client
-    python: Path
-
-    @classmethod
-    def around(cls, client: Client, root: Path) -> Pip:
-        """A new virtual environment at `root`, and the pip that fills it."""
-        return cls(client, make_virtual(root, this_interpreter()))
+    root: Path
 
     def resolve(self, wanted: Sequence[str]) -> list[dict[str, Any]]:
         """What would be installed: pip's own report, an entry for each package.
@@ -84,5 +79,5 @@ class Pip:
         return fault.after_listing(listed.code == 0, listed.out + listed.err).error()
 
     def _run(self, step: str, command: str, *arguments: str) -> Finished:
-        alone = [str(self.python), "-I", str(_ALONE), str(pip_place()), command]
+        alone = [*quiet_command(this_interpreter()), str(_ALONE), str(pip_place()), str(self.root), command]
         return self.client.run(step, [*alone, *_ALWAYS, *arguments])

@@ -1,8 +1,11 @@
-"""pip, from wherever it is installed, in one process that may start no other. Run as a script: `pip_alone.py PLACE …`.
+"""pip, from wherever it is installed, in one process that may start no other. A script: `pip_alone.py PLACE ROOT …`.
 
 pip builds what is not built yet, which runs the package's own code. `--only-binary` forbids that for what an index
 offers, but not for what a package demands from some address or repository. A build always begins with a process, so
 here none begins.
+
+It installs below ROOT, as it would in a virtual environment there. But it does not run in one: an interpreter that
+starts in a virtual environment runs what the packages in it want run at every start.
 """
 
 import errno
@@ -33,7 +36,9 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
 
 def main() -> int:
     sys.meta_path.insert(0, _OnlyPip(sys.argv[1]))  # pyright: ignore[reportArgumentType]
-    sys.argv = ["pip", *sys.argv[2:]]
+    # All by which pip tells where it is; what it was loaded from and what it may load stays as it is.
+    sys.prefix = sys.exec_prefix = sys.argv[2]
+    sys.argv = ["pip", *sys.argv[3:]]
     from pip._internal.cli.main import main as pip
 
     sys.addaudithook(_refuse)

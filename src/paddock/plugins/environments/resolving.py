@@ -54,12 +54,12 @@ def resolve(source: Source, choices: Choices, client: Client) -> Resolved:
 
 def pin_requirements(wanted: Sequence[str], client: Client) -> Lock:
     """The lock for the requirements of a Python plugin."""
-    entries = Pip.around(client, client.workspace / "resolving").resolve(wanted)
+    entries = Pip(client, client.workspace / "resolving").resolve(wanted)
     return _python_lock(entries, "")
 
 
 def _python_server(source: Source, choices: Choices, client: Client) -> Resolved:
-    pip = Pip.around(client, client.workspace / "resolving")
+    pip = Pip(client, client.workspace / "resolving")
     entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
     name = source.location.partition("[")[0]
     lock = _python_lock(entries, name)

@@ -20,7 +20,7 @@ from typing import Any
 
 from paddock.core.errors import HostError, Unavailable
 from paddock.plugins.environments.building import Built, environment_tree, note_of
-from paddock.plugins.environments.interpreter import this_interpreter
+from paddock.plugins.environments.interpreter import PYTHON, this_interpreter
 from paddock.plugins.environments.lock import Ecosystem, Lock
 from paddock.plugins.tree import fingerprint
 
@@ -36,7 +36,7 @@ class Environment:
     @property
     def python(self) -> Path:
         """The interpreter of a Python environment; whatever it runs finds the environment's packages."""
-        return self.root / "bin" / "python"
+        return self.root / PYTHON
 
     @property
     def site_packages(self) -> list[Path]:
