@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
 from tests.mcp.odd_http import FOUND, Request, odd_server, usual
 from tests.mcp.playing import connected
@@ -73,8 +74,9 @@ async def test_a_stateless_server_is_told_in_headers_what_the_body_says(stage: S
         ("308 Permanent Redirect", "https://127.0.0.1:{port}/mcp", "https"),
         ("302 Found", "/elsewhere", "/elsewhere"),
         ("307 Temporary Redirect", "http://user@127.0.0.1:{port}/mcp", "user@"),
+        ("307 Temporary Redirect", "http://[", "http://["),
     ],
-    ids=["another host", "another scheme", "another method", "a name in it"],
+    ids=["another host", "another scheme", "another method", "a name in it", "no address at all"],
 )
 async def test_a_redirect_to_another_place_is_not_followed(
     stage: Stage, status: str, location: str, reason: str
@@ -222,21 +224,31 @@ async def test_a_connection_that_breaks_ends_this_life_and_the_next_begins(stage
         assert await server.said("echo", {"text": "hi"}) == "hi"
 
 
-@pytest.mark.parametrize("way", ["head", "body", "event", "endless line"])
+FLOODS = {
+    "body": b"z" * 60_000,
+    "event": b"data: " + b"z" * 60_000 + b"\n",
+    "endless line": b"z" * 60_000,
+    "empty lines": b"data\n" * 12_000,
+    "trailer": b"x-more: " + b"y" * 60_000 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("way", ["head", *FLOODS])
 async def test_nothing_that_a_server_sends_is_kept_without_a_bound(stage: Stage, way: str) -> None:
     async def flooding(request: Request) -> None:
         if request.asks != "tools/call":
             return usual(request)
         if way == "head":
-            request.send(b"HTTP/1.1 200 OK\r\n" + b"x-more: " + b"y" * 1_000_000)
-        elif way == "body":
+            return request.send(b"HTTP/1.1 200 OK\r\n" + b"x-more: " + b"y" * 1_000_000)
+        if way == "body":
             request.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
         else:
             request.stream()
-        while way != "head":
-            request.chunk(b"data: " * (way == "event") + b"z" * 60_000 + b"\n" * (way == "event"))
+        if way == "trailer":
+            request.send(b"0\r\n")
+        while True:
+            (request.send if way == "trailer" else request.chunk)(FLOODS[way])
             await request.writer.drain()
-        return None
 
     async with odd_server(flooding) as odd:
         server = connected(stage, odd.url)
@@ -244,6 +256,31 @@ async def test_nothing_that_a_server_sends_is_kept_without_a_bound(stage: Stage,
         with pytest.raises(Unavailable):
             await server.said("echo")
         assert await stage.audience.event(OversizeMessage)
+
+
+DEEP = b'{"jsonrpc":"2.0","id":"q","method":"x","params":{"a":' + b"[" * 300 + b"]" * 300 + b"}}"
+
+
+async def test_a_request_that_nests_too_deep_is_refused_and_the_call_around_it_goes_on(stage: Stage) -> None:
+    refusals: asyncio.Queue[Any] = asyncio.Queue()
+
+    def nesting(request: Request) -> None:
+        if request.asks == "tools/call":
+            request.stream()
+            request.chunk(b"data: " + DEEP + b"\n\n")
+            answer = {"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": [{"type": "text"}]}}
+            request.chunk(b"data: " + orjson.dumps(answer) + b"\n\n")
+        elif "error" in request.message:
+            refusals.put_nowait(request.message)
+            request.answer("202 Accepted")
+        else:
+            usual(request)
+
+    async with odd_server(nesting) as odd:
+        server = connected(stage, odd.url)
+        assert (await server.call("echo"))["content"] == [{"type": "text"}]
+        refused = await patiently(refusals.get())
+        assert refused["id"] == "q" and "deep" in refused["error"]["message"]
 
 
 FORGED = (

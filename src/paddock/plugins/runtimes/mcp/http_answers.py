@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import orjson
 
+from paddock.core.json_value import MAX_DEPTH
 from paddock.plugins.runtimes.mcp.wire import ASKED_DURING
 from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
 from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
 from paddock.rpc.http_client import Response, TooLarge
-from paddock.rpc.structure import StructureCounter
+from paddock.rpc.structure import StructureCounter, nested_deeper
 
 UNANSWERED: Final = -32000
 _MOST_OF_AN_ERROR: Final = 64 * 1024
@@ -46,11 +48,14 @@ def peek(line: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def asked_during(told: dict[str, Any], message: dict[str, Any] | None) -> bytes:
-    """A request of the server's, with the number of the one of ours that it belongs to."""
+def asked_during(line: bytes, told: dict[str, Any], message: Mapping[str, Any] | None) -> bytes:
+    """A request of the server's, with the number of the one of ours that it belongs to.
+
+    One that a peer refuses to read stays as it is: it may be nested too deep to be written.
+    """
     given = told.get("params", {})
-    if not isinstance(given, dict):
-        return orjson.dumps(told)
+    if not isinstance(given, dict) or nested_deeper(line, MAX_DEPTH):
+        return line
     params = cast("dict[str, Any]", given)
     before = params.get("_meta")
     meta = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}

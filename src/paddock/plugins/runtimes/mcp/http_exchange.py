@@ -81,8 +81,9 @@ class Exchanges:
     def _redirected(self, response: Response, method: str, target: str) -> str:
         """Where to ask instead. Never at another place: that one was not consented to, and would get the headers."""
         origin = self._http.origin
-        place = urljoin(f"{origin.scheme}://{origin.authority}{target}", response.headers.get("location", ""))
+        place = response.headers.get("location", "")
         try:
+            place = urljoin(f"{origin.scheme}://{origin.authority}{target}", place)
             there, asked = split_url(place)
         except ValueError:
             there, asked = Origin("http", "?", 0), ""

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
-from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, asked_during, peek, refusal_of
+from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, refusal_of
 from paddock.plugins.runtimes.mcp.http_exchange import Exchanges
 from paddock.plugins.runtimes.mcp.http_headers import stateless_version
+from paddock.plugins.runtimes.mcp.remote_transport import RemoteTransport
 from paddock.plugins.runtimes.mcp.revisions import agreed_by_handshake
 from paddock.plugins.runtimes.mcp.sse import EventSplitter, EventTooLarge, ServerEvent
-from paddock.rpc.faults import INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcFault
+from paddock.rpc.faults import INVALID_REQUEST, RpcFault
 from paddock.rpc.http_client import HttpClient, HttpLost, Response, TooLarge
-from paddock.rpc.inbox import Inbox
 from paddock.rpc.message import MAX_FRAME, encode_failure
-from paddock.rpc.stall import StallWatch
-from paddock.rpc.transport import MAX_BACKLOG, STALLED_AFTER, Receiver
+from paddock.rpc.transport import Receiver
 
 TELL_TIMEOUT: Final = 30.0  # seconds for a server to take a notification
 FAREWELL_TIMEOUT: Final = 4.0
@@ -32,7 +31,6 @@ STOP_GRACE: Final = 5.0  # seconds for a stopped call to end its stream by itsel
 TRIES: Final = 2  # how often a broken stream is taken up again
 RETRY: Final = 1.0  # seconds before that, unless the server says otherwise
 _RETRIES: Final = (0.1, 30.0)
-_NEWLINES: Final = bytes.maketrans(b"\r\n", b"  ")
 _STREAM: Final = "text/event-stream"
 
 
@@ -53,7 +51,7 @@ class _StreamOver(Exception):
         self.pause = pause
 
 
-class HttpTransport:
+class HttpTransport(RemoteTransport):
     """See `Transport`.
 
     Args:
@@ -73,35 +71,19 @@ class HttpTransport:
         *,
         on_finished: Callable[[], None],
     ) -> None:
-        self._http = http
+        super().__init__(http, receiver)
         self._exchanges = Exchanges(http, target, headers)
-        self._receiver = receiver
         self._on_finished = on_finished
-        self._room = asyncio.Event()  # what arrives can be taken
-        self._inbox = Inbox(receiver, self._room.clear, self._room.set)
-        self._stall = StallWatch(STALLED_AFTER, lambda: self._size, receiver.stalled)
-        self._size = 0  # bytes that the server has not taken yet
-        self._empty = asyncio.Event()
-        self._empty.set()
         self._posts: dict[int, _Post] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._told: asyncio.Task[None] | None = None  # the last notification: nothing overtakes it
-        self._over: str | None = None
 
     # --- see `Transport` ----------------------------------------------------------------------------------------------
-
-    @property
-    def backlog(self) -> int:
-        return self._size
 
     def start(self) -> None:
         self._inbox.start()
 
     def send(self, frame: bytes) -> None:
-        if self._over is not None:
-            raise PeerLost(self._over)
-        if self._size > MAX_BACKLOG:
-            raise RpcFault(RESOURCE_BUSY, f"{self._size} bytes wait to be sent, no more is accepted")
+        self._require_room()
         message = cast("dict[str, Any]", orjson.loads(frame))
         if message.get("method") == "notifications/cancelled" and self._hung_up(message):
             return
@@ -115,49 +97,12 @@ class HttpTransport:
         self._posts[number] = _Post(task, stateless_version(message) is not None)
         task.add_done_callback(lambda _: self._posts.pop(number, None))
 
-    async def drained(self) -> None:
-        await self._empty.wait()
-        if self._over is not None:
-            raise PeerLost(self._over)
-
     def finish(self) -> None:
         if self._over is None:
             self._stop_sending("nothing more is sent")
             self._begin(self._say_goodbye())
 
-    def close(self) -> None:
-        self._stop_sending("the connection was closed")
-        self._inbox.stop()
-        for task in self._tasks:
-            task.cancel()
-        self._http.close()
-
-    async def wait_closed(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
     # --- what is sent -------------------------------------------------------------------------------------------------
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _queued(self, size: int) -> Callable[[], None]:
-        """Count a message as waiting, until what this returns is called for the first time."""
-        self._size += size
-        self._empty.clear()
-        self._stall.queued(size)
-        waiting = [size]
-
-        def sent() -> None:
-            if waiting:
-                self._size -= waiting.pop()
-                if not self._size:
-                    self._empty.set()
-
-        return sent
 
     async def _ask(
         self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, sent: Callable[[], None]
@@ -170,14 +115,11 @@ class HttpTransport:
             await self._carried(frame, message, sent)
         except RpcFault as fault:
             self._inbox.feed(encode_failure(number, fault))
-        except (TooLarge, EventTooLarge) as error:
-            self._receiver.violated("oversize_message", str(error))
         except HttpLost as lost:
-            if message["method"] == "subscriptions/listen":
-                # A stream that is silent for hours is often cut on its way, which says nothing about the server.
-                self._inbox.feed(encode_failure(number, RpcFault(UNANSWERED, str(lost))))
-            else:
-                self._lose(str(lost))
+            if message["method"] != "subscriptions/listen":
+                raise
+            # A stream that is silent for hours is often cut on its way, which says nothing about the server.
+            self._inbox.feed(encode_failure(number, RpcFault(UNANSWERED, str(lost))))
         finally:
             sent()
 
@@ -280,15 +222,11 @@ class HttpTransport:
 
     def _take(self, data: bytes, message: dict[str, Any] | None) -> bool:
         """Pass on a message; whether it is the answer to ours."""
-        line = data.translate(_NEWLINES)
-        told = peek(line)
-        answer = told is not None and "method" not in told
-        if told is not None and message is not None and answer:
-            self._learn(told, message)
-        if told is not None and "method" in told and "id" in told:
-            line = asked_during(told, message)
-        self._inbox.feed(line + b"\n")
-        return answer and message is not None and told is not None and told.get("id") == message["id"]
+        told = self._pass_on(data, message)
+        if told is None or message is None or "method" in told:
+            return False
+        self._learn(told, message)
+        return told.get("id") == message["id"]
 
     def _learn(self, told: dict[str, Any], message: dict[str, Any]) -> None:
         """Take note of what later requests need in their headers."""
@@ -318,18 +256,6 @@ class HttpTransport:
             except (HttpLost, TooLarge, EventTooLarge):
                 failures += 1
             await asyncio.sleep(_pause(events))
-
-    # --- the end ------------------------------------------------------------------------------------------------------
-
-    def _stop_sending(self, reason: str) -> None:
-        if self._over is None:
-            self._over = reason
-            self._stall.stop()
-            self._empty.set()
-
-    def _lose(self, reason: str) -> None:
-        self._stop_sending(reason)
-        self._inbox.end(reason)
 
 
 def _pause(events: EventSplitter) -> float:

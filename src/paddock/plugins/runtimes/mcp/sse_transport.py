@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 from urllib.parse import urljoin
 
-from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, asked_during, peek
+from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, peek
 from paddock.plugins.runtimes.mcp.http_exchange import Exchanges
-from paddock.plugins.runtimes.mcp.sse import EventSplitter, EventTooLarge, ServerEvent
-from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
+from paddock.plugins.runtimes.mcp.remote_transport import RemoteTransport
+from paddock.plugins.runtimes.mcp.sse import EventSplitter, ServerEvent
+from paddock.rpc.faults import RpcFault
 from paddock.rpc.http_client import HttpClient, HttpLost, Response, TooLarge, split_url
-from paddock.rpc.inbox import Inbox
 from paddock.rpc.message import encode_failure
-from paddock.rpc.stall import StallWatch
-from paddock.rpc.transport import MAX_BACKLOG, STALLED_AFTER, Receiver
+from paddock.rpc.transport import Receiver
 
 SEND_TIMEOUT: Final = 30.0  # seconds for a server to take a message
 
 
-class SseTransport:
+class SseTransport(RemoteTransport):
     """See `Transport`. The arguments are those of `HttpTransport`."""
 
     def __init__(
@@ -33,26 +32,13 @@ class SseTransport:
         *,
         on_finished: Callable[[], None],
     ) -> None:
-        self._http = http
+        super().__init__(http, receiver)
         self._target = target
         self._headers = headers
-        self._receiver = receiver
         self._on_finished = on_finished
-        self._room = asyncio.Event()
-        self._inbox = Inbox(receiver, self._room.clear, self._room.set)
-        self._stall = StallWatch(STALLED_AFTER, lambda: self._size, receiver.stalled)
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, Callable[[], None]]] = deque()  # each with whom to tell that it was sent
         self._more = asyncio.Event()
-        self._size = 0
-        self._empty = asyncio.Event()
-        self._empty.set()
         self._where: asyncio.Future[Exchanges] = asyncio.get_running_loop().create_future()  # to send to
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._over: str | None = None
-
-    @property
-    def backlog(self) -> int:
-        return self._size
 
     def start(self) -> None:
         self._inbox.start()
@@ -60,20 +46,9 @@ class SseTransport:
         self._begin(self._send_in_turn())
 
     def send(self, frame: bytes) -> None:
-        if self._over is not None:
-            raise PeerLost(self._over)
-        if self._size > MAX_BACKLOG:
-            raise RpcFault(RESOURCE_BUSY, f"{self._size} bytes wait to be sent, no more is accepted")
-        self._waiting.append(frame)
-        self._size += len(frame)
-        self._stall.queued(len(frame))
-        self._empty.clear()
+        self._require_room()
+        self._waiting.append((frame, self._queued(len(frame))))
         self._more.set()
-
-    async def drained(self) -> None:
-        await self._empty.wait()
-        if self._over is not None:
-            raise PeerLost(self._over)
 
     def finish(self) -> None:
         """The server sees it when the stream ends; there is no other goodbye."""
@@ -82,32 +57,11 @@ class SseTransport:
             self._http.close()
             self._on_finished()
 
-    def close(self) -> None:
-        self._stop_sending("the connection was closed")
-        self._inbox.stop()
-        for task in self._tasks:
-            task.cancel()
-        self._http.close()
-
-    async def wait_closed(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _listen(self) -> None:
         """Pass on what the server says, until its stream ends and everything with it."""
-        try:
-            async with Exchanges(self._http, self._target, self._headers).exchange("GET") as response:
-                await self._take_all(response)
-            self._lose("the server ended its stream")
-        except (HttpLost, RpcFault) as lost:
-            self._lose(str(lost))
-        except (TooLarge, EventTooLarge) as error:
-            self._receiver.violated("oversize_message", str(error))
+        async with Exchanges(self._http, self._target, self._headers).exchange("GET") as response:
+            await self._take_all(response)
+        self._lose("the server ended its stream")
 
     async def _take_all(self, response: Response) -> None:
         if response.status != 200 or response.content_type != "text/event-stream":
@@ -120,9 +74,7 @@ class SseTransport:
 
     def _take(self, event: ServerEvent) -> None:
         if event.kind == "message":
-            told = peek(event.data)
-            asks = told is not None and "method" in told and "id" in told
-            self._inbox.feed((asked_during(told, None) if told is not None and asks else event.data) + b"\n")
+            self._pass_on(event.data)
         elif event.kind == "endpoint" and not self._where.done():
             self._where.set_result(Exchanges(self._http, self._endpoint(event.data), self._headers))
 
@@ -144,12 +96,9 @@ class SseTransport:
             while not self._waiting:
                 self._more.clear()
                 await self._more.wait()
-            frame = self._waiting[0]
+            frame, sent = self._waiting.popleft()
             await self._send(where, frame)
-            self._waiting.popleft()
-            self._size -= len(frame)
-            if not self._size:
-                self._empty.set()
+            sent()
 
     async def _send(self, where: Exchanges, frame: bytes) -> None:
         message = peek(frame) or {}
@@ -162,13 +111,3 @@ class SseTransport:
             told = f"the server answered with status {status}"
             self._inbox.feed(encode_failure(message["id"], RpcFault(UNANSWERED, told, {"http_status": status})))
         return None
-
-    def _stop_sending(self, reason: str) -> None:
-        if self._over is None:
-            self._over = reason
-            self._stall.stop()
-            self._empty.set()
-
-    def _lose(self, reason: str) -> None:
-        self._stop_sending(reason)
-        self._inbox.end(reason)
