@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.authoring.workbench import edit, findings, made
+from tests.fixtures.packages import write_file, write_json
 
 from paddock.authoring.checks.finding import Finding, Verdict
 
@@ -185,3 +186,43 @@ async def test_a_plugin_that_never_answers_has_its_other_checks_left_out(tmp_pat
 
     assert found["handshake"].verdict is Verdict.FAIL
     assert {found[name].verdict for name in ("ping", "configuration", "shutdown")} == {Verdict.SKIP}
+
+
+KEEPER = """
+from paddock_sdk import Host, Plugin
+plugin = Plugin("keeper", "1.0.0")
+@plugin.tool
+def keep(host: Host) -> dict:
+    return {"uri": host.artifacts.put(b"x" * 100_000).wait()}
+@plugin.tool
+def drop(host: Host) -> dict:
+    return {"gone": host.artifacts.delete("artifact://sha256/" + "0" * 64).wait()}
+@plugin.tool
+def make(host: Host) -> dict:
+    host.sql.exec("CREATE TABLE IF NOT EXISTS t (a, b AS (a))").wait()
+    return {}
+@plugin.tool
+def copy(host: Host) -> dict:
+    host.sql.exec("CREATE TABLE IF NOT EXISTS c AS SELECT randomblob(10) AS x").wait()
+    return {}
+plugin.run()
+"""
+
+
+async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_where_it_is_true(tmp_path: Path) -> None:
+    tools = [
+        {"name": name, "description": name, "effects": ["read_only"], "input_schema": {"type": "object"}}
+        for name in ("keep", "drop", "make", "copy")
+    ]
+    about = {"paddock": 1, "name": "keeper", "version": "1.0.0", "description": "x", "tools": tools}
+    about |= {"runtime": {"command": ["python3", "./main.py"]}, "capabilities": ["storage:write", "host:artifacts"]}
+    write_json(tmp_path / "plugin" / "paddock.yaml", about)
+    write_file(tmp_path / "plugin" / "main.py", KEEPER)
+
+    found = await findings(tmp_path / "plugin", tmp_path / "home")
+
+    assert {name: found[f"call {name}"].verdict for name in ("keep", "make")} == dict.fromkeys(
+        ("keep", "make"), Verdict.PASS
+    ), found
+    assert "used artifacts.delete" in found["call drop"].why
+    assert "used storage.exec" in found["call copy"].why

@@ -50,6 +50,22 @@ async def test_a_saved_file_is_loaded_and_the_call_is_made_again(tmp_path: Path)
 
 
 @pytest.mark.req("B-09")
+async def test_a_version_that_hangs_is_replaced_by_the_next_that_is_saved_without_waiting_for_its_call(
+    tmp_path: Path,
+) -> None:
+    folder = made(tmp_path / "plugin")
+    async with at_work(folder, tmp_path / "home", repeated=GREET) as desk:
+        edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
+        await desk.told.until(lambda: sum(event["kind"] == "call" for event in desk.told.of("traffic")) == 2)
+        await desk.session.do('greet {"name": "Bob"}')
+        edit(folder / "main.py", "import time; time.sleep(600)\n    ", "")
+        await desk.told.event("answer", 2)
+
+    assert answers(desk) == [{"text": "Hello, Ann!"}] * 2
+    assert desk.told.of("failed") == []
+
+
+@pytest.mark.req("B-09")
 async def test_what_the_plugin_keeps_outlives_its_reloads(tmp_path: Path) -> None:
     folder = tmp_path / "plugin"
     folder.mkdir()
@@ -69,6 +85,7 @@ async def test_a_syntax_error_leaves_the_last_version_serving_and_is_told_with_i
         edit(folder / "main.py", "def greet(", "def greet((")
         broken = await desk.told.event("not_loaded")
         await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.answered()
         edit(folder / "main.py", "def greet((", "def greet(")
         await desk.told.event("loaded", 2)
 
@@ -85,6 +102,7 @@ async def test_a_mistake_in_the_manifest_leaves_the_last_version_serving_and_eve
         edit(folder / "paddock.yaml", "effects: [read_only]", "effects: [magic]")
         broken = await desk.told.event("not_loaded")
         await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.answered()
 
     assert broken["error"]["code"] == "manifest.invalid"
     assert [problem["path"] for problem in broken["error"]["errors"]] == ["tools[0].effects[0]"]
@@ -110,11 +128,13 @@ async def test_a_plugin_that_falls_over_while_it_serves_is_told_of_and_served_ag
     edit(folder / "main.py", "plugin.log.info", "import os; os._exit(3)\n    plugin.log.info")
     async with at_work(folder, tmp_path / "home") as desk:
         await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.answered()
         await desk.told.event("failed")
         await desk.told.event("ended")
         edit(folder / "main.py", "import os; os._exit(3)\n    ", "")
         await desk.told.event("loaded", 2)
         await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.answered()
 
     assert answers(desk) == [{"text": "Hello, Ann!"}]
 

@@ -58,3 +58,19 @@ def test_what_no_package_would_carry_is_not_looked_at(folder: Path) -> None:
 
     assert changed_files(before, look_at(folder), folder) == ()
     assert len(look_at(folder, most=1)) <= 2
+
+
+async def test_a_file_that_never_rests_holds_nothing_up_and_is_no_change_itself(folder: Path) -> None:
+    over = asyncio.Event()
+
+    async def write_a_log() -> None:
+        with (folder / "some.log").open("a", buffering=1) as log:
+            while not over.is_set():
+                log.write("line\n")
+                await asyncio.sleep(0.005)
+
+    writing = asyncio.ensure_future(write_a_log())
+    noticed = await next_change(folder, lambda: (folder / "main.py").write_text("longer"))
+    over.set()
+    await writing
+    assert noticed == ("main.py",)

@@ -86,6 +86,7 @@ async def at_work(
         session = Session(workshop, listening, manifest.capabilities, repeated)
         known = look_at(folder)
         await session.start(await workshop.look())
+        await session.answered()
         following = asyncio.ensure_future(session.follow(known, None, stop))
         try:
             yield Desk(folder, session, told, listening)

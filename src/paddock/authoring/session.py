@@ -1,8 +1,9 @@
-"""A session of `paddock dev`: the plugin follows its folder, and what is typed is done. One thing after another.
+"""A session of `paddock dev`: the plugin follows its folder, and what is typed is done.
 
     a file is saved → copied and judged → started beside the last version → serves → the call is made again
 
-A copy that cannot be read, asks for more than was granted, or does not start leaves the last version serving.
+A copy that cannot be read, asks for more than was granted, or does not start leaves the last version serving. Nothing
+waits for a call: a version that hangs is replaced by the next one that is saved.
 """
 
 from __future__ import annotations
@@ -70,10 +71,16 @@ class Session:
         self._repeated = repeated
         self._waiting: tuple[Capability, ...] = ()  # what a version asks for that was not loaded for it
         self._over = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._repeating: asyncio.Task[None] | None = None
 
     async def start(self, first: Copy) -> None:
         """Load the first copy, which its author has agreed to."""
         await self._load(first, time.monotonic(), ())
+
+    async def answered(self) -> None:
+        """Wait until no call is under way."""
+        await asyncio.gather(*self._calls, return_exceptions=True)
 
     async def follow(self, known: Look, typed: AsyncIterable[str] | None, stop: asyncio.Event) -> None:
         """Follow the folder and what is typed, until told to end."""
@@ -85,7 +92,7 @@ class Session:
             if watching.done():
                 watching.result()  # never ends by itself
         finally:
-            for task in (watching, reading, *ends):
+            for task in (watching, reading, *ends, *self._calls):
                 if task is not None:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
@@ -122,8 +129,19 @@ class Session:
             self._waiting = ()
             self.failed = False
             self._tell(_loaded_event(loaded, time.monotonic() - began, files))
-            if self._repeated is not None:
-                await self.call(self._repeated.name, self._repeated.params)
+            self._repeat()
+
+    def _repeat(self) -> None:
+        if self._repeating is not None:
+            self._repeating.cancel()  # its answer would be that of a version which no longer serves
+        if self._repeated is not None:
+            self._repeating = self._begin(self._repeated.name, self._repeated.params)
+
+    def _begin(self, name: str, params: Mapping[str, Any]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self.call(name, params))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return task
 
     def _not_loaded(self, error: PaddockError) -> None:
         self.failed = True
@@ -185,7 +203,7 @@ class Session:
             case "tools" | "help":
                 self._tell({"event": word, "tools": self.callables(), "commands": COMMANDS})
             case _:
-                await self.call(word, read_params(rest))
+                self._begin(word, read_params(rest))
 
     def callables(self) -> list[str]:
         """What can be called now."""

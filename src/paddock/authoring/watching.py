@@ -19,6 +19,7 @@ from paddock.plugins.names import DEFAULT_LIMITS, left_out
 
 PAUSE = 0.1  # seconds between two looks
 SETTLING = 0.03  # after a change: editors write a file in several steps
+MOST_STEPS = 10  # a file that does not rest within these, such as a log, holds nothing up and counts for nothing
 SHARE = 10  # a look that takes long is followed by a pause this many times as long
 
 # Path → what tells one content from another.
@@ -63,12 +64,14 @@ async def changes(folder: Path, known: Look, *, pause: float = PAUSE) -> AsyncGe
         if now == seen:
             await asyncio.sleep(max(pause, spent * SHARE))
             continue
-        while True:
+        restless: tuple[str, ...] = ()
+        for _ in range(MOST_STEPS):
             await asyncio.sleep(SETTLING)
-            again = await asyncio.to_thread(look_at, folder)
-            if again == now:
+            before, now = now, await asyncio.to_thread(look_at, folder)
+            restless = changed_files(before, now, folder)
+            if not restless:
                 break
-            now = again
-        files = changed_files(seen, now, folder)
+        files = tuple(one for one in changed_files(seen, now, folder) if one not in restless)
         seen = now
-        yield files
+        if files:
+            yield files

@@ -134,6 +134,7 @@ async def _session(
                 known = look_at(folder)
                 await session.start(await workshop.look())
                 if once:
+                    await session.answered()
                     return 1 if session.failed else 0
                 tell({"event": "watching", "folder": str(folder), "home": str(home)})
                 await session.follow(known, line.lines() if line else None, stop)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from paddock.manifest.model import CallableSpec, PythonRuntime
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.runtimes.native.wire import Door
 from paddock.plugins.runtimes.python.wire import PythonWire
+from paddock.plugins.supervision.attached import attached
 from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.conversation import Conversation
@@ -53,22 +55,29 @@ class Trial:
         fatal: What it did that ends a plugin; empty while it behaves.
     """
 
-    def __init__(self, deployment: Deployment, prepared: Prepared, body: Body, lines: list[str], asked: list[str]):
+    def __init__(
+        self,
+        deployment: Deployment,
+        prepared: Prepared,
+        body: Body,
+        wire: Wire,
+        lines: list[str],
+        asked: list[str],
+        publish: Publish,
+        clock: Clock,
+    ) -> None:
         self.manifest = deployment.manifest
         self.capabilities = deployment.capabilities
         self.log = lines
         self.asked = asked
         self.fatal = ""
         self._ending = False  # from then on it may close its output
-        self._deployment = deployment
         self._prepared = prepared
         self._body = body
-        self._exited = asyncio.ensure_future(body.wait())
-
-    async def begin(self, wire: Wire, publish: Publish, clock: Clock) -> None:
         self._wire = wire
+        self._exited = asyncio.ensure_future(body.wait())
         self._conversation = Conversation(
-            self._deployment,
+            deployment,
             wire,
             publish=publish,
             clock=clock,
@@ -76,7 +85,9 @@ class Trial:
             on_notification=lambda _method, _params: None,
             on_log=self.log.append,
         )
-        self._conversation.attach(await self._body.connect(self._conversation.peer))
+
+    def attached(self) -> AbstractAsyncContextManager[None]:
+        return attached(self._conversation, self._body, self._misused_pipes)
 
     @property
     def noise(self) -> list[str]:
@@ -177,6 +188,9 @@ class Trial:
         more = said.reason if said else last
         return PluginError(f"{words}: {more}" if more else words, code="plugin.crashed", hint=said.hint if said else "")
 
+    def _misused_pipes(self, detail: str) -> None:
+        self.fatal = self.fatal or f"it misused its pipes for artifacts: {detail}"
+
     def _met_fatal(self, fatal: Fatal) -> None:
         if not self._ending:
             self.fatal = self.fatal or fatal.reason
@@ -198,6 +212,13 @@ class _OpenWire(PythonWire):
         return raw
 
 
+# What is made empty where it is not there changes nothing that anybody could have read.
+_MAKES_ROOM = re.compile(
+    r"\s*CREATE\s+((UNIQUE\s+)?INDEX|VIEW|TRIGGER|(VIRTUAL\s+)?TABLE(?!.*\bAS\s+(SELECT|WITH|VALUES)\b))\s+IF\s+NOT\s+EXISTS\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _ListeningDoor:
     """Notes what a plugin asks for, and passes it on."""
@@ -207,9 +228,8 @@ class _ListeningDoor:
 
     async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
         asked = method.partition(".")[2]
-        # A table that is made when it is not there changes nothing that anybody could have read.
-        makes = str(params.get("sql", "")).lstrip().upper().startswith("CREATE ")
-        self.asked.append("storage.create" if asked == "storage.exec" and makes else asked)
+        makes = asked == "storage.exec" and _MAKES_ROOM.match(str(params.get("sql", "")))
+        self.asked.append("storage.create" if makes else asked)
         return await self.door.answer(asking, method, params)
 
 
@@ -227,10 +247,10 @@ async def on_trial(
     python = isinstance(deployment.manifest.runtime, PythonRuntime)
     wire = _OpenWire(deployment, listening) if python else wire_for(deployment, door=listening)
     body = await bodies.begin(prepared.place, lines.append)
-    trial = Trial(deployment, prepared, body, lines, listening.asked)
+    trial = Trial(deployment, prepared, body, wire, lines, listening.asked, publish, clock)
     try:
-        await trial.begin(wire, publish, clock)
-        yield trial
+        async with trial.attached():
+            yield trial
     finally:
         # Shielded: whoever cancels a trial must not leave a plugin running.
         with anyio.CancelScope(shield=True):

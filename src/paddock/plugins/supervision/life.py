@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import anyio
 
 from paddock.cage.spec import CageSpec, Exit
-from paddock.capabilities.pipes.channel import open_channel
 from paddock.core.clock import Clock
 from paddock.core.event import Publish
 from paddock.core.events_contracts import PluginStopped
@@ -25,14 +24,15 @@ from paddock.core.events_host import (
 )
 from paddock.core.printable import printable
 from paddock.plugins.supervision.answers import fault_words
-from paddock.plugins.supervision.body import Bodies, Body, CarryingBody
+from paddock.plugins.supervision.attached import attached
+from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, Prepared
 from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log, why_it_ended, why_it_is_silent
 from paddock.plugins.supervision.ending import EXIT_GRACE, Crashed, Ending, Fatal, GaveUp, Stopped
 from paddock.plugins.supervision.health import Health, Unwell
 from paddock.plugins.supervision.start_gate import Turn
-from paddock.plugins.supervision.wire import CarryingWire, Definition, Introduced, Refusal, Silent, Wire
+from paddock.plugins.supervision.wire import Definition, Introduced, Refusal, Silent, Wire
 from paddock.rpc.faults import PeerLost, RpcFault
 
 TERM_GRACE = 2.0
@@ -125,10 +125,7 @@ class Life:
         self._publish.publish(body.began(self._deployment.name, self._deployment.manifest.version))
         exited = asyncio.ensure_future(body.wait())
         try:
-            self._conversation.attach(await body.connect(self._conversation.peer))
-            async with open_channel(_pipes_of(body), self._misused_pipes) as channel:
-                if isinstance(self._wire, CarryingWire):
-                    self._wire.carry(channel)
+            async with attached(self._conversation, body, self._misused_pipes):
                 return await self._lived(body, prepared, turn, exited)
         finally:
             # Shielded: whoever cancels us must not leave a plugin running.
@@ -314,10 +311,6 @@ class Life:
             )
         self._conversation.explain(diagnosis)  # whoever waits for an answer is told why none comes
         return Crashed(diagnosis, ended, spends)
-
-
-def _pipes_of(body: Body) -> tuple[int, int] | None:
-    return body.take_artifacts() if isinstance(body, CarryingBody) else None
 
 
 async def _within(future: asyncio.Future[Any], seconds: float) -> bool:
