@@ -10,6 +10,7 @@ from paddock.host.plugin_logs import PluginLogs
 from paddock.plugins.definitions.accepting import accept, shown_definitions
 from paddock.plugins.definitions.comparing import Comparison
 from paddock.plugins.definitions.examining import MOST, examine
+from paddock.plugins.definitions.pacing import Pace
 from paddock.plugins.definitions.recording import meet
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
@@ -17,8 +18,6 @@ from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
 from paddock.plugins.supervision.wire import Definition
 
-PAUSE = 1.0  # seconds between two looks at what one server lists, should it say all the time that this changed
-BURST = 5  # looks without a pause
 MOST_LOGGED = 20
 
 
@@ -49,7 +48,7 @@ class Definitions:
         self._views = views
         self._logs = logs
         self._catalogue = catalogue
-        self._next_look: dict[InstanceKey, float] = {}
+        self._paces: dict[InstanceKey, Pace] = {}
 
     async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
         """A server says what it offers. What may be called is settled when this returns.
@@ -81,7 +80,7 @@ class Definitions:
             NotFound: it is not installed.
         """
         shown = await self._views.run(lambda store: shown_definitions(store, plugin))
-        return [one.to_value() for one in shown]
+        return await asyncio.to_thread(lambda: [one.to_value() for one in shown])
 
     async def accept(self, plugin: str, kind: str, name: str, shown_hash: str, by: str) -> dict[str, Any]:
         """Use a definition from now on; see `plugins/definitions/accepting.py`. It can be called when this returns."""
@@ -90,11 +89,9 @@ class Definitions:
         return {"plugin": row.plugin, **row.to_value()}
 
     async def _not_too_often(self, key: InstanceKey) -> None:
-        now = asyncio.get_running_loop().time()
-        earliest = max(self._next_look.get(key, 0.0), now - BURST * PAUSE)
-        self._next_look[key] = earliest + PAUSE
-        if earliest > now:
-            await asyncio.sleep(earliest - now)
+        pause = self._paces.setdefault(key, Pace()).wait(asyncio.get_running_loop().time())
+        if pause:
+            await asyncio.sleep(pause)
 
     def _log(self, plugin: str, found: Comparison) -> None:
         kept_back = [one for one in found.all() if one.news and one.standing is not Standing.ACCEPTED]

@@ -12,6 +12,7 @@ from paddock.plugins.definitions.examining import shape_of
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import (
     DefinitionRow,
+    Texts,
     definitions_of,
     find_definition,
     lock_plugin,
@@ -30,7 +31,12 @@ class Shown:
     """A definition with how it differs from what was accepted, line by line; nothing where nothing waits."""
 
     row: DefinitionRow
-    difference: tuple[str, ...] = ()
+    texts: Texts
+
+    @property
+    def difference(self) -> tuple[str, ...]:
+        """Compared when it is asked for, and no sooner: much takes long, and the store must not wait for it."""
+        return tuple(difference(self.texts.accepted, self.texts.waiting)) if self.row.waiting_hash is not None else ()
 
     def to_value(self) -> dict[str, Any]:
         return self.row.to_value() | {"difference": list(self.difference)}
@@ -45,7 +51,10 @@ def shown_definitions(store: PluginStore, plugin: str) -> list[Shown]:
 
     def unit(tx: Transaction) -> list[Shown]:
         name = require_plugin(tx, plugin).name
-        return [_shown(tx, store, row) for row in definitions_of(tx, store.tenant, name)]
+        return [
+            Shown(row, texts_of(tx, store.tenant, name, row.kind, row.name) if row.waiting_hash else Texts("", ""))
+            for row in definitions_of(tx, store.tenant, name)
+        ]
 
     return store.database.read(unit)
 
@@ -117,10 +126,3 @@ def accept(store: PluginStore, plugin: str, kind: str, name: str, shown_hash: st
         return find_definition(tx, store.tenant, found, kind, name) or row
 
     return store.database.write(unit)
-
-
-def _shown(tx: Transaction, store: PluginStore, row: DefinitionRow) -> Shown:
-    if row.waiting_hash is None:
-        return Shown(row)
-    texts = texts_of(tx, store.tenant, row.plugin, row.kind, row.name)
-    return Shown(row, tuple(difference(texts.accepted, texts.waiting)))

@@ -5,37 +5,51 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
 from paddock.core.printable import printable
 
 WIDTH = 110
-MOST_COMPARED = 1_000  # lines on both sides; beyond, only equal beginnings and ends are left out
+MOST_WORK = 50_000  # pairs of equal lines times lines: what is compared in good time, whoever wrote it
+CONTEXT = 2  # lines around a change
 LONG = 65_536  # characters; a longer definition is cut by width alone, which is quicker
 _PIECES = re.compile(r"(?<=\\n)|(?<=[.!?] )")
 
 
 def difference(old: str | None, new: str | None) -> list[str]:
-    """A unified difference of two definitions, each as canonical JSON; None or empty where there is none."""
+    """A unified difference of two definitions, each as canonical JSON; None or empty where there is none.
+
+    Lines that are equal are looked for between the first change and the last. Where that would take long, since a great
+    many are alike, everything in between is shown as gone and as new.
+    """
     before, after = _lines(old), _lines(new)
-    if len(before) + len(after) > MOST_COMPARED:
-        return _plain_difference(before, after)
-    compared = islice(difflib.unified_diff(before, after, lineterm="", n=2), 3, None)  # without names and numbers
-    return ["  …" if line.startswith("@@") else line for line in compared]
+    start, end = _equal_ends(before, after)
+    head, tail = before[max(0, start - CONTEXT) : start], before[len(before) - end :][:CONTEXT]
+    gone, come = before[start : len(before) - end], after[start : len(after) - end]
+    if not gone and not come:
+        return []
+    if _work(gone, come) > MOST_WORK:
+        changed = [*(f"-{line}" for line in gone), *(f"+{line}" for line in come)]
+        return [*(f" {line}" for line in head), *changed, *(f" {line}" for line in tail)]
+    compared = difflib.unified_diff([*head, *gone, *tail], [*head, *come, *tail], lineterm="", n=CONTEXT)
+    shown = islice(compared, 3, None)  # without names and numbers
+    return ["  …" if line.startswith("@@") else line for line in shown]
 
 
-def _plain_difference(before: list[str], after: list[str]) -> list[str]:
-    """The same in a time that does not depend on what is compared."""
-    same = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
-    start = same if same is not None else min(len(before), len(after))
-    room = min(len(before), len(after)) - start
-    ends = zip(reversed(before), reversed(after), strict=False)
-    tail = next((at for at, (a, b) in enumerate(ends) if a != b or at >= room), room)
-    return [
-        *(f"-{line}" for line in before[start : len(before) - tail]),
-        *(f"+{line}" for line in after[start : len(after) - tail]),
-    ]
+def _equal_ends(before: list[str], after: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many at the end."""
+    most = min(len(before), len(after))
+    start = next((at for at in range(most) if before[at] != after[at]), most)
+    end = next((at for at in range(most - start) if before[-1 - at] != after[-1 - at]), most - start)
+    return start, end
+
+
+def _work(before: list[str], after: list[str]) -> int:
+    """How much there may be to do: each of as many steps as there are lines looks at all pairs of equal ones."""
+    known = Counter(before)
+    return (len(before) + len(after)) * (1 + sum(known[line] for line in after))
 
 
 def _lines(text: str | None) -> list[str]:

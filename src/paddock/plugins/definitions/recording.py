@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from paddock.core.events_definitions import PluginDefinitionChanged, PluginDefinitionsLeftOut, PluginDefinitionsTrusted
 from paddock.core.ids import Tenant
@@ -16,6 +17,7 @@ from paddock.plugins.definitions.rows import (
     pins_of,
     save_finding,
     texts_of,
+    was_met,
 )
 from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
@@ -24,6 +26,10 @@ from paddock.store.database import Transaction
 MOST_TOLD = 100  # definitions of one listing whose change is recorded one by one
 LONGEST_TOLD = 8_000  # characters of a difference
 LARGEST_TOLD = 65_536  # characters of a definition whose difference is recorded; the hashes of any are
+MOST_COMPARED = 262_144  # characters of all whose differences are recorded
+
+# What is told of a definition that differs, by what it is and the hashes of what was accepted and what is listed.
+_Differences: TypeAlias = Mapping[tuple[str, str, str | None, str | None], str]
 
 
 def meet(
@@ -38,13 +44,14 @@ def meet(
         listed: What the server lists, examined.
         left_out: How much more it lists than is kept.
     """
+    told = _differences(store, tenant, plugin, listed)
 
     def unit(tx: Transaction) -> Comparison:
         if not lock_plugin(tx, plugin):  # uninstalled meanwhile
             return compare((), (), first=False)
         first = note_met(tx, tenant, plugin, store.now())
         found = compare(pins_of(tx, tenant, plugin), listed, first=first)
-        _record(tx, store, tenant, plugin, found)
+        _record(tx, store, tenant, plugin, found, told)
         if left_out:
             store.publish(tx, PluginDefinitionsLeftOut(name=plugin, kept=len(listed), left_out=left_out))
         return found
@@ -52,12 +59,35 @@ def meet(
     return store.database.write(unit)
 
 
-def _record(tx: Transaction, store: PluginStore, tenant: Tenant, plugin: str, found: Comparison) -> None:
+def _differences(store: PluginStore, tenant: Tenant, plugin: str, listed: Sequence[Examined]) -> _Differences:
+    """How what is listed differs from what was accepted: worked out before the unit that records it, which locks."""
+
+    def look(tx: Transaction) -> list[tuple[Finding, str]]:
+        found = compare(pins_of(tx, tenant, plugin), listed, first=not was_met(tx, tenant, plugin))
+        texts: list[tuple[Finding, str]] = []
+        room = MOST_COMPARED
+        for one in _told(found):
+            old = texts_of(tx, tenant, plugin, one.kind, one.name).accepted if one.pinned else ""
+            size = len(old) + len(_listed_instead(one))
+            if size <= min(LARGEST_TOLD, room):
+                texts.append((one, old))
+                room -= size
+        return texts
+
+    return {
+        _pair(one): "\n".join(difference(old, new))[:LONGEST_TOLD]
+        for one, old in store.database.read(look)
+        if (new := _listed_instead(one))
+    }
+
+
+def _record(
+    tx: Transaction, store: PluginStore, tenant: Tenant, plugin: str, found: Comparison, differences: _Differences
+) -> None:
     at = store.now()
     news = [finding for finding in found.all() if finding.news]
-    told = [one for one in news if one.standing is not Standing.ACCEPTED or not (found.first or one.kind == RESOURCE)]
-    for finding in told[:MOST_TOLD]:
-        store.publish(tx, _event(tx, tenant, plugin, finding))
+    for finding in _told(found):
+        store.publish(tx, _event(plugin, finding, differences.get(_pair(finding), "")))
     for finding in news:
         save_finding(tx, tenant, plugin, finding, at)
     if found.first:
@@ -66,18 +96,34 @@ def _record(tx: Transaction, store: PluginStore, tenant: Tenant, plugin: str, fo
     note_seen(tx, tenant, plugin, at)
 
 
-def _event(tx: Transaction, tenant: Tenant, plugin: str, finding: Finding) -> PluginDefinitionChanged:
-    listed: Examined | None = finding.listed
-    old = texts_of(tx, tenant, plugin, finding.kind, finding.name).accepted if finding.pinned else ""
-    new = listed.text if listed is not None and finding.standing is not Standing.ACCEPTED else ""
-    lines = difference(old, new) if new and len(old) + len(new) <= LARGEST_TOLD else []
+def _told(found: Comparison) -> list[Finding]:
+    """What is recorded one by one."""
+    return [
+        one
+        for one in found.all()
+        if one.news and (one.standing is not Standing.ACCEPTED or not (found.first or one.kind == RESOURCE))
+    ][:MOST_TOLD]
+
+
+def _pair(finding: Finding) -> tuple[str, str, str | None, str | None]:
+    old = finding.pinned.hash if finding.pinned else None
+    return finding.kind, finding.name, old, finding.listed.hash if finding.listed else None
+
+
+def _listed_instead(finding: Finding) -> str:
+    """What the server says and nobody accepted."""
+    return finding.listed.text if finding.listed is not None and finding.standing is not Standing.ACCEPTED else ""
+
+
+def _event(plugin: str, finding: Finding, told: str) -> PluginDefinitionChanged:
+    _, _, old, new = _pair(finding)
     return PluginDefinitionChanged(
         name=plugin,
         kind=finding.kind,
         definition=finding.name,
         standing=finding.standing.value,
         reason=finding.reason,
-        old_hash=finding.pinned.hash if finding.pinned else None,
-        new_hash=listed.hash if listed else None,
-        difference="\n".join(lines)[:LONGEST_TOLD],
+        old_hash=old,
+        new_hash=new,
+        difference=told,
     )

@@ -81,6 +81,12 @@ def pins_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[Pinned]:
     return [Pinned(**row | {"standing": Standing(row["standing"])}) for row in rows]
 
 
+def was_met(tx: Transaction, tenant: Tenant, plugin: str) -> bool:
+    """Whether its server ever said what it offers."""
+    found = tx.one("SELECT plugin FROM plugin_meetings WHERE tenant = ? AND plugin = ?", (tenant, plugin))
+    return found is not None
+
+
 def note_met(tx: Transaction, tenant: Tenant, plugin: str, at: str) -> bool:
     """Its server says what it offers; whether that is the first time."""
     insert = "INSERT INTO plugin_meetings (tenant, plugin, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
