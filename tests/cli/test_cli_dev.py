@@ -128,8 +128,8 @@ def test_for_machines_there_is_one_event_a_line_and_lines_can_be_typed_through_a
     with events(paddock, greeter, "--call", "greet", "--params", '{"name": "Ann"}') as (process, until):
         assert process.stdin is not None
         assert until("loaded")["callables"] == ["greet"]
-        assert until("answer")["result"] == {"text": "Hello, Ann!"}
         until("watching")
+        assert until("answer")["result"] == {"text": "Hello, Ann!"}
         save(greeter / "main.py", "Hello", "Hallo")
         save(greeter / "paddock.yaml", "Hello", "Hallo")
         while until("answer")["result"] != {"text": "Hallo, Ann!"}:
