@@ -222,44 +222,6 @@ def test_templates_prompts_and_instructions_wait_as_tools_do() -> None:
     assert len(found.changed) == 2 and names(found.new) == ["greet"]
 
 
-@pytest.mark.parametrize(
-    ("text", "hidden"),
-    [
-        ("Read\u202ea file", "U+202E (right-to-left override)"),
-        ("Read\u200b a file", "U+200B (zero width space)"),
-        ("Read\U000e0041\U000e0042", "U+E0041 (tag latin capital letter a)"),
-        ("Read\U000e0101", "U+E0101"),
-        ("Read\x1b[2J", "U+001B"),
-        ("Read\x00", "U+0000"),
-        ("Read\ufeff", "U+FEFF"),
-        ("a\u200db", "U+200D"),
-        ("é\u200c\u200d\u200cé", "U+200C"),
-        ("❤\ufe0f\ufe0e\ufe0f", "U+FE0F"),
-        ("Read\u3164", "U+3164"),
-    ],
-)
-@pytest.mark.parametrize("place", ["description", "schema", "key"])
-def test_text_that_people_do_not_see_is_quarantined_from_the_start(text: str, hidden: str, place: str) -> None:
-    poisoned = {
-        "description": tool(description=text),
-        "schema": tool(schema={"type": "object", "properties": {"path": {"description": text}}}),
-        "key": tool(schema={"type": "object", "properties": {text: {"type": "string"}}}),
-    }[place]
-
-    (finding,) = at_first(poisoned).new
-
-    assert finding.standing is Standing.QUARANTINED
-    assert hidden in finding.reason
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["Lies\tdie\nDatei\r\n", "读取文件", "👨‍👩‍👧 und ❤️‍🔥", "می‌خواهم", "1️⃣ first", "quote ’ dash — bullet •"],
-)
-def test_everyday_text_of_any_script_is_trusted(text: str) -> None:
-    assert at_first(tool(description=text)).new[0].standing is Standing.ACCEPTED
-
-
 def test_hidden_text_that_a_person_accepted_stays_accepted() -> None:
     poisoned = tool(description="Read\u202e")
 

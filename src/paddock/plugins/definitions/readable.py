@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from paddock.core.printable import printable
+from paddock.plugins.definitions.hidden import unhidden
 
 WIDTH = 110
 MOST_WORK = 50_000  # pairs of equal lines times lines: what is compared in good time, whoever wrote it
@@ -56,7 +57,7 @@ def _lines(text: str | None) -> list[str]:
     if not text:
         return []
     pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    lines = (printable(line, len(line) * 10 + 1) for line in pretty.split("\n"))
+    lines = (printable(unhidden(line), len(line) * 10 + 1) for line in pretty.split("\n"))
     return [piece for line in lines for piece in _pieces(line, sentences=len(text) <= LONG)]
 
 
