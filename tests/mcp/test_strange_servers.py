@@ -15,6 +15,7 @@ from paddock.manifest.model import CallableSpec
 from paddock.plugins.runtimes.mcp.tools import Bad, judge_tools
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.questions import Answer, Question
+from paddock.plugins.supervision.wire import Listing
 
 pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
 
@@ -58,19 +59,27 @@ serve(tools)
 
 
 @pytest.mark.parametrize(
-    ("script", "count"),
+    ("script", "count", "left_out"),
     [
-        ("lambda request: {'tools': ECHO, 'nextCursor': 'the same'}", 2),
-        ("lambda request: {'tools': [{'name': f't{n}'} for n in range(600)], 'nextCursor': str(time.time())}", 1_000),
-        ("lambda request: {'tools': [], 'nextCursor': str(time.time())}", 0),
-        ("lambda request: {'tools': [{'name': 'a', 'x': 'y' * 3_000_000}], 'nextCursor': str(time.time())}", 2),
+        ("lambda request: {'tools': ECHO, 'nextCursor': 'the same'}", 2, 0),
+        (
+            "lambda request: {'tools': [{'name': f't{n}'} for n in range(600)], 'nextCursor': str(time.time())}",
+            1_000,
+            200,
+        ),
+        ("lambda request: {'tools': [], 'nextCursor': str(time.time())}", 0, 1),
+        ("lambda request: {'tools': [{'name': 'a', 'x': 'y' * 3_000_000}], 'nextCursor': str(time.time())}", 2, 1),
     ],
     ids=["a circle", "too many", "no end", "too much"],
 )
-async def test_a_list_without_end_is_read_to_a_bound(stage: Stage, script: str, count: int) -> None:
+async def test_a_list_without_end_is_read_to_a_bound_and_what_is_left_out_counted(
+    stage: Stage, script: str, count: int, left_out: int
+) -> None:
     server = scripted(stage, f"serve(tools_list={script})")
     assert (await server.actor.settled()).state is State.RUNNING
-    assert len(stage.audience.definitions["server"]) == count
+    listed = stage.audience.definitions["server"]
+    assert isinstance(listed, Listing)
+    assert (len(listed), listed.left_out) == (count, left_out)
 
 
 @pytest.mark.parametrize("result", ["'text'", "{'content': 5}", "[]", "{'resultType': 'task', 'taskId': 'x'}"])

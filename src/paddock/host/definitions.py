@@ -16,7 +16,7 @@ from paddock.plugins.definitions.standing import Standing
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
-from paddock.plugins.supervision.wire import Definition
+from paddock.plugins.supervision.wire import Definition, Listing
 
 MOST_LOGGED = 20
 
@@ -60,7 +60,8 @@ class Definitions:
         await self._not_too_often(key)
         # Not on the store's thread, which every plugin needs: a server may list a great deal.
         listed = await asyncio.to_thread(examine, definitions, unusable)
-        left_out = max(0, len(definitions) - MOST)
+        unread = definitions.left_out if isinstance(definitions, Listing) else 0
+        left_out = unread + max(0, len(definitions) - MOST)
 
         def work(store: PluginStore) -> tuple[Comparison, object]:
             found = meet(store, key.tenant, key.plugin, listed, left_out=left_out)

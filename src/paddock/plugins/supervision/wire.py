@@ -6,7 +6,7 @@ limits and who waits for an answer are the conversation's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -65,6 +65,19 @@ class Definition:
     kind: str
     name: str
     raw: Any
+
+
+class Listing(tuple[Definition, ...]):
+    """What a server lists, as far as it was read. `left_out`: how much more there is at least."""
+
+    left_out: int = 0
+
+    @classmethod
+    def cut(cls, definitions: Iterable[Definition], left_out: int) -> Listing:
+        """So much was read, and so much not."""
+        made = cls(definitions)
+        made.left_out = left_out
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
-from paddock.plugins.supervision.wire import Definition, Message
+from paddock.plugins.supervision.wire import Definition, Listing, Message
 from paddock.rpc.faults import INTERNAL_ERROR, METHOD_NOT_FOUND, RpcFault
 
 MOST_PAGES: Final = 100
@@ -37,9 +37,7 @@ _LISTS: Final = (
 )
 
 
-async def list_everything(
-    ask: Ask, capabilities: Mapping[str, Any], instructions: str | None
-) -> tuple[Definition, ...]:
+async def list_everything(ask: Ask, capabilities: Mapping[str, Any], instructions: str | None) -> Listing:
     """Its instructions, tools, prompts, resources and resource templates, each list in the server's order.
 
     A server that lists its tools wrongly or not at all is not understood; other lists may be missing.
@@ -48,24 +46,25 @@ async def list_everything(
         RpcFault, TimeoutError, PeerLost: its tools could not be learnt.
     """
     found = [Definition("instructions", "", instructions)] if instructions is not None else []
-    room = MOST_BYTES
+    room, left_out = MOST_BYTES, 0
     for one in _LISTS:
         tools = one.kind == "tool"
         if not tools and one.capability not in capabilities:
             continue
         try:
-            entries = await _entries(ask, one, room)
+            entries, unread = await _entries(ask, one, room)
         except RpcFault as fault:
             if tools and fault.code != METHOD_NOT_FOUND and one.capability in capabilities:
                 raise
             continue
         room -= sum(size for _, size in entries)
+        left_out += unread
         found += [Definition(one.kind, _name(raw, one.name), raw) for raw, _ in entries]
-    return tuple(found)
+    return Listing.cut(found, left_out)
 
 
-async def _entries(ask: Ask, one: _List, room: int) -> list[tuple[Any, int]]:
-    """The entries of one list, each with its size."""
+async def _entries(ask: Ask, one: _List, room: int) -> tuple[list[tuple[Any, int]], int]:
+    """The entries of one list, each with its size, and how many more there are at least."""
     found: list[tuple[Any, int]] = []
     seen: set[str] = set()
     cursor: str | None = None
@@ -74,18 +73,19 @@ async def _entries(ask: Ask, one: _List, room: int) -> list[tuple[Any, int]]:
         entries: Any = cast("dict[str, Any]", page).get(one.key) if isinstance(page, dict) else None
         if not isinstance(entries, list):
             raise RpcFault(INTERNAL_ERROR, f"its answer to {one.method} has no list of {one.key}")
-        for raw in cast("list[Any]", entries):
+        page_of = cast("list[Any]", entries)
+        for number, raw in enumerate(page_of):
             size = len(orjson.dumps(raw))
             room -= size
             if room < 0 or len(found) >= MOST_ENTRIES:
-                return found
+                return found, len(page_of) - number
             found.append((raw, size))
         following: Any = cast("dict[str, Any]", page).get("nextCursor")
         if not isinstance(following, str) or not following or following in seen:
-            break
+            return found, 0
         seen.add(following)
         cursor = following
-    return found
+    return found, 1  # one page more, at the least
 
 
 def _name(raw: Any, field: str) -> str:

@@ -22,10 +22,10 @@ from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.wire import (
     Announced,
     CallOf,
-    Definition,
     FollowUp,
     Heard,
     Introduced,
+    Listing,
     Logged,
     Message,
     Nothing,
@@ -145,7 +145,7 @@ class McpWire:
         # One that does not know the request is not asked again; any other is at the next look at its health.
         self._subscribed = isinstance(error, RpcFault) and error.code == METHOD_NOT_FOUND
 
-    async def definitions(self, talk: Talk) -> tuple[Definition, ...]:
+    async def definitions(self, talk: Talk) -> Listing:
         agreed = self._agreed
         assert agreed is not None
 
