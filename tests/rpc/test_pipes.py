@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.rpc.far_end import line
@@ -108,3 +111,52 @@ async def test_a_side_that_asks_and_never_reads_the_answers_is_noticed_and_costs
         await peer.wait_closed()
     os.close(far_out)
     os.close(far_in)
+
+
+BESIDE_A_THREAD = """
+import asyncio, os, sys, threading, uvloop
+from paddock.rpc.pipes import open_pipes
+from paddock.rpc.peer import Peer
+from tests.rpc.listening import Owner
+
+over, hurt = threading.Event(), []
+
+def open_files():
+    while not over.is_set():
+        for number in [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]:
+            try:
+                os.close(number)
+            except OSError:
+                hurt.append(number)
+
+async def open_and_close_pipes():
+    for _ in range(1_500):
+        (read, theirs), (their_end, write) = os.pipe(), os.pipe()
+        peer = Peer(Owner())
+        peer.attach(await open_pipes(read, write, peer))
+        peer.close("enough")
+        await peer.wait_closed()
+        os.close(theirs)
+        os.close(their_end)
+
+thread = threading.Thread(target=open_files)
+thread.start()
+{"asyncio": asyncio, "uvloop": uvloop}[sys.argv[1]].run(open_and_close_pipes())
+over.set()
+thread.join()
+print(len(hurt))
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_closing_a_pipe_never_closes_a_file_that_a_thread_opens_meanwhile(loop: str) -> None:
+    """In a process of its own: an event loop whose descriptors vanish ends it."""
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(
+        [sys.executable, "-c", BESIDE_A_THREAD, loop],
+        env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "0\n"), ended.stderr

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
 from paddock.rpc.inbox import Inbox
+from paddock.rpc.loop_pipes import connect_reading, connect_writing
 from paddock.rpc.stall import StallWatch
 from paddock.rpc.transport import MAX_BACKLOG, STALLED_AFTER, Receiver
 
@@ -31,16 +32,18 @@ async def open_pipes(
     Raises:
         OSError, ValueError: a descriptor is not open, or no pipe; both are closed.
     """
-    loop = asyncio.get_running_loop()
-    reading, writing = _Descriptor(read_fd), _Descriptor(write_fd)
     transport = PipeTransport(receiver, max_backlog, stalled_after)
     try:
-        await loop.connect_write_pipe(lambda: _Writing(transport), writing)
-        await loop.connect_read_pipe(lambda: _Reading(transport), reading)
+        await connect_writing(lambda: _Writing(transport), write_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.close(read_fd)
+        transport.close()
+        raise
+    try:
+        await connect_reading(lambda: _Reading(transport), read_fd)
     except BaseException:
         transport.close()
-        reading.close()
-        writing.close()
         raise
     return transport
 
@@ -229,19 +232,3 @@ class _Writing(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport.write_ended()
-
-
-class _Descriptor:
-    """A file descriptor that is closed exactly once: its number may be somebody else's file a moment later."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def fileno(self) -> int:
-        return self._number
-
-    def close(self) -> None:
-        number, self._number = self._number, -1
-        if number >= 0:
-            with contextlib.suppress(OSError):
-                os.close(number)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable
 
 from paddock.core.clock import Clock
 from paddock.core.events_host import STDERR_LINES
+from paddock.rpc.loop_pipes import connect_reading
 
 LONGEST_LINE = 4_000
 BYTES_A_SECOND = 256 * 1024
@@ -80,12 +80,7 @@ class StderrReader(asyncio.Protocol):
         Raises:
             OSError, ValueError: it is not open, or no pipe.
         """
-        pipe = os.fdopen(descriptor, "rb", buffering=0)
-        try:
-            self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
-        except BaseException:
-            pipe.close()
-            raise
+        self._transport = await connect_reading(lambda: self, descriptor)
 
     def close(self) -> None:
         if self._transport is not None:
