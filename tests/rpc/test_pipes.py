@@ -53,8 +53,8 @@ async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_pa
     far_in, writing = os.pipe()
     with pytest.raises(ValueError, match="pipes"):
         await open_pipes(file, writing, Peer(Owner()))
-    assert not is_open(file) and not is_open(writing)
     await asyncio.sleep(0)
+    assert not is_open(file) and not is_open(writing)
     os.close(far_in)
 
 
