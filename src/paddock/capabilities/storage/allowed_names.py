@@ -29,6 +29,8 @@ _CONNECTION = "changes last_insert_rowid sqlite_version total_changes"
 FUNCTIONS = frozenset(f"{_TEXT} {_NUMBERS} {_TIMES} {_VALUES} {_GROUPS} {_JSON} {_FULL_TEXT} {_CONNECTION}".split())
 SEARCHES = frozenset({"like", "glob"})  # cost a look through the whole text
 SQUARES = frozenset({"json_patch", "jsonb_patch", "highlight", "snippet"})  # cost the square of what they get
+WRITES_JSON = frozenset({"json_array", "json_object", "jsonb_array", "jsonb_object"})  # out of all they get at once
+COLLECTS = frozenset({"json_group_array", "json_group_object", "jsonb_group_array", "jsonb_group_object"})
 
 _OF_ALTER_TABLE = """
     sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_rename_quotefix sqlite_drop_column

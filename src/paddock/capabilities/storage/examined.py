@@ -19,6 +19,8 @@ from paddock.core.errors import CallerError
 
 _NOTHING_MORE = re.compile(r"(?:\s|;|(?>--[^\n]*)|(?>/\*.*?(?:\*/|\Z)))*\Z", re.DOTALL)
 
+_OF_FULL_TEXT = frozenset({"VOpen", "VUpdate"})
+
 
 @dataclass(frozen=True, slots=True)
 class Examined:
@@ -28,6 +30,7 @@ class Examined:
     writes: bool
     defines: bool  # changes the schema
     altering: bool
+    hoards: bool  # may hold more than its values at once: JSON of many rows, what a full-text table found
     columns: list[str]  # of the rows it gives; none where it gives none
     largest_value: int
 
@@ -57,7 +60,7 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
 
     try:
         connection.exec_trace = begins
-        instructions = sum(1 for _ in connection.execute(sql, bound, explain=1, can_cache=False))
+        instructions = [row[1] for row in connection.execute(sql, bound, explain=1, can_cache=False)]
         if _NOTHING_MORE.match(only[0] if only else ""):
             raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
         connection.exec_trace = described
@@ -70,6 +73,12 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
         writes=guard.writes,
         defines=guard.defines,
         altering=guard.altering,
+        hoards=guard.collects or not _OF_FULL_TEXT.isdisjoint(instructions),
         columns=column_names(columns),
-        largest_value=value_limit(instructions=instructions, searches=guard.searches, squares=guard.squares),
+        largest_value=value_limit(
+            instructions=len(instructions),
+            searches=guard.searches,
+            squares=guard.squares,
+            writes_json=guard.writes_json,
+        ),
     )

@@ -27,19 +27,25 @@ class TooMuchText(Exception):
     """The arguments of a text function are too long together."""
 
 
-def bound_functions(connection: apsw.Connection) -> None:
-    """Put the bounded functions in place of the built-in ones."""
-    originals = apsw.Connection(":memory:")
-    for name, counts in _BOUNDED.items():
-        for count in counts:
-            marks = ", ".join("?" * count)
-            connection.create_scalar_function(
-                name,
-                partial(_bounded, partial(originals.execute, f"SELECT {name}({marks})"), name),
-                count,
-                deterministic=True,
-                flags=apsw.SQLITE_INNOCUOUS,
-            )
+class BoundedFunctions:
+    """The functions of one connection that stand in for built-in ones, and the connection that has those."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._originals = apsw.Connection(":memory:")
+        for name, counts in _BOUNDED.items():
+            for count in counts:
+                marks = ", ".join("?" * count)
+                connection.create_scalar_function(
+                    name,
+                    partial(_bounded, partial(self._originals.execute, f"SELECT {name}({marks})"), name),
+                    count,
+                    deterministic=True,
+                    flags=apsw.SQLITE_INNOCUOUS,
+                )
+
+    def limit(self, largest_value: int) -> None:
+        """Let no result, and nothing on the way to one, be larger than this many bytes."""
+        self._originals.limit(apsw.SQLITE_LIMIT_LENGTH, largest_value)
 
 
 def _bounded(original: Callable[[tuple[Any, ...]], apsw.Cursor], name: str, *arguments: Any) -> Any:

@@ -10,21 +10,25 @@ with more in it opens nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 import apsw
 
 from paddock.capabilities.storage.allowed_names import (
     BEHIND_THE_TABLES,
+    COLLECTS,
     FUNCTIONS,
     MODULES,
     OWN_INTERNALS,
     SEARCHES,
     SQUARES,
     WHILE_ALTERING,
+    WRITES_JSON,
 )
-from paddock.capabilities.storage.limits import CHECKED_EVERY, StorageLimits
+from paddock.capabilities.storage.limits import CHECKED_EVERY, CHECKED_EVERY_OF_HOARDERS, StorageLimits
 
 _OK, _DENY = apsw.SQLITE_OK, apsw.SQLITE_DENY
 
@@ -39,6 +43,8 @@ _DEFINITIONS = frozenset(
 
 _HOST_GRACE = 30.0  # seconds
 _DISK_EVERY = 0.05  # seconds between two looks at how much was written
+_FASTEST = 2 << 30  # bytes that a statement writes in a second of a processor's time, at most
+_STANDING_STILL = (0.01,) * 20  # seconds until memory counts as one's own; a function's own is gone by then
 _MOST_QUESTIONS = 50_000  # while one statement is compiled; views of views of views can ask without end
 
 
@@ -53,6 +59,8 @@ class Guard:
         self._monotonic = monotonic
         self._written_before: int | None = None
         self._memory_before = 0
+        self._worked_before = 0.0
+        self._hoards = self._examining = False
         self._looked = 0.0
         self.trusted = True  # statements of our own are running
         self._forget()
@@ -60,12 +68,24 @@ class Guard:
     def watch(self, connection: apsw.Connection) -> None:
         """Answer SQLite's questions about this connection from now on."""
         connection.authorizer = self.authorize
-        connection.set_progress_handler(self.progress, CHECKED_EVERY)
+        self._look_every = partial(connection.set_progress_handler, self.progress)
+        self._look_every(CHECKED_EVERY)
 
     @contextmanager
-    def plugin_runs(self, *, may_write: bool, altering: bool, deadline: float) -> Generator[None, None, None]:
-        """Within the block, statements are the plugin's. What was seen can be read afterwards, until the next one."""
+    def plugin_runs(
+        self, *, may_write: bool, deadline: float, examining: bool = False, altering: bool = False, hoards: bool = False
+    ) -> Generator[None, None, None]:
+        """Within the block, a statement is the plugin's. What was seen can be read afterwards, until the next one.
+
+        Args:
+            may_write: Whether it may change tables.
+            deadline: When it is ended.
+            examining: It is compiled for the first time, and not run.
+            altering: It was found to alter a table.
+            hoards: It was found to be one that may hold more than its values.
+        """
         self._forget()
+        self._examining = examining
         self.may_write = may_write
         self.altering = altering
         self.deadline = deadline
@@ -73,10 +93,16 @@ class Guard:
         self._looked = self._monotonic()
         self._written_before = None
         self.trusted = False
+        self._hoards = hoards
+        if hoards:
+            self._worked_before = time.thread_time()
+            self._look_every(CHECKED_EVERY_OF_HOARDERS)
         try:
             yield
         finally:
             self.trusted = True
+            if hoards:
+                self._look_every(CHECKED_EVERY)
 
     def host_runs(self) -> None:
         """A statement of our own comes next; it has some time too."""
@@ -87,6 +113,7 @@ class Guard:
         self.deadline = 0.0
         self.writes = self.defines = False
         self.searches = self.squares = 0
+        self.writes_json = self.collects = False
         self.refused = ""  # what was refused, in words
         self.stopped = ""  # why a statement that went on too long was ended
         self._questions = 0
@@ -117,12 +144,29 @@ class Guard:
             return now >= self.deadline + _HOST_GRACE
         if now >= self.deadline:
             self.stopped = f"it ran for more than {self._limits.statement_seconds:g} s"
-        elif apsw.memory_used() - self._memory_before > self._limits.statement_memory:
-            # Collecting JSON is not held to the length of a value before it is done.
+        elif self._hoards and self._memory_grew() and self._holds_much():
             self.stopped = f"it needs more than {self._limits.statement_memory >> 20} MiB of memory"
         elif now - self._looked > _DISK_EVERY:
             self._look_at_disk(now)
         return bool(self.stopped)
+
+    def _holds_much(self) -> bool:
+        """Whether a statement that may hold more than its values holds too much.
+
+        Collected JSON is not held to the length of a value before it is done. SQLite counts memory for all connections
+        together, so a neighbour's must be told apart: a statement cannot have written more than it had time for, and
+        what neighbours need passes while this one stands still.
+        """
+        if (time.thread_time() - self._worked_before) * _FASTEST < self._limits.statement_memory:
+            return False
+        for pause in _STANDING_STILL:
+            time.sleep(pause)
+            if not self._memory_grew():
+                return False
+        return True
+
+    def _memory_grew(self) -> bool:
+        return apsw.memory_used() - self._memory_before > self._limits.statement_memory
 
     def _look_at_disk(self, now: float) -> None:
         # What sorting, grouping and recursion do not hold in memory, SQLite writes to temporary files without a limit.
@@ -143,8 +187,9 @@ class Guard:
         if action == apsw.SQLITE_FUNCTION:
             return self._callable(second.lower())
         if action == apsw.SQLITE_PRAGMA:
-            # Full-text tables ask for the one, ALTER TABLE for the other.
-            return first == "data_version" if not self.altering else first in ("data_version", "quick_check")
+            # Full-text tables ask for the one, ALTER TABLE for the other. What a statement asks first is what it is.
+            its_own = self._examining and self._questions == 1
+            return (first == "data_version" and not its_own) or (self.altering and first == "quick_check")
         self.writes = True
         if not self.may_write:
             return False
@@ -170,6 +215,8 @@ class Guard:
     def _callable(self, function: str) -> bool:
         self.searches += function in SEARCHES
         self.squares += function in SQUARES
+        self.writes_json |= function in WRITES_JSON
+        self.collects |= function in COLLECTS
         return function in FUNCTIONS or (self.altering and function in WHILE_ALTERING)
 
     def _endless(self) -> bool:

@@ -19,7 +19,7 @@ import orjson
 
 from paddock.capabilities.storage.examined import Examined, examine
 from paddock.capabilities.storage.failures import failure, file_failure, no_access, refused
-from paddock.capabilities.storage.functions import bound_functions
+from paddock.capabilities.storage.functions import BoundedFunctions
 from paddock.capabilities.storage.guard import Guard
 from paddock.capabilities.storage.limits import FIXED, LARGEST_VALUE, StorageLimits
 from paddock.capabilities.storage.values import Bindable, Bindings, as_objects, estimated_size, too_large
@@ -127,7 +127,7 @@ class GuardedFile:
         if known is not None:
             self._examined.move_to_end(sql)
             return known
-        with self._guard.plugin_runs(may_write=may_write, altering=False, deadline=deadline):
+        with self._guard.plugin_runs(may_write=may_write, deadline=deadline, examining=True):
             known = examine(self._connection, self._guard, sql, bound)
         if len(sql) <= _LONGEST_REMEMBERED:
             self._examined[sql] = known
@@ -170,8 +170,10 @@ class GuardedFile:
         connection, most = self._connection, self._limits.result_bytes
         rows: list[tuple[Bindable, ...]] = []
         size = 0
-        with self._guard.plugin_runs(may_write=may_write, altering=known.altering, deadline=deadline):
-            connection.limit(apsw.SQLITE_LIMIT_LENGTH, known.largest_value)
+        with self._guard.plugin_runs(
+            may_write=may_write, altering=known.altering, hoards=known.hoards, deadline=deadline
+        ):
+            self._limit_values(known.largest_value)
             try:
                 names = sum(map(len, known.columns)) + 4 * len(known.columns)
                 for row in connection.execute(known.statement, bound):
@@ -180,12 +182,16 @@ class GuardedFile:
                         raise too_large(most)
                     rows.append(row)
             finally:
-                connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+                self._limit_values(LARGEST_VALUE)
         objects = as_objects(known.columns, rows)
         # A character can become six bytes of JSON, so a small answer need not be measured.
         if size * 6 > most and len(orjson.dumps(objects)) > most:
             raise too_large(most)
         return objects
+
+    def _limit_values(self, largest: int) -> None:
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
+        self._functions.limit(largest)
 
     # --- our own statements -----------------------------------------------------------------------------------------
 
@@ -216,7 +222,8 @@ class GuardedFile:
             connection.pragma("temp_store", 1)  # in files, where what is written can be counted
             connection.pragma("journal_size_limit", 4 << 20)
             connection.pragma("max_page_count", self._limits.file_bytes // _PAGE)
-            bound_functions(connection)
+            self._functions = BoundedFunctions(connection)
+            self._functions.limit(LARGEST_VALUE)
             self._guard.watch(connection)
         except apsw.Error as error:
             if connection is not None:
