@@ -169,22 +169,34 @@ class NpmRegistry(Shop):
             "npm_config_fetch_retries": "0",
         }
 
-    def package(self, name: str, version: str = "1.0.0", *, script: str = "", **fields: Any) -> str:
-        """Offer a package with one program; gives the path of its archive."""
+    def package(
+        self,
+        name: str,
+        version: str = "1.0.0",
+        *,
+        script: str = "",
+        files: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> str:
+        """Offer a package with one program and more files; gives the path of its archive."""
         plain = name.rpartition("/")[2]
         about = {"name": name, "version": version, "bin": {plain: "index.js"}} | fields
         script = script or f"#!/usr/bin/env node\nconsole.log('{plain} runs')\n"
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-            for path, text in (("package.json", json.dumps(about)), ("index.js", script)):
+            for path, text in {"package.json": json.dumps(about), "index.js": script, **(files or {})}.items():
                 member = tarfile.TarInfo(f"package/{path}")
                 member.size = len(text.encode())
                 archive.addfile(member, io.BytesIO(text.encode()))
         path = f"/{name}/-/{plain}-{version}.tgz"
         self.files[path] = ("application/octet-stream", packed.getvalue())
-        integrity = "sha512-" + base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
+        integrity = self.integrity(path)
         whole = self._packages.setdefault(name, {"name": name, "versions": {}, "dist-tags": {}})
         whole["versions"][version] = about | {"dist": {"tarball": self.address + path, "integrity": integrity}}
         whole["dist-tags"]["latest"] = version
         self.files[f"/{name}"] = ("application/json", json.dumps(whole).encode())
         return path
+
+    def integrity(self, path: str) -> str:
+        """The hash of an archive, as locks have it."""
+        return "sha512-" + base64.b64encode(hashlib.sha512(self.files[path][1]).digest()).decode()

@@ -12,7 +12,8 @@ from paddock.core.errors import HostError, Unreachable
 from paddock.plugins.environments.clients import Client, Finished
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.npm_faults import npm_error
-from paddock.plugins.environments.npm_lock import package_json, pin_npm_lock
+from paddock.plugins.environments.npm_lock import pin_npm_lock
+from paddock.plugins.environments.npm_project import package_json, project_lock
 
 # Over any setting of the person's own: no scripts, no repositories, nothing of other packages, nothing but our folder.
 _ALWAYS = (
@@ -67,7 +68,7 @@ class Npm:
             PaddockError: says why not; an archive with another hash is refused.
         """
         self._write("package.json", package_json(lock))
-        self._write("package-lock.json", lock.text)
+        self._write("package-lock.json", project_lock(lock))
         done = self._run(f"installing {len(lock.packages)} npm packages", "ci")
         if done.code != 0:
             raise npm_error(done, lock.packages[0].name, lock.packages[0].version)

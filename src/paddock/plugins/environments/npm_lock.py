@@ -1,7 +1,8 @@
 """`package-lock.json`: every npm package with its version and the hash of its archive.
 
 It names no registry: whoever builds from it uses their own. What cannot be pinned that way (a repository, a link, an
-archive at some address) is refused.
+archive at some address) is refused. Whatever else npm finds in such a file, and would act on, it does not get to see:
+`npm_project` writes what it gets.
 """
 
 from __future__ import annotations
@@ -45,30 +46,48 @@ def read_npm_lock(text: str) -> Lock:
     entries = _entries(document)
     wanted = _wanted(entries)
     problems: list[Problem] = []
-    found: list[Pinned] = []
+    found: dict[str, Pinned] = {}
     for place, entry in entries.items():
         if place:
-            fault = _fault(place, entry)
+            fault = _fault(place, entries)
             if fault:
                 problems.append(Problem(printable(place), *fault))
             else:
-                found.append(Pinned(place.rpartition(_PLACE)[2], entry["version"]))
+                # Some packages are known by another name to those that need them; the true one counts.
+                found[place] = Pinned(entry.get("name", _name_at(place)), entry["version"])
     for name, version in wanted.items():
-        if entries.get(_PLACE + name, {}).get("version") != version:
+        entry = entries.get(_PLACE + name)
+        asked: dict[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if asked.get("version") != version:
             problems.append(Problem(printable(name), "is asked for and not pinned", "", "not_pinned"))
+        elif asked.get("name", name) != name:
+            other = printable(str(asked["name"]))
+            what = f"is asked for, and another package would lie there: {other}"
+            problems.append(Problem(printable(name), what, f"ask for {other} if you want it", "other_name"))
     if not wanted:
         problems.append(Problem("", "names no package", code="empty"))
     if len(found) > MOST_PACKAGES:
         problems.append(Problem("", f"names more than {MOST_PACKAGES:,} packages", code="too_many"))
     if problems:
         raise refused_lock(Ecosystem.NPM, problems)
-    found.sort(key=lambda pinned: pinned.name not in wanted)  # stable: those asked for come first
-    return Lock(Ecosystem.NPM, text, tuple(found))
+    asked_for = {_PLACE + name for name in wanted}
+    places = sorted(found, key=lambda place: place not in asked_for)  # stable: those asked for come first
+    return Lock(Ecosystem.NPM, text, tuple(found[place] for place in places))
 
 
 def wanted_packages(lock: Lock) -> dict[str, str]:
     """The packages that were asked for, with their versions; the others came along."""
     return _wanted(_entries(_document(lock.text)))
+
+
+def pinned_entries(lock: Lock) -> dict[str, dict[str, Any]]:
+    """What a checked lock says of each package, by the place where it will lie."""
+    return {place: entry for place, entry in _entries(_document(lock.text)).items() if place}
+
+
+def has_hash(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry pins its archive by itself."""
+    return _INTEGRITY.fullmatch(str(entry.get("integrity", ""))) is not None
 
 
 def programs(lock: Lock) -> dict[str, str]:
@@ -89,31 +108,46 @@ def programs(lock: Lock) -> dict[str, str]:
 def with_scripts(lock: Lock) -> list[str]:
     """Packages that would run a program of theirs while they are installed, if they were let."""
     entries = _entries(_document(lock.text))
-    return sorted({place.rpartition(_PLACE)[2] for place, one in entries.items() if one.get("hasInstallScript")})
+    return sorted({_name_at(place) for place, one in entries.items() if one.get("hasInstallScript")})
 
 
-def package_json(lock: Lock) -> str:
-    """The `package.json` that belongs to the lock; npm wants both."""
-    root: dict[str, Any] = {"name": "paddock-environment", "version": "0.0.0", "private": True}
-    return json.dumps(root | {"dependencies": wanted_packages(lock)}, indent=1) + "\n"
-
-
-def _fault(place: str, entry: Any) -> tuple[str, str, str] | None:
+def _fault(place: str, entries: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """What is wrong with one entry: message, hint, code."""
+    entry = entries[place]
     if not isinstance(entry, dict):
         return "is not an entry", "", "malformed"
     one = cast("dict[str, Any]", entry)
-    name = place.rpartition(_PLACE)[2]
+    name = _name_at(place)
     if not place.startswith(_PLACE) or name_mistake(place) or not NPM_NAME.fullmatch(name):
         return "is not a place for a package", "", "malformed"
+    if not NPM_NAME.fullmatch(str(one.get("name", name))):
+        return "has a name that is none", "", "malformed"
     if one.get("link") or "resolved" in one:
         return "does not come from a registry", "install it from a directory instead", "elsewhere"
     if not isinstance(one.get("version"), str) or not _VERSION.fullmatch(one["version"]):
         return "has no version", "", "not_pinned"
-    # A bundled package lies in the archive of the one above it, whose hash covers it.
-    if one.get("inBundle") is not True and not _INTEGRITY.fullmatch(str(one.get("integrity", ""))):
+    if not has_hash(one) and not _in_archive_above(place, entries):
         return "has no hash", "", "not_pinned"
     return None
+
+
+def _in_archive_above(place: str, entries: Mapping[str, Any]) -> bool:
+    """Whether a package is said to lie in the archive of one above it, whose hash then covers it.
+
+    It is only said so. npm would fetch one that does not lie there, so `npm_project` sees to it that npm cannot.
+    """
+    while isinstance(entry := entries.get(place), dict):
+        one = cast("dict[str, Any]", entry)
+        if has_hash(one):
+            return True
+        if one.get("inBundle") is not True:
+            return False
+        place = place.rpartition("/" + _PLACE)[0]
+    return False
+
+
+def _name_at(place: str) -> str:
+    return place.rpartition(_PLACE)[2]
 
 
 def _document(text: str) -> dict[str, Any]:
