@@ -11,9 +11,9 @@ from paddock_sdk.running import begin
 from paddock_sdk.testing.fake_host import FakeHost
 from paddock_sdk.testing.memory_wire import MemoryLines, result_in
 from paddock_sdk.wire import Wire
+from paddock_sdk.worker.entries import entry_maker
 from paddock_sdk.worker.loading import load
 from paddock_sdk.worker.orders import Orders
-from paddock_sdk.worker.starting import entry_of
 from paddock_sdk.worker.worker import NAMESPACE, Worker
 
 NAME = "under_test"
@@ -48,7 +48,7 @@ class EntryTester:
         log.on_line = self.log.append
         orders = Orders(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
         loaded, target = (load(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
-        self._worker = Worker(orders, {NAME: entry_of(orders, NAME, target, loaded)}, log)
+        self._worker = Worker(orders, {NAME: entry_maker(orders)(NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
         self._request("initialize", {})

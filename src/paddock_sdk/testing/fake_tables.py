@@ -1,14 +1,37 @@
-"""A plugin's tables in memory, with Python's own SQLite. The real host allows less: its list is not repeated here."""
+"""A plugin's tables in memory, with Python's own SQLite. What reaches beyond them is refused as the host refuses it.
+
+The host's limits of time and size are not repeated here, nor is its list of functions: what passes here may still be
+refused there, in a test with `paddock plugin test`.
+"""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import Any
 
 from paddock_sdk.call import JsonObject
-from paddock_sdk.faults import InvalidParams, PluginFault
+from paddock_sdk.faults import PluginFault
+from paddock_sdk.testing.fake_values import bound, unique_names, wired
 
 STORAGE_DENIED = -32003
+BUSY = -32005
+
+_OTHERS = frozenset(
+    {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
+)
+_FUNCTIONS = frozenset(
+    {"load_extension", "fts3_tokenizer", "sqlite_log", "sqlite_compileoption_get", "json_pretty", "fts5", "matchinfo"}
+)
+_BEHIND_THE_TABLES = re.compile(r"dbstat|bytecode|tables_used|sqlite_stmt|sqlite_dbpage|pragma_\w+", re.IGNORECASE)
+_SETTINGS = re.compile(r"\s*(EXPLAIN\s+(QUERY\s+PLAN\s+)?)?(PRAGMA|VACUUM)\b", re.IGNORECASE)
+_ALTERS = re.compile(r"ALTER\b", re.IGNORECASE)
+_COMMENTS = re.compile(r"\A(\s|--[^\n]*(\n|\Z)|/\*.*?(\*/|\Z))*", re.DOTALL)
+_NOT_ITS_OWN = re.compile(
+    r"not authorized|prohibited|readonly database|unknown database|may not be|reserved for internal|one statement|"
+    r"no such module|no such table: (main\.)?(plugin|sqlite)_|no such table: (?!main\.)[^.]+\.|unsafe use",
+    re.IGNORECASE,
+)
 
 
 class FakeTables:
@@ -21,7 +44,7 @@ class FakeTables:
     def __init__(self, *, writable: bool) -> None:
         # Statements are transactions of their own; begin and commit are said in words.
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._database.row_factory = sqlite3.Row
+        self._database.execute("PRAGMA foreign_keys = ON")
         self._writable = writable
         self._transaction: str | None = None
         self._begun = 0
@@ -32,44 +55,105 @@ class FakeTables:
         Raises:
             PluginFault: the statement is wrong or not allowed.
         """
-        if params.get("transaction", self._transaction) != self._transaction:
-            raise InvalidParams("there is no such transaction")
-        try:
-            return self._answer(operation, params)
-        except sqlite3.Error as error:
-            raise PluginFault(str(error), {"code": "storage.sql"}) from None
-
-    def _answer(self, operation: str, params: JsonObject) -> JsonObject:
         match operation:
             case "query":
-                found = self._database.execute(params["sql"], params.get("params", []))
-                columns = [column[0] for column in found.description or ()]
-                return {"rows": [dict(row) for row in found], "columns": columns}
+                self._take_turn(params)
+                rows, columns, _ = self._run(params, may_write=False)
+                return {"rows": rows, "columns": columns}
             case "exec":
-                if not self._writable:
-                    raise PluginFault("storage:write was not granted", code=STORAGE_DENIED)
-                done = self._database.execute(params["sql"], params.get("params", []))
-                return {"rows_affected": max(0, done.rowcount)}
+                self._require_write()
+                self._take_turn(params)
+                rows, columns, affected = self._run(params, may_write=True)
+                return {"rows_affected": affected} | ({"rows": rows, "columns": columns} if columns else {})
             case "schema":
-                tables = self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-                return {"tables": [row["name"] for row in tables]}
+                self._take_turn(params)
+                named = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
+                return {"tables": [row["name"] for row in self.rows(f"{named} ORDER BY name")]}
             case "begin":
-                return self._begin()
+                self._require_write()
+                self._take_turn({})
+                self._database.execute("BEGIN IMMEDIATE")
+                self._begun += 1
+                self._transaction = f"tx_{self._begun}"
+                return {"transaction": self._transaction}
             case "commit" | "rollback":
+                self._require_write()
+                self._take_turn({"transaction": params.get("transaction", "")})
                 self._database.execute(operation.upper())
                 self._transaction = None
                 return {}
             case _:
                 raise PluginFault(f"there is no method storage.{operation}", code=-32601)
 
-    def _begin(self) -> JsonObject:
-        if self._transaction is not None:
-            raise PluginFault("a transaction is open already", code=-32005)
-        self._database.execute("BEGIN IMMEDIATE")
-        self._begun += 1
-        self._transaction = f"t{self._begun}"
-        return {"transaction": self._transaction}
-
     def rows(self, sql: str, params: tuple[Any, ...] = ()) -> list[JsonObject]:
         """What a test sees in the tables."""
-        return [dict(row) for row in self._database.execute(sql, params)]
+        found = self._database.execute(sql, params)
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def _require_write(self) -> None:
+        if not self._writable:
+            raise _refused("storage:write was not granted")
+
+    def _take_turn(self, params: JsonObject) -> None:
+        asked = params.get("transaction")
+        if asked is None and self._transaction is not None:
+            raise PluginFault(
+                "a transaction is under way in this plugin's storage for too long: pass it along, or end it first",
+                {"code": "storage.busy"},
+                code=BUSY,
+            )
+        if asked is not None and asked != self._transaction:
+            raise PluginFault(f"there is no transaction {asked}", {"code": "storage.no_transaction"})
+
+    def _run(self, params: JsonObject, *, may_write: bool) -> tuple[list[JsonObject], list[str], int]:
+        sql = _COMMENTS.sub("", params["sql"])
+        if _SETTINGS.match(sql):
+            raise _refused("settings are the host's")
+
+        values = bound(params.get("params"))
+        before = self._database.total_changes
+        self._database.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
+        # ALTER TABLE looks at much by itself, and can do nothing but what it says.
+        self._database.set_authorizer(None if _ALTERS.match(sql) else _authorize)
+        try:
+            found = self._database.execute(sql, values)
+            columns = unique_names([column[0] for column in found.description or ()])
+            rows = [{name: wired(value) for name, value in zip(columns, row, strict=True)} for row in found]
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise _fault(error) from None
+        finally:
+            self._database.set_authorizer(None)
+            self._database.execute("PRAGMA query_only = OFF")
+        return rows, columns, self._database.total_changes - before
+
+
+def _authorize(action: int, first: str | None, second: str | None, schema: str | None, _by: str | None) -> int:
+    return sqlite3.SQLITE_OK if _allowed(action, first or "", second or "", schema) else sqlite3.SQLITE_DENY
+
+
+def _allowed(action: int, first: str, second: str, schema: str | None) -> bool:
+    if action in _OTHERS or schema not in (None, "main"):
+        return False
+    match action:
+        case sqlite3.SQLITE_PRAGMA:
+            return first == "data_version"  # full-text tables ask for it themselves
+        case sqlite3.SQLITE_READ:
+            return not _BEHIND_THE_TABLES.fullmatch(first)
+        case sqlite3.SQLITE_FUNCTION:
+            return second not in _FUNCTIONS
+        case sqlite3.SQLITE_CREATE_VTABLE:
+            return second == "fts5"
+        case _:
+            return True
+
+
+def _fault(error: Exception) -> PluginFault:
+    if _NOT_ITS_OWN.search(str(error)):
+        return _refused(str(error))
+    code = "storage.constraint" if isinstance(error, sqlite3.IntegrityError) else "storage.sql"
+    return PluginFault(f"SQLite says: {error}", {"code": code})
+
+
+def _refused(why: str) -> PluginFault:
+    return PluginFault(f"the statement is not allowed: {why}", {"code": "storage_access_denied"}, code=STORAGE_DENIED)
