@@ -130,6 +130,22 @@ class AnsweringContract(Conversing):
             gate.set()
             assert {(await heard(far))["id"] for _ in range(32)} == set(range(1, 33))
 
+    @pytest.mark.req("G-15")
+    async def test_requests_that_others_wait_for_pass_these_and_are_bounded_too(self):
+        gate = asyncio.Event()
+
+        async def wait(method: str, params: dict[str, Any]) -> str:
+            await gate.wait()
+            return "done"
+
+        async with self.conversation(Owner(wait), passes=lambda method, _: method == "urgent") as (_, far):
+            await far.says(b"".join(line(id=number, method="m") for number in range(1, 33)))
+            await far.says(b"".join(line(id=number, method="urgent") for number in range(33, 42)))
+            refused = await heard(far)
+            assert (refused["id"], refused["error"]["code"]) == (41, -32005)
+            gate.set()
+            assert {(await heard(far))["id"] for _ in range(40)} == set(range(1, 41))
+
     @pytest.mark.req("G-02")
     async def test_two_requests_at_once_under_one_id_are_not_confused(self):
         gate = asyncio.Event()

@@ -57,8 +57,8 @@ class Conversing:
         raise NotImplementedError
 
     @asynccontextmanager
-    async def conversation(self, owner: Owner, **options: Any):
-        peer = Peer(owner)
+    async def conversation(self, owner: Owner, passes: Any = lambda *_: False, **options: Any):
+        peer = Peer(owner, passes=passes)
         async with self.connect(peer, **options) as (transport, far):
             peer.attach(transport)
             try:

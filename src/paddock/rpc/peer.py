@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -26,6 +27,9 @@ from paddock.rpc.transport import Transport
 
 MAX_SERVING: Final = 32
 """How many requests of the other side are worked on at a time; one more is answered -32005."""
+
+RESERVED: Final = 8
+"""How many beyond these are worked on of requests that `passes`."""
 
 
 class PeerOwner(Protocol):
@@ -79,12 +83,20 @@ class Peer:
     Args:
         owner: Who answers requests and hears of the rest.
         max_serving: How many requests of the other side are worked on at a time.
+        passes: Whether those may be waiting for this one, by its method and parameters, so that it must come through.
     """
 
-    def __init__(self, owner: PeerOwner, *, max_serving: int = MAX_SERVING) -> None:
+    def __init__(
+        self,
+        owner: PeerOwner,
+        *,
+        max_serving: int = MAX_SERVING,
+        passes: Callable[[str, Mapping[str, Any]], bool] = lambda _method, _params: False,
+    ) -> None:
         self.late_replies = 0
         self._owner = owner
         self._max_serving = max_serving
+        self._passes = passes
         self._transport: Transport | None = None
         self._closed: str | None = None
         self._last_id = 0
@@ -247,11 +259,15 @@ class Peer:
         if id in self._serving:
             self._answer(encode_failure(id, RpcFault(INVALID_REQUEST, "a request with this id is under way")))
             self._owner.violated("duplicate_id", f"two requests at once under the id {id!r}")
-        elif len(self._serving) >= self._max_serving:
+        elif len(self._serving) >= self._max_serving and not self._has_reserved(request):
             busy = f"{self._max_serving} requests are being worked on; try again"
             self._answer(encode_failure(id, RpcFault(RESOURCE_BUSY, busy)))
         else:
             self._serving[id] = self._loop.create_task(self._serve(request))
+
+    def _has_reserved(self, request: Request) -> bool:
+        room = len(self._serving) < self._max_serving + RESERVED
+        return room and self._passes(request.method, request.params)
 
     async def _serve(self, request: Request) -> None:
         id = request.id  # noqa: A001

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from paddock.capabilities.storage.guarded_file import GuardedFile
 from paddock.capabilities.storage.limits import StorageLimits
@@ -115,6 +116,13 @@ class Place:
                 self.file.close()
                 self.file = None
             raise
+
+
+def within_transaction(method: str, params: Mapping[str, Any]) -> bool:
+    """Whether a request belongs to a transaction: everything else that the plugin asks of its storage waits for the end
+    of that, so however much waits, this must come through.
+    """
+    return ".storage." in method and isinstance(params.get("transaction"), str)
 
 
 def _busy(why: str) -> Busy:

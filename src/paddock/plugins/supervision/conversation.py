@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.capabilities.storage.place import within_transaction
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import TimedOut, Unavailable
@@ -69,7 +70,7 @@ class Conversation:
             on_log=on_log,
             on_redefined=on_redefined,
         )
-        self._peer = Peer(self._incoming)
+        self._peer = Peer(self._incoming, passes=within_transaction)
         self._why: asyncio.Future[Diagnosis] = self._loop.create_future()  # it ended
         self._calls = 0
         self._looks: set[asyncio.Task[None]] = set()  # after calls that were stopped
