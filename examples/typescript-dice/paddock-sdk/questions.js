@@ -2,10 +2,13 @@
 import { HostGone, refusedWith } from "./faults.js";
 /** The host works on so many requests of one plugin and refuses more; the others wait here for their turn. */
 export const AT_ONCE = 32;
+/** Beyond these it works on some that belong to an open transaction, whose end the others may be waiting for. */
+export const RESERVED = 8;
 export class Questions {
     #send;
     #open = new Map();
     #waiting = [];
+    #ofTransactions = [];
     #lastId = 0;
     #closed = false;
     constructor(send) {
@@ -21,7 +24,8 @@ export class Questions {
             return Promise.reject(new HostGone());
         }
         return new Promise((resolve, reject) => {
-            this.#waiting.push({ method, params, resolve, reject });
+            const queue = typeof params["transaction"] === "string" ? this.#ofTransactions : this.#waiting;
+            queue.push({ method, params, resolve, reject });
             this.#next();
         });
     }
@@ -44,19 +48,16 @@ export class Questions {
     /** No answer will come any more. */
     close() {
         this.#closed = true;
-        const unanswered = [...this.#open.values(), ...this.#waiting];
+        const unanswered = [...this.#open.values(), ...this.#ofTransactions, ...this.#waiting];
         this.#open.clear();
+        this.#ofTransactions = [];
         this.#waiting = [];
         for (const asked of unanswered) {
             asked.reject(new HostGone());
         }
     }
     #next() {
-        while (this.#open.size < AT_ONCE) {
-            const asked = this.#waiting.shift();
-            if (!asked) {
-                return;
-            }
+        for (let asked = this.#nextAsked(); asked; asked = this.#nextAsked()) {
             const id = ++this.#lastId;
             this.#open.set(id, asked);
             try {
@@ -67,5 +68,9 @@ export class Questions {
                 asked.reject(error);
             }
         }
+    }
+    #nextAsked() {
+        const first = this.#open.size < AT_ONCE + RESERVED ? this.#ofTransactions.shift() : undefined;
+        return first ?? (this.#open.size < AT_ONCE ? this.#waiting.shift() : undefined);
     }
 }

@@ -3,6 +3,8 @@ import type { Json, JsonObject } from "./json.js";
 import type { Answer } from "./message.js";
 /** The host works on so many requests of one plugin and refuses more; the others wait here for their turn. */
 export declare const AT_ONCE = 32;
+/** Beyond these it works on some that belong to an open transaction, whose end the others may be waiting for. */
+export declare const RESERVED = 8;
 export declare class Questions {
     #private;
     constructor(send: (message: object) => void);

@@ -7,6 +7,9 @@ import type { Answer, Id } from "./message.js";
 /** The host works on so many requests of one plugin and refuses more; the others wait here for their turn. */
 export const AT_ONCE = 32;
 
+/** Beyond these it works on some that belong to an open transaction, whose end the others may be waiting for. */
+export const RESERVED = 8;
+
 interface Asked {
   readonly method: string;
   readonly params: JsonObject;
@@ -18,6 +21,7 @@ export class Questions {
   readonly #send: (message: object) => void;
   readonly #open = new Map<Id, Asked>();
   #waiting: Asked[] = [];
+  #ofTransactions: Asked[] = [];
   #lastId = 0;
   #closed = false;
 
@@ -35,7 +39,8 @@ export class Questions {
       return Promise.reject(new HostGone());
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ method, params, resolve, reject });
+      const queue = typeof params["transaction"] === "string" ? this.#ofTransactions : this.#waiting;
+      queue.push({ method, params, resolve, reject });
       this.#next();
     });
   }
@@ -59,8 +64,9 @@ export class Questions {
   /** No answer will come any more. */
   close(): void {
     this.#closed = true;
-    const unanswered = [...this.#open.values(), ...this.#waiting];
+    const unanswered = [...this.#open.values(), ...this.#ofTransactions, ...this.#waiting];
     this.#open.clear();
+    this.#ofTransactions = [];
     this.#waiting = [];
     for (const asked of unanswered) {
       asked.reject(new HostGone());
@@ -68,11 +74,7 @@ export class Questions {
   }
 
   #next(): void {
-    while (this.#open.size < AT_ONCE) {
-      const asked = this.#waiting.shift();
-      if (!asked) {
-        return;
-      }
+    for (let asked = this.#nextAsked(); asked; asked = this.#nextAsked()) {
       const id = ++this.#lastId;
       this.#open.set(id, asked);
       try {
@@ -82,5 +84,10 @@ export class Questions {
         asked.reject(error as Error);
       }
     }
+  }
+
+  #nextAsked(): Asked | undefined {
+    const first = this.#open.size < AT_ONCE + RESERVED ? this.#ofTransactions.shift() : undefined;
+    return first ?? (this.#open.size < AT_ONCE ? this.#waiting.shift() : undefined);
   }
 }
