@@ -29,13 +29,20 @@ class TooLong(ValueError):
 
 
 class Lines:
-    """A file descriptor to read messages from, and one to write them to."""
+    """A file descriptor to read messages from, and one to write them to.
 
-    def __init__(self, source: int, sink: int) -> None:
+    Args:
+        source: Read from.
+        sink: Written to.
+        longest: How many bytes a line may have that is read, where that is not the limit of the protocol.
+    """
+
+    def __init__(self, source: int, sink: int, *, longest: int | None = None) -> None:
         self.source = source
         self.sink = sink
         self._begun: list[bytes] = []  # the pieces of a line that has not ended yet
         self._length = 0  # of that line; beyond the limit it is counted but not kept
+        self._longest = longest or LIMIT
         self._poll: select.poll | None = None
 
     def read(self) -> list[Any]:
@@ -111,18 +118,18 @@ class Lines:
 
     def _keep(self, piece: bytes) -> None:
         self._length += len(piece)
-        if self._length > LIMIT:
+        if self._length > self._longest:
             self._begun.clear()
         else:
             self._begun.append(piece)
 
     def _finish(self, piece: bytes) -> Any:
         self._keep(piece)
-        line, too_long = b"".join(self._begun), self._length > LIMIT
+        line, too_long = b"".join(self._begun), self._length > self._longest
         self._begun.clear()
         self._length = 0
         if too_long:
-            return PluginFault(f"a message may have at most {LIMIT} bytes", code=INVALID_REQUEST)
+            return PluginFault(f"a message may have at most {self._longest} bytes", code=INVALID_REQUEST)
         return _message(line)
 
 

@@ -146,27 +146,6 @@ class Plugin:
     assert result["data"] == {"kept": {"kept": 1}, "denied": "CapabilityDenied"}
 
 
-@pytest.mark.req("K-23")
-async def test_an_agent_keeps_nothing_between_two_calls(home: Home, tmp_path: Path) -> None:
-    code = """
-import os
-count = 0
-def run(request):
-    global count
-    count += 1
-    left = os.path.exists("/tmp/left")
-    try:
-        open("/tmp/left", "w").write("x")
-    except OSError:
-        pass
-    return {"count": count, "left": left}
-"""
-    take(home, kernel(tmp_path / "p", "agent", code), "Our.Thing")
-    async with opened(home) as host:
-        answers = [await patiently(host.call("Our.Thing", {})) for _ in range(3)]
-    assert [answer["count"] for answer in answers] == [1, 1, 1]
-
-
 @pytest.mark.req("K-01")
 async def test_a_tool_reaches_no_network_and_writes_nowhere_but_in_its_own_memory(home: Home, tmp_path: Path) -> None:
     code = """

@@ -143,7 +143,7 @@ def test_a_plugin_that_is_not_async_does_not_load_asyncio_and_may_use_it_by_itse
 LIBRARY = "import asyncio\nasync def nap():\n    await asyncio.sleep(0.001)\n    return 'slept'\n"
 NAPPING = {
     "async function": "async def execute(self, params, context, host): return await nap()",
-    "async generator": "async def execute(self, params, context, host): yield {'status': 'success', 'data': await nap()}",
+    "async generator": "async def execute(self, *given): yield {'status': 'success', 'data': await nap()}",
     "plain function that gives an awaitable": "def execute(self, params, context, host): return nap()",
     "async schema": "async def get_schema(self): return {'title': await nap()}\n"
     "    def execute(self, params, context, host): return 'slept'",

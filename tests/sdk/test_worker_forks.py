@@ -1,14 +1,16 @@
-"""An agent keeps nothing: each of its calls runs in a fork of the warm worker."""
+"""An agent keeps nothing: each of its calls runs in a process of its own, where the plugin is loaded anew."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.conversation import PATIENCE
+from tests.sdk.conversation import PATIENCE, Conversation
 from tests.sdk.workers import kernel
 
 COUNTER = """
@@ -65,11 +67,8 @@ def run(call, host):
         os._exit(3)
     if how == "raise":
         raise ValueError("no")
-    if how == "babysit":
-        child = os.fork()
-        if child == 0:
-            time.sleep(600)
-        return {"child": child}
+    if how == "shout":
+        return shout(call["line"])
     if how == "stream":
         return steps(call)
     time.sleep(600)
@@ -78,6 +77,14 @@ def steps(call):
     for number in range(3):
         yield {"number": number}
     return {"done": True}
+
+def shout(line):
+    for number in range(3, 16):
+        try:
+            os.write(number, line.encode())
+        except OSError:
+            pass
+    return {"shouted": True}
 """
 
 
@@ -90,14 +97,6 @@ def eventually(claim: Callable[[], bool]) -> bool:
     while not claim() and time.monotonic() < end:
         time.sleep(0.01)
     return claim()
-
-
-def gone(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return True
-    return state == "Z"
 
 
 @pytest.mark.req("K-23")
@@ -145,11 +144,51 @@ def test_a_fork_that_dies_costs_only_its_own_call(tmp_path: Path, how: str, told
         assert agent.until_answered(beside)["result"] == {"value": "K"}
 
 
+def children(wire: Conversation) -> list[int]:
+    """The processes of a worker: first the one that makes the others."""
+    pid = wire.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 @pytest.mark.req("K-23")
-def test_a_process_that_a_call_leaves_behind_ends_with_it(tmp_path: Path) -> None:
-    with kernel(tmp_path, ASKING, "agent") as agent:
-        child = agent.call({"how": "babysit"})["child"]
-        assert eventually(lambda: gone(child))
+def test_the_next_process_is_loaded_before_its_call_comes_and_never_while_another_call_runs(tmp_path: Path) -> None:
+    code = """
+    print('"loaded"')
+    def run(call, host):
+        host.cache.get("k").wait()
+        print('"over"')
+    """
+    with kernel(tmp_path, code, "agent", cache) as agent:
+        call = agent.begin()
+        question = agent.wire.receive()
+        assert len(children(agent.wire)) == 2
+        agent.reply(question)
+        agent.until_answered(call)
+        log = agent.wire.process.stderr
+        assert log
+        assert [log.readline().strip() for _ in range(3)] == [b'"loaded"', b'"over"', b'"loaded"']
+
+
+@pytest.mark.req("K-23")
+def test_a_process_that_dies_while_it_waits_costs_no_call(tmp_path: Path) -> None:
+    with kernel(tmp_path, ASKING, "agent", cache) as agent:
+        _nursery, idle = children(agent.wire)
+        os.kill(idle, signal.SIGKILL)
+        assert eventually(lambda: len(children(agent.wire)) == 1)
+        assert agent.call({"how": "ask", "key": "k"}) == {"value": "K"}
+
+
+@pytest.mark.req("K-23")
+def test_a_call_cannot_speak_for_another_one(tmp_path: Path) -> None:
+    with kernel(tmp_path, ASKING, "agent", cache) as agent:
+        beside = agent.begin({"how": "ask", "key": "k"})
+        question = agent.wire.receive()
+        for claim in (f'"id":{beside},"result":1', f'"method":"paddock.event","params":{{"id":{beside},"event":{{}}}}'):
+            shouted = agent.call({"how": "shout", "line": f'{{"jsonrpc":"2.0",{claim}}}\n'})
+            assert (shouted, agent.events) == ({"shouted": True}, [])
+        agent.reply(question)
+        assert agent.until_answered(beside)["result"] == {"value": "K"}
+        assert agent.events == []
 
 
 @pytest.mark.req("K-23")
@@ -193,6 +232,11 @@ def test_large_answers_pass_both_ways_between_a_fork_and_the_host(tmp_path: Path
 
     with kernel(tmp_path, ASKING, "agent", big) as agent:
         assert agent.call({"how": "ask", "key": "k"}) == {"value": large}
+        agent.wire.send_bytes(
+            b'{"jsonrpc":"2.0","id":"large","method":"worker.call","params":{"callable":"it","payload":{"how":"leave",'
+            b'"with":"' + "é".encode() * 2_000_000 + b'"}}}\n'
+        )
+        assert "ended with 3" in agent.wire.receive()["error"]["message"]
 
 
 @pytest.mark.req("K-23")

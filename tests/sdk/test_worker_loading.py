@@ -56,6 +56,20 @@ def test_an_entry_point_of_the_kernel_that_cannot_be_called_is_named(tmp_path: P
     assert "the entry point plug:Plugin is no function" in told
 
 
+@pytest.mark.req("K-23")
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import yaml_not_there", "its Python module yaml_not_there cannot be imported"),
+        ("def other(): pass", "the entry point plug:run is not in the package: plug has no run"),
+        ("import paddock", "a plugin may not import paddock"),
+        ("import os; os._exit(1)", "it ended with exit status 1 before it answered"),
+    ],
+)
+def test_an_agent_says_why_it_cannot_be_loaded_as_any_other_plugin_does(tmp_path: Path, code: str, told: str) -> None:
+    assert told in why(tmp_path, {"plug.py": code}, "plug:run", dialect="kernel", kind="agent")
+
+
 LOOKING = """
 import json, sys
 import helper, bundled

@@ -10,7 +10,7 @@ from paddock_sdk.call import JsonObject, Underway
 from paddock_sdk.faults import Cancelled, HostGone
 from paddock_sdk.running import run
 from paddock_sdk.wire import Wire
-from paddock_sdk.worker.worker import CALLS, Worker
+from paddock_sdk.worker.worker import CALLS, DESCRIBE, Worker
 
 
 def serve_at_once(
@@ -36,7 +36,10 @@ def finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
 async def _finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
     loop = wire.loop = asyncio.get_running_loop()
     loop.add_reader(wire.lines.source, wire.inbox.read)
-    await loop.create_task(serving)
+    try:
+        await loop.create_task(serving)
+    finally:
+        wire.loop = None
 
 
 class _AtOnce:
@@ -78,7 +81,7 @@ class _AtOnce:
     def _start(self, message: JsonObject) -> None:
         call = self._worker.accept(self._wire, message)
         serving = self._worker.serve(self._wire, message, call)
-        if message["method"] not in CALLS and message["method"] != "worker.describe":
+        if message["method"] not in CALLS and message["method"] != DESCRIBE:
             # The host's own requests are answered in their order; nothing in them waits.
             run(serving)
         else:

@@ -5,7 +5,7 @@
     worker.action   {callable, action, args, envelope} → the result of an action
 
 Everything else is the ordinary life of a plugin. How calls share the process is the affair of whoever drives this:
-`in_turn.py`, `at_once.py` or `forks.py`.
+`in_turn.py`, `at_once.py`, or `forks.py` and `one_call.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from paddock_sdk.worker.request import Entry, Request
 from paddock_sdk.worker.results import is_last_step, step_event
 
 NAMESPACE = "paddock"
+DESCRIBE = "worker.describe"
 CALLS = ("worker.call", "worker.action")  # what runs the plugin's code, and may take long
 
 
@@ -40,6 +41,10 @@ class Worker:
         self._event_of = step_event
         self._declared = declared_services(orders.capabilities)
         self._life = Lifetime(lambda: Offer(orders.name, orders.version), log)
+
+    def greeted(self) -> None:
+        """Be past the handshake: somebody else had it."""
+        self._life.phase = "running"
 
     def accept(self, wire: Wire, message: JsonObject) -> Underway:
         """Take a message on: from here on a call can be cancelled."""
@@ -65,7 +70,7 @@ class Worker:
             result = self._life.answer(method, params)
             wire.inbox.open = self._life.phase == "running"
             return result
-        if method == "worker.describe":
+        if method == DESCRIBE:
             return {"callables": {name: await entry.describe() for name, entry in self._entries.items()}}
         if method not in CALLS:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
