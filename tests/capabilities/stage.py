@@ -26,7 +26,7 @@ from paddock.core.event import Event
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.core.outward import json_rpc_error
 from paddock.manifest.capability import parse
-from paddock.manifest.model import Dialect, Manifest
+from paddock.manifest.model import Dialect, Kind, Manifest
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
@@ -63,9 +63,10 @@ def plugin(
     tenant: str = DEFAULT_TENANT,
     dialect: Dialect = Dialect.NATIVE,
     instance: str = "",
+    kind: Kind = Kind.PLUGIN,
 ) -> Asking:
     """A plugin that asks, with what it was granted."""
-    manifest = Manifest(PluginName(name), "1.0.0", dialect)
+    manifest = Manifest(PluginName(name), "1.0.0", dialect, kind=kind)
     held = tuple(parse(text) for text in granted)
     return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance)
 

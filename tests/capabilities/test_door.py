@@ -12,7 +12,7 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, HostError, NotFound
 from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.manifest.model import Dialect
+from paddock.manifest.model import Dialect, Kind
 
 from .stage import EVERYTHING, open_stage, plugin, wire_code
 
@@ -33,6 +33,29 @@ async def test_what_was_not_granted_is_denied_and_recorded(method: str, tmp_path
         event = stage.recorded(PluginCapabilityDenied)[0]
         assert (event.name, event.method, event.capability, event.request_id) == ("notes", method, needed, None)
         assert not (tmp_path / "storage").exists(), "nothing was touched"
+
+
+WRITING = {
+    "storage.exec", "storage.begin", "storage.commit", "storage.rollback", "keyvalue.put", "keyvalue.delete",
+    "cache.set", "cache.delete", "artifacts.put", "artifacts.commit", "artifacts.delete",
+}  # fmt: skip
+
+
+@pytest.mark.req("K-01")
+@pytest.mark.parametrize("kind", [Kind.AGENT, Kind.TOOL, Kind.ADAPTER])
+async def test_what_keeps_something_is_denied_to_a_kind_that_does_not_act_whatever_was_granted(
+    kind: Kind, tmp_path: Path
+) -> None:
+    asking = plugin("Text.Score", kind=kind)
+    async with open_stage(tmp_path) as stage:
+        for method in sorted(WRITING):
+            error = await stage.refused(asking, method, sql="CREATE TABLE t (n)", key="k", value=1, base64="")
+            assert (type(error), str(kind) in error.message) == (Denied, True), method
+        assert {event.method for event in stage.recorded(PluginCapabilityDenied)} == WRITING
+        assert await stage.ask(asking, "storage.schema") == {"tables": []}
+        assert (await stage.ask(asking, "keyvalue.get", key="k"))["found"] is False
+        assert (await stage.ask(asking, "cache.get", key="k"))["found"] is False
+        assert await stage.ask(plugin("Text.Score", kind=Kind.OPERATOR), "cache.set", key="k", value=1)
 
 
 @pytest.mark.req("S-09")

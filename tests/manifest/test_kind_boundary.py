@@ -15,12 +15,17 @@ from paddock.manifest.read import read_package
 pytestmark = pytest.mark.req("K-01")
 
 ACTING = ["net:api.example.com:443", "net:*", "write:fs:/srv/data", "exec:git:/srv/data", "storage:write"]
-PASSIVE = ["read:fs:/srv/data", "storage:read", "host:cache", "net:[]"]
+KEEPING = ["host:storage", "host:cache", "host:cursor", "host:rate", "host:scheduler"]
+CHANGING = ["host:memory:full", "host:vault:write"]
+ACTIVE = [*ACTING, *KEEPING, *CHANGING]
+PASSIVE = ["read:fs:/srv/data", "storage:read", "net:[]", "host:artifacts", "host:memory:reference_only", "host:model"]
 
 
 @pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
-@pytest.mark.parametrize("capability", ACTING)
-def test_a_kind_that_does_not_act_cannot_ask_for_what_acts(tmp_path: Path, kind: str, capability: str) -> None:
+@pytest.mark.parametrize("capability", ACTIVE)
+def test_a_kind_that_does_not_act_cannot_ask_for_what_acts_or_keeps_something(
+    tmp_path: Path, kind: str, capability: str
+) -> None:
     about = {"name": "Text.Score", "type": kind, "version": "1.0.0", "description": "x", "owner": "o"}
     write_json(tmp_path / "manifest.json", about)
     write_json(tmp_path / "paddock.yaml", {"paddock": 1, "runtime": {"module": "a:b"}, "capabilities": [capability]})
@@ -29,7 +34,7 @@ def test_a_kind_that_does_not_act_cannot_ask_for_what_acts(tmp_path: Path, kind:
 
 
 def test_an_operator_may_have_all_of_it_and_the_others_what_only_reads() -> None:
-    acting, passive = tuple(map(parse, ACTING)), tuple(map(parse, PASSIVE))
+    acting, passive = tuple(map(parse, ACTIVE)), tuple(map(parse, PASSIVE))
     assert within_kind(Kind.OPERATOR, acting + passive) == acting + passive
     for kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER):
         assert within_kind(kind, acting + passive) == passive

@@ -165,6 +165,21 @@ def run(request):
         assert (await patiently(host.call("Our.Thing", {})))["result"] == [True, []]
 
 
+@pytest.mark.req("K-01")
+@pytest.mark.parametrize("kind", ["tool", "adapter"])
+async def test_what_only_reads_may_read_artifacts_and_not_keep_any(home: Home, tmp_path: Path, kind: str) -> None:
+    code = """
+async def run(request, host):
+    try:
+        return {"result": {"kept": await host.artifacts.put(b"for the next call")}}
+    except Exception as error:
+        return {"result": {"denied": type(error).__name__}}
+"""
+    take(home, kernel(tmp_path / "p", kind, code, ("host:artifacts",)), "Our.Thing")
+    async with opened(home) as host:
+        assert (await patiently(host.call("Our.Thing", {})))["result"] == {"denied": "CapabilityDenied"}
+
+
 @pytest.mark.req("K-12")
 async def test_scopes_are_looked_at_once_more_by_the_plugin_itself(home: Home) -> None:
     take(home, EXAMPLES / "kernel-email-draft", "Email.GenerateDraft")

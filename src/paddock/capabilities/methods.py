@@ -33,6 +33,11 @@ NEEDS: Mapping[str, Capability | None] = {
     "artifacts.get": _ARTIFACTS,
     "artifacts.delete": _ARTIFACTS,
 }
+# What changes or keeps nothing. Everything else only a plugin that may act can ask for, whatever it was granted. A line
+# of the log is kept too, but no plugin can read it.
+READING = frozenset(
+    {"log.write", "storage.query", "storage.schema", "keyvalue.get", "keyvalue.list", "cache.get", "artifacts.get"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class Method:
     @property
     def family(self) -> str:
         return self.name.partition(".")[0]
+
+    @property
+    def writes(self) -> bool:
+        return self.name not in READING
 
 
 _METHODS = {name: Method(name, needs) for name, needs in NEEDS.items()}

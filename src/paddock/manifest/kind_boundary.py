@@ -1,18 +1,25 @@
 """What a plugin of each kind may have at all, whatever it asks for and was granted. Pure.
 
-Agents think, tools compute, adapters translate, operators act. The first three change nothing: no network, no program
-and no place to write. What they need beyond their input they ask the host for.
+Agents think, tools compute, adapters translate, operators act. The first three change nothing and remember nothing: no
+network, no program, no place to write, and no service of the host that keeps something for them. What they need beyond
+their input they ask the host for. A service that both reads and writes they may have for reading, such as the artifacts
+that a call hands them; the door refuses them its writing methods (`capabilities/methods.py`).
+
+That tools are good to cache is the host's to use: whoever keeps answers of its own answers by what came before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paddock.manifest.capability import Capability, Execute, FileAccess, Network, Storage
+from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network, Storage
 from paddock.manifest.model import Kind, Manifest
 from paddock.manifest.report import Report
 
 PASSIVE = frozenset({Kind.AGENT, Kind.TOOL, Kind.ADAPTER})
+# Services, and modes of services, whose very purpose is to keep or change something.
+_KEEPING = frozenset({"cache", "cursor", "rate", "scheduler", "storage"})
+_CHANGING = frozenset({("memory", "full"), ("vault", "write")})
 
 
 def beyond_kind(kind: Kind, capability: Capability) -> bool:
@@ -22,6 +29,8 @@ def beyond_kind(kind: Kind, capability: Capability) -> bool:
     match capability:
         case Network() | Execute() | FileAccess(mode="write") | Storage(mode="write"):
             return True
+        case HostService(family, mode):
+            return family in _KEEPING or (family, mode) in _CHANGING
         case _:
             return False
 
@@ -33,7 +42,7 @@ def check_kind_boundary(report: Report, manifest: Manifest) -> None:
             report.error(
                 ("capabilities",),
                 f"a plugin of kind {manifest.kind} may not have {capability}",
-                "only operators act: make it an operator, or ask the host for what it needs",
+                "only operators act and keep anything: make it an operator, or take what it needs from its input",
                 "kind_boundary",
             )
 
