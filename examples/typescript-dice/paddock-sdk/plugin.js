@@ -1,5 +1,6 @@
 /** A plugin as its author declares it, and what its handlers may do while it runs. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { Artifacts } from "./artifacts.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 import { Served } from "./handlers.js";
@@ -15,6 +16,7 @@ export class Plugin {
     storage;
     keyvalue;
     cache;
+    artifacts;
     #options;
     #methods = [];
     #handlers = new Map(); // by the name on the wire
@@ -31,6 +33,7 @@ export class Plugin {
         this.storage = new Storage(ask, this.namespace);
         this.keyvalue = new KeyValue(ask, this.namespace);
         this.cache = new Cache(ask, this.namespace);
+        this.artifacts = new Artifacts(ask, this.namespace);
         if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
             throw new RangeError("concurrency must be a whole number from 1");
         }

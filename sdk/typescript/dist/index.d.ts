@@ -12,6 +12,7 @@
  *
  * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
  */
+export type { Artifacts, Part } from "./artifacts.js";
 export type { Call, Context } from "./call.js";
 export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, } from "./faults.js";
 export type { Given, Handler, Schemas, Typed } from "./handlers.js";

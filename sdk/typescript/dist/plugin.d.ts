@@ -1,4 +1,5 @@
 /** A plugin as its author declares it, and what its handlers may do while it runs. */
+import { Artifacts } from "./artifacts.js";
 import { Conversation } from "./conversation.js";
 import { type Handler, type Schemas, type Typed } from "./handlers.js";
 import type { Json, JsonObject } from "./json.js";
@@ -38,6 +39,7 @@ export declare class Plugin {
     readonly storage: Storage;
     readonly keyvalue: KeyValue;
     readonly cache: Cache;
+    readonly artifacts: Artifacts;
     constructor(options: PluginOptions);
     /** Serve a tool; on the wire it is `<plugin>.<tool>`. Parameters and result are checked against the schemas. */
     tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;

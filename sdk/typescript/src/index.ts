@@ -13,6 +13,7 @@
  * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
  */
 
+export type { Artifacts, Part } from "./artifacts.js";
 export type { Call, Context } from "./call.js";
 export {
   CapabilityDenied,

@@ -2,6 +2,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
+import { Artifacts } from "./artifacts.js";
 import type { Underway } from "./call.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
@@ -47,6 +48,7 @@ export class Plugin {
   readonly storage: Storage;
   readonly keyvalue: KeyValue;
   readonly cache: Cache;
+  readonly artifacts: Artifacts;
   readonly #options: PluginOptions;
   readonly #methods: string[] = [];
   readonly #handlers = new Map<string, Served>(); // by the name on the wire
@@ -64,6 +66,7 @@ export class Plugin {
     this.storage = new Storage(ask, this.namespace);
     this.keyvalue = new KeyValue(ask, this.namespace);
     this.cache = new Cache(ask, this.namespace);
+    this.artifacts = new Artifacts(ask, this.namespace);
     if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
       throw new RangeError("concurrency must be a whole number from 1");
     }
