@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
 from tests.runtimes.test_python_code import kernel, opened, take
 from tests.supervision.stage import patiently
@@ -192,6 +194,29 @@ async def test_whatever_an_agent_leaves_is_not_there_in_its_next_call(home: Home
             answers = [await patiently(host.call("Our.Thing", payload)) for payload in asked]
             carried[way] = [answer["seen"] for answer in answers]
     assert {way: seen for way, seen in carried.items() if len(set(seen)) > 1} == {}
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+async def test_no_code_of_an_agent_runs_before_its_call_is_walled_in(home: Home, tmp_path: Path, start: str) -> None:
+    code = """
+import os, sys
+def run(request):
+    return {"early": getattr(sys, "early", None), "ours": os.environ.get("OURS")}
+"""
+    granted = () if start == "warm" else (f"read:fs:{tmp_path}/data",)
+    (tmp_path / "data").mkdir()
+    package = kernel(tmp_path / "p", "agent", code, granted)
+    about = json.loads((package / "paddock.yaml").read_text())
+    about["runtime"]["env"] = {"OURS": "seen", "PYTHONPATH": ".", "PYTHONINSPECT": "1", "LD_PRELOAD": "ours.so"}
+    write_json(package / "paddock.yaml", about)
+    if start == "cold":  # with this file it would start cold anyhow
+        write_file(package / "sitecustomize.py", "import sys; sys.early = 1")
+    for minor in range(11, 16):
+        packages = package / ".local" / "lib" / f"python3.{minor}" / "site-packages"
+        write_file(packages / "ours.pth", "import sys; sys.early = 1")
+    take(home, package, "Our.Thing")
+    async with opened(home) as host:
+        assert await patiently(host.call("Our.Thing", {})) == {"early": None, "ours": "seen"}
 
 
 async def test_a_call_works_with_threads_timers_and_an_event_loop_of_its_own(home: Home, tmp_path: Path) -> None:

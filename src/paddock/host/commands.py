@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paddock.cage.plan.machine import Machine
-from paddock.cage.spec import WORKER
 from paddock.manifest.capability import Capability
 from paddock.manifest.environment_command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
@@ -45,7 +44,8 @@ def command_of(
     trees = (str(environment.root),) if environment is not None else ()
     match manifest.runtime:
         case PythonRuntime() as runtime:
-            words = (str(environment.python), WORKER) if environment else worker_command(machine, base_interpreter())
+            python = str(environment.python) if environment else None
+            words = worker_command(manifest.kind, machine, base_interpreter(), python)
             site = tuple(str(place) for place in environment.site_packages) if environment else ()
             return Command(words, orders(manifest, runtime, root, granted, site), trees)
         case CommandRuntime(command=command) if environment is not None and environment_program(command) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ def load_worker(orders: Orders, log: Log) -> Worker:
     Raises:
         SystemExit: it cannot be loaded; the log says why.
     """
+    os.environ.update(orders.environment)
     set_import_path(orders.root, orders.site)
     Guard(orders.root, refused_names(orders.dialect)).install()
     make = entry_maker(orders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 VARIABLE = "PADDOCK_WORKER"
@@ -20,6 +21,7 @@ class Orders(NamedTuple):
         entrypoints: What is called -> `package.module:Attribute`.
         capabilities: What a person granted, as texts.
         site: Further directories to import from: the plugin's own environment, where it has one.
+        environment: Variables that its code is to see, where they are not there already.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Orders(NamedTuple):
     entrypoints: dict[str, str]
     capabilities: tuple[str, ...] = ()
     site: tuple[str, ...] = ()
+    environment: Mapping[str, str] = {}
 
 
 def read_orders(text: str) -> Orders:

@@ -29,6 +29,7 @@ from paddock.cage.plan.machine import Machine
 from paddock.cage.plan.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.plan.runnable import Runnable
 from paddock.cage.plan.runtime_trees import COMMON, library_trees, python_trees
+from paddock.cage.plan.worker import ISOLATED
 from paddock.cage.spec import SDK_PLACE, WORKER, Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network
@@ -262,6 +263,8 @@ class _Compilation:
         self, words: Sequence[str], directory: str, environment: Mapping[str, str], granted: Iterable[Capability]
     ) -> PythonMain | None:
         """The command as a script for a warm interpreter, where that makes no difference to what the plugin sees."""
+        if tuple(words[1:]) == (*ISOLATED, WORKER):
+            words = (words[0], WORKER)  # a warm interpreter was started so
         if self.host_program is None or not is_python(self.host_program) or len(words) < 2 or words[1].startswith("-"):
             return None
         if any(isinstance(one, FileAccess | Execute) for one in granted):

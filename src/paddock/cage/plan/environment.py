@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paddock.cage.plan.worker import WALLED
 from paddock.cage.walls.trampoline import ARTIFACTS
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime
 
@@ -29,6 +30,8 @@ def spawn_environment(manifest: Manifest, root: str, log_level: str) -> dict[str
     prefix = _prefix(manifest)
     runtime = manifest.runtime
     own = runtime.env if isinstance(runtime, CommandRuntime | PythonRuntime) else dict[str, str]()
+    if isinstance(runtime, PythonRuntime) and manifest.kind in WALLED:
+        own = dict[str, str]()  # its worker has them in its orders
     return {
         f"{prefix}_LOG_LEVEL": log_level,
         "HOME": root,
