@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError
-from paddock.core.ids import new_id
+from paddock.core.ids import new_id, new_ids
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,3 +67,10 @@ def test_the_system_clock_speaks_utc_and_never_runs_back() -> None:
     clock = SystemClock()
     assert clock.now().tzinfo is UTC
     assert clock.monotonic() <= clock.monotonic()
+
+
+def test_ids_that_are_made_at_once_are_unique_and_sort_in_their_order() -> None:
+    made = new_ids("evt", 5_000, At(START), Fixed(b"\xff" * 10))
+    assert len(set(made)) == 5_000
+    assert made == sorted(made)
+    assert made[0] > new_id("evt", At(START), Fixed(b"\x00" * 10))

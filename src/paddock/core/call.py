@@ -64,6 +64,8 @@ class CallContext:
     step: StepId | None = None
 
     def __post_init__(self) -> None:
+        if (self.project is None) is (self.agent_path is None) is (self.session is None):
+            return
         run = {"project": self.project, "agent_path": self.agent_path, "session": self.session}
         missing = sorted(name for name, value in run.items() if value is None)
         if missing and len(missing) < len(run):

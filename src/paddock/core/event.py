@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform
 
 from paddock.core.errors import HostError
@@ -49,11 +50,20 @@ def event(name: str) -> Callable[[type[_E]], type[_E]]:
 
 def to_record(fact: Event) -> dict[str, Any]:
     """The event as plain JSON data: its type, then its fields."""
-    fields = dataclasses.fields(cast("Any", fact))
-    return {"type": fact.type} | {field.name: _plain(getattr(fact, field.name)) for field in fields}
+    record: dict[str, Any] = {"type": fact.type}
+    for name in _field_names(type(fact)):
+        record[name] = _plain(getattr(fact, name))
+    return record
+
+
+@cache
+def _field_names(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

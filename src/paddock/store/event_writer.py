@@ -17,7 +17,7 @@ from typing import NamedTuple
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, PaddockError
 from paddock.core.event import Event, to_record
-from paddock.core.ids import Tenant, new_id
+from paddock.core.ids import Tenant, new_ids
 
 from .database import Database
 from .event_log import record
@@ -96,7 +96,7 @@ class EventWriter:
     async def _write_batch(self) -> None:
         batch = self._waiting[:LARGEST_BATCH]
         # Named before the unit of work: a unit that is run again must write the same rows.
-        named = [(new_id("evt", self._clock, self._random), one) for one in batch]
+        named = list(zip(new_ids("evt", len(batch), self._clock, self._random), batch, strict=True))
         try:
             await self._database.write(lambda tx: _write(tx, named))
         except Exception as error:
