@@ -63,7 +63,7 @@ def _checked(prefix: str) -> str:
 
 
 def _number(clock: Clock, random: Random) -> int:
-    milliseconds = int(clock.now().timestamp() * 1000)
+    milliseconds = round(clock.now().timestamp() * 1000)
     return milliseconds << (8 * _RANDOM_BYTES) | int.from_bytes(random.bytes(_RANDOM_BYTES))
 
 
