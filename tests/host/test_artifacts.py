@@ -297,15 +297,15 @@ async def both(host: Host):
             "deleted": [await host.artifacts.delete(uri) for uri in uris]}}
 """
 FORKED_PROGRAM = """
-from paddock_sdk import Host, PluginFault
-def both(host: Host):
-    content = bytes(range(256)) * 4000
-    uri = host.artifacts.put(content).wait()
+import hashlib
+from paddock_sdk import CapabilityDenied, Host
+def both(uris: list[str], host: Host):
     try:
-        host.artifacts.put(content * 2).wait()
-    except PluginFault as fault:
-        refused = fault.message
-    return {{"equal": host.artifacts.get(uri).wait() == content, "refused": refused, "uri": uri}}
+        host.artifacts.put(b"for the next call").wait()
+    except CapabilityDenied as denied:
+        refused = denied.message
+    got = [host.artifacts.get(uri).wait() for uri in uris]
+    return {{"sha256": [hashlib.sha256(content).hexdigest() for content in got], "refused": refused}}
 """
 BOTH = [{"name": "both", "description": "Put and get", "effects": ["read_only"], "input_schema": ANY}]
 
@@ -320,10 +320,13 @@ async def test_code_that_the_host_imports_moves_several_at_once_and_waits_as_it_
 
 
 @pytest.mark.req("G-32")
-async def test_in_the_fork_that_an_agents_call_runs_in_small_ones_travel_in_the_messages(home: Home) -> None:
+@pytest.mark.req("K-01")
+async def test_an_agent_reads_in_messages_what_its_call_was_handed_and_keeps_none_itself(home: Home) -> None:
     runtime = {"python": {"both": "main:both"}}
+    home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     home.install("thinker", program=FORKED_PROGRAM, tools=BOTH, capabilities=GRANTED, runtime=runtime, kind="agent")
     async with open_host(Config(home=home.path, environ={})) as host:
-        got = await patiently(host.call("thinker.both", {}))
-    assert got["equal"]
-    assert "no pipes" in got["refused"]
+        made = [await patiently(host.call("maker.make", {"size": size})) for size in (MB // 10, 5 * MB)]
+        got = await patiently(host.call("thinker.both", {"uris": [one["uri"] for one in made]}))
+    assert got["sha256"] == [one["sha256"] for one in made]
+    assert "thinker is of kind agent and may not ask for artifacts.put" in got["refused"]
