@@ -196,12 +196,12 @@ def test_whatever_a_warm_interpreter_might_do_differently_starts_cold(
 
 
 @pytest.mark.req("G-20")
-def test_a_python_plugin_finds_the_sdk_unless_it_brings_its_own_path() -> None:
+def test_a_python_plugin_finds_the_sdk_behind_whatever_path_it_brings() -> None:
     spec = caged()
     assert Bind("/srv/paddock/lib/paddock_sdk", f"{SDK_PLACE}/paddock_sdk") in spec.binds
     assert spec.environment["PYTHONPATH"] == SDK_PLACE
     assert caged(command=("./tool.py",)).environment["PYTHONPATH"] == SDK_PLACE
-    assert caged(env={"PYTHONPATH": "./vendor"}).environment["PYTHONPATH"] == "./vendor"
+    assert caged(env={"PYTHONPATH": "./vendor"}).environment["PYTHONPATH"] == f"./vendor:{SDK_PLACE}"
     assert "PYTHONPATH" not in caged(command=("bash", "./tool.sh")).environment
 
 

@@ -230,12 +230,13 @@ class _Compilation:
         return path
 
     def with_sdk(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables, with the way to the SDK for a Python plugin that has not chosen its own."""
+        """The variables, with the way to the SDK for a Python plugin: behind whatever way it has chosen itself."""
         found = trace(f"{self.surroundings.sdk}/paddock_sdk", self.machine) if self.surroundings.sdk else None
-        if not self.python or found is None or "PYTHONPATH" in environment:
+        if not self.python or found is None:
             return dict(environment)
         self.layout.place(Bind(found.real, f"{SDK_PLACE}/paddock_sdk"))
-        return {**environment, "PYTHONPATH": SDK_PLACE}
+        chosen = environment.get("PYTHONPATH")
+        return {**environment, "PYTHONPATH": f"{chosen}:{SDK_PLACE}" if chosen else SDK_PLACE}
 
     def check_texts(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """Nothing that a program is started with can hold a NUL, and no variable's name an equals sign."""
