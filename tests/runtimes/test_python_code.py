@@ -13,9 +13,7 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
-from paddock.core.call import CallContext, Principal
-from paddock.core.errors import Denied, Invalid, PluginError
-from paddock.core.ids import PrincipalId, RequestId
+from paddock.core.errors import Invalid, PluginError
 from paddock.plugins.enabling import enable
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 
@@ -178,15 +176,6 @@ async def run(request, host):
     take(home, kernel(tmp_path / "p", kind, code, ("host:artifacts",)), "Our.Thing")
     async with opened(home) as host:
         assert (await patiently(host.call("Our.Thing", {})))["result"] == {"denied": "CapabilityDenied"}
-
-
-@pytest.mark.req("K-12")
-async def test_scopes_are_looked_at_once_more_by_the_plugin_itself(home: Home) -> None:
-    take(home, EXAMPLES / "kernel-email-draft", "Email.GenerateDraft")
-    async with opened(home) as host:
-        somebody = CallContext(Principal(PrincipalId("somebody"), frozenset({"email:read"})), RequestId("r1"))
-        with pytest.raises(Denied, match="email:generate"):
-            await patiently(host.call("Email.GenerateDraft", LETTER, context=somebody))
 
 
 @pytest.mark.req("S-20")
