@@ -86,7 +86,7 @@ def test_a_call_that_nobody_knows_is_not_found(served: Paddock, what: str) -> No
     assert served("calls", what, "call_nobody/made", "--json", code=3).error["code"]
 
 
-@pytest.mark.parametrize("words", [["list"], ["show", "x"], ["follow", "x"], ["cancel", "x"]])
+@pytest.mark.parametrize("words", [["list"], ["show", "x"], ["follow", "x"], ["answer", "x", "{}"], ["cancel", "x"]])
 def test_without_a_daemon_it_is_said_that_one_is_needed(paddock: Paddock, words: list[str]) -> None:
     refused = paddock.quickly("calls", *words, "--json", code=1).error
 

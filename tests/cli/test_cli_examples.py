@@ -76,6 +76,7 @@ ELSEWHERE = {
     "paddock calls list --json": "needs a daemon; see below",
     "paddock calls show ID --json": "needs a call; see below",
     "paddock calls follow ID": "needs a call; see below",
+    """paddock calls answer ID '{"colour": "red"}'""": "needs a question; tests/cli/test_cli_questions.py",
     "paddock calls cancel ID": "needs a call; see below",
 }
 
@@ -164,6 +165,8 @@ def test_the_examples_of_calls_look_at_what_detaching_left_to_the_daemon(stage: 
         call_id = stage(*words_of("""paddock call slow-count.count -p '{"to": 3}' --detach""", stage)).out.strip()
         stage("calls", "follow", call_id)
         for example in (example for example in ELSEWHERE if example.startswith("paddock calls")):
+            if example.startswith("paddock calls answer"):
+                continue
             said = stage(*words_of(example.replace("ID", call_id), stage))
             assert said.out or "succeeded" in said.err, example
 

@@ -94,13 +94,21 @@ def test_no_and_the_end_of_input_decline(caller: Paddock, lines: list[str]) -> N
     assert typed(caller, "butler.paint", lines=lines)[1] == {"action": "decline"}
 
 
+def test_an_answer_typed_where_yes_or_no_is_asked_declines_nothing(homes: dict[str, Paddock]) -> None:
+    screen, said = typed(homes["alone"], "butler.paint", lines=["blue", "y", "blue", "", ""])
+
+    assert "✗ say yes or no" in screen
+    assert said["content"] == {"colour": "blue", "coats": 2}
+
+
 @both_ways
 def test_a_page_is_shown_with_its_address_and_counts_only_with_a_yes(caller: Paddock) -> None:
     screen, said = typed(caller, "butler.visit", lines=["yes"])
 
     assert "it wants you to go to https://example.com/sign-in" in screen
     assert said == {"action": "accept"}
-    assert typed(caller, "butler.visit", lines=["not yet"])[1] == {"action": "decline"}
+    screen, said = typed(caller, "butler.visit", lines=["not yet", "no"])
+    assert said == {"action": "decline"} and "✗ say yes or no" in screen
 
 
 @both_ways
@@ -137,6 +145,48 @@ def test_answers_that_are_no_answers_are_refused_before_anything_is_called(homes
             "invalid_params"
         )
     homes["served"]("call", "butler.paint", "--answers", "{}", "--detach", code=2)
+
+
+def asking(paddock: Paddock, name: str = "butler.paint") -> str:
+    """A call that nobody waits for, once its question is open."""
+    call_id = paddock("call", name, "--detach").out.strip()
+    deadline = time.monotonic() + PATIENCE
+    while not paddock("calls", "show", call_id, "--json").json["questions"]:
+        assert time.monotonic() < deadline
+    return call_id
+
+
+def test_whoever_looks_at_a_call_without_a_terminal_leaves_its_question_open(homes: dict[str, Paddock]) -> None:
+    served = homes["served"]
+    call_id = asking(served)
+    line = f"""paddock calls answer {call_id} '{{"colour": "…"}}'"""
+
+    shown = served("calls", "show", call_id).err
+    assert "butler.paint running (1 question waits)" in shown
+    assert "butler asks: Which \\x1b[31mcolour?" in shown and line in shown
+    assert "colour: Colour (red, blue)" in shown and "coats: coats (a whole number; may be left empty) [2]" in shown
+
+    with served.start("calls", "follow", call_id) as following:
+        assert following.stderr is not None and following.stdout is not None
+        assert any(line in said for said in following.stderr)  # it was shown, and the call goes on
+        assert served("calls", "answer", call_id, '{"colour": "green"}', "--json", code=6).error["errors"]
+        assert "answered" in served("calls", "answer", call_id, '{"colour": "blue"}').err
+        assert json.load(following.stdout)["structuredContent"]["content"] == {"colour": "blue"}
+    again = served("calls", "answer", call_id, "false", "--json", code=3)
+    assert again.error["code"] == "question.not_found"
+    assert "asks" not in served("calls", "follow", call_id).err  # what was answered is not shown again
+
+
+def test_a_call_that_is_followed_takes_the_answers_of_the_command_line(homes: dict[str, Paddock]) -> None:
+    served = homes["served"]
+
+    said = served("calls", "follow", asking(served), "--answers", '{"colour": "red"}')
+    assert said.json["structuredContent"] == {"action": "accept", "content": {"colour": "red"}}
+
+    page = asking(served, "butler.visit")
+    assert "go to https://example.com/sign-in" in served("calls", "show", page).err
+    served("calls", "answer", page, "false")
+    assert served("calls", "follow", page).json["structuredContent"] == {"action": "decline"}
 
 
 def filled(schema: dict[str, Any], *lines: str) -> Any:

@@ -1,16 +1,20 @@
-"""Who answers what a plugin asks during a call: the command line where it says, then the terminal, then nobody."""
+"""Who answers what a plugin asks during a call: the command line where it says, then the terminal, then nobody.
+
+For whoever made the call, a question that nobody answers is declined. For whoever only looks at it, it stays open.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from paddock.cli.output import interactive, say, show_problems, styled
-from paddock.cli.question_form import DECLINED, Form, put
+from paddock.cli.question_form import DECLINED, Form, in_words, needed_fields, put
 from paddock.core.errors import Conflict, Invalid, NotFound, Problem
 from paddock.core.printable import printable
 
@@ -25,10 +29,12 @@ class Answering:
 
     Args:
         given: What stood behind `--answers`: an object for every question, a list with something for each, or None.
+        looking: Whether the call is somebody else's: what we cannot answer is then left to them.
     """
 
-    def __init__(self, given: Any = None) -> None:
+    def __init__(self, given: Any = None, *, looking: bool = False) -> None:
         self._given = given
+        self._looking = looking
         self._count = 0
         self._terminal = interactive()
 
@@ -38,28 +44,38 @@ class Answering:
         Raises:
             Invalid: what was given on the command line does not fit; carries every mistake.
         """
-        ready = self._ready(question)
-        if ready is not None:
-            return _sent(send, ready)
+        self._count += 1
+        given = _next(self._given, self._count)
+        if given is not None:
+            return _sent(send, fitted(question, given))
+        if not self._terminal and self._looking:
+            return show_open(question)
+        if not self._terminal:
+            return _sent(send, _declined_for_want_of_a_terminal(question))
         while True:
             try:
                 return _sent(send, await _filled(put(question)))
             except Invalid as error:
                 show_problems(error.problems, "✗", "red")
 
-    def _ready(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer that nobody has to be asked for; None where somebody has to."""
-        self._count += 1
-        if self._given is not None:
-            given = _next(self._given, self._count)
-            if given is not None:
-                return _fitted(question, given)
-        if self._terminal:
-            return None
-        words = printable(str(question["message"]), 400)
-        say(f"{styled('!', 'yellow')} {question['plugin']} asks: {words}")
-        say("  declined: there is no terminal to ask at, and no answer to it in --answers")
-        return dict(DECLINED)
+
+def _declined_for_want_of_a_terminal(question: Mapping[str, Any]) -> dict[str, Any]:
+    words = printable(str(question["message"]), 400)
+    say(f"{styled('!', 'yellow')} {question['plugin']} asks: {words}")
+    say("  declined: there is no terminal to ask at, and no answer to it in --answers")
+    return dict(DECLINED)
+
+
+def show_open(question: Mapping[str, Any]) -> None:
+    """A question that stays open: what it asks for, and what to type to answer it."""
+    first, *rest = in_words(question)
+    say(f"{styled('!', 'yellow')} {first}")
+    for line in rest:
+        say(line)
+    answer: Any = True if "url" in question else dict.fromkeys(needed_fields(question), "…")
+    typed = printable(shlex.quote(json.dumps(answer, ensure_ascii=False)), 2_000)
+    say(f"  {styled('→', 'dim')} answer it: paddock calls answer {question['call_id']} {typed}")
+    say("    or decline it, with false in place of the answer")
 
 
 async def _filled(form: Form) -> dict[str, Any]:
@@ -81,13 +97,14 @@ def _sent(send: Send, answer: Mapping[str, Any]) -> None:
 
 def _next(given: Any, number: int) -> Any:
     """What was given for the question of this number; None where nothing was."""
-    if isinstance(given, dict):
-        return cast("dict[str, Any]", given)
+    if given is None or isinstance(given, dict):
+        return cast("dict[str, Any] | None", given)
     answers = cast("list[Any]", given)
     return answers[number - 1] if number <= len(answers) else None
 
 
-def _fitted(question: Mapping[str, Any], given: Any) -> dict[str, Any]:
+def fitted(question: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """What was given, as the answer to a question: of its fields those that are asked for, false is no."""
     if given is False:
         return dict(DECLINED)
     if "url" in question:  # whether somebody was there is said by true alone
@@ -107,18 +124,7 @@ def given_answers(written: str | None) -> Any:
     """
     if written is None:
         return None
-    where, text = "--answers", written
-    if written.startswith("@"):
-        where = written[1:]
-        try:
-            with Path(where).open(encoding="utf-8") as file:
-                text = file.read(LARGEST + 1)
-        except (OSError, ValueError) as error:
-            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable") from None
-    try:
-        given: Any = json.loads(text) if len(text) <= LARGEST else None
-    except (ValueError, RecursionError):
-        given = None
+    where, given = _read(written, "--answers")
     fits = isinstance(given, dict) or (
         isinstance(given, list) and all(isinstance(one, dict | bool) for one in cast("list[Any]", given))
     )
@@ -127,6 +133,37 @@ def given_answers(written: str | None) -> Any:
     hint = """write for instance --answers '{"colour": "red"}', or a list with something for each question"""
     problem = Problem(where, "is not a JSON object, or a list of objects, true and false", hint, "not_json")
     raise Invalid("the answers are not valid", [problem], code="invalid_params")
+
+
+def given_answer(written: str) -> Any:
+    """The answer to one question, in a file where it begins with @.
+
+    Raises:
+        Invalid: it is neither a JSON object nor true or false.
+        NotFound: there is no such file.
+    """
+    where, given = _read(written, "ANSWER")
+    if isinstance(given, dict | bool):
+        return cast("Any", given)
+    hint = """write for instance '{"colour": "red"}'; false declines"""
+    problem = Problem(where, "is not a JSON object, true or false", hint, "not_json")
+    raise Invalid("the answer is not valid", [problem], code="invalid_params")
+
+
+def _read(written: str, where: str) -> tuple[str, Any]:
+    """Where something stands, and what: the JSON, or None where it is none."""
+    text = written
+    if written.startswith("@"):
+        where = written[1:]
+        try:
+            with Path(where).open(encoding="utf-8") as file:
+                text = file.read(LARGEST + 1)
+        except (OSError, ValueError) as error:
+            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable") from None
+    try:
+        return where, json.loads(text) if len(text) <= LARGEST else None
+    except (ValueError, RecursionError):
+        return where, None
 
 
 async def _typed(shown: str) -> str | None:

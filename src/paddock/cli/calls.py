@@ -1,15 +1,20 @@
-"""`paddock calls …`: looking at calls of the daemon that nobody waits for, and ending them."""
+"""`paddock calls …`: looking at calls of the daemon that nobody waits for, answering what they ask, and ending them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_error, styled, table
+from paddock.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from paddock.cli.daemon import DaemonClient
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Look at, follow and cancel the calls of a running daemon."
+    add_completion=False, no_args_is_help=True, help="Look at, follow, answer and cancel the calls of a running daemon."
 )
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="What `paddock call --detach` printed.")]
@@ -41,7 +46,8 @@ def list_(
 @app.command("show", epilog="Example: paddock calls show ID --json")
 @reporting
 def show(call_id: Id, *, as_json: AsJson = False) -> None:
-    """Show how a call is doing: its status, and its result or why it failed."""
+    """Show how a call is doing: its status, what it asks, and its result or why it failed."""
+    from paddock.cli.answering import show_open
     from paddock.cli.daemon import error_from, part, require_daemon
 
     call = require_daemon(_NEEDS_DAEMON).get(f"/calls/{part(call_id)}")
@@ -50,6 +56,8 @@ def show(call_id: Id, *, as_json: AsJson = False) -> None:
         return
     until = f" until {_moment(call['ended_at'])}" if call["ended_at"] else ""
     say(f"{_name(call)} {_status(call)}, since {_moment(call['started_at'])}{until}")
+    for question in call["questions"]:
+        show_open(question)
     if call["status"] == "succeeded":
         document(call["result"])
     elif error := call.get("error"):
@@ -58,20 +66,67 @@ def show(call_id: Id, *, as_json: AsJson = False) -> None:
 
 @app.command("follow", epilog="Example: paddock calls follow ID")
 @reporting
-def follow(call_id: Id, *, as_json: AsJson = False) -> None:
-    """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on."""
-    from paddock.cli.answering import Answering
+def follow(
+    call_id: Id,
+    *,
+    answers: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on.
+
+    What it asks is asked at the terminal. Without one, and without --answers, the question stays open and is shown.
+    """
+    from paddock.cli.answering import Answering, given_answers
     from paddock.cli.call import followed
     from paddock.cli.daemon import part, require_daemon
 
+    answering = Answering(given_answers(answers), looking=True)
     daemon = require_daemon("following a call")
     try:
         with daemon.events(f"/calls/{part(call_id)}/events") as events:
-            made = followed(daemon, events, Answering())
+            made = followed(daemon, _unanswered(daemon, call_id, events), answering)
     except KeyboardInterrupt:
         say(f"the call goes on; end it with: paddock calls cancel {call_id}")
         raise
     document(made if as_json else made["result"])
+
+
+@app.command("answer", epilog="""Example: paddock calls answer ID '{"colour": "red"}'""")
+@reporting
+def answer(
+    call_id: Id,
+    given: Annotated[
+        str,
+        typer.Argument(metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file."),
+    ],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
+    from paddock.cli.answering import fitted, given_answer, show_open
+    from paddock.cli.daemon import part, require_daemon
+
+    said = given_answer(given)
+    daemon = require_daemon("answering a call")
+    address = f"/calls/{part(call_id)}"
+    waiting = daemon.get(address)["questions"]
+    if not waiting:
+        raise NotFound(
+            "the call asks nothing",
+            code="question.not_found",
+            hint=f"see how it is doing: paddock calls show {call_id}",
+        )
+    first, *rest = waiting
+    call = daemon.post(f"{address}/questions/{first['id']}", fitted(first, said))
+    if as_json:
+        document(call)
+        return
+    say(f"{styled('✓', 'green')} {'declined' if said is False else 'answered'}; the call goes on")
+    for question in rest:
+        show_open(question)
 
 
 @app.command("cancel", epilog="Example: paddock calls cancel ID")
@@ -97,7 +152,23 @@ def _name(call: dict[str, Any]) -> str:
 
 def _status(call: dict[str, Any]) -> str:
     waiting = len(call.get("questions", ()))
-    return f"{call['status']} ({waiting} questions wait)" if waiting else str(call["status"])
+    if not waiting:
+        return str(call["status"])
+    return f"{call['status']} ({'1 question waits' if waiting == 1 else f'{waiting} questions wait'})"
+
+
+def _unanswered(
+    daemon: DaemonClient, call_id: str, events: Iterator[tuple[str, dict[str, Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What was told of a call, without the questions that somebody has answered since."""
+    from paddock.cli.daemon import part
+
+    for kind, told in events:
+        if kind == "question" and told["type"] == "question":
+            waiting = daemon.get(f"/calls/{part(call_id)}")["questions"]
+            if all(one["id"] != told["id"] for one in waiting):
+                continue
+        yield kind, told
 
 
 def _moment(at: object) -> str:

@@ -38,20 +38,52 @@ def put(question: Mapping[str, Any]) -> Form:
     return _fill(heading, _object(schema))
 
 
+def in_words(question: Mapping[str, Any]) -> list[str]:
+    """The question with everything that it asks for, a line each; for somebody who looks and is not asked."""
+    lines = [f"{printable(str(question['plugin']))} asks: {printable(str(question['message']), 400)}"]
+    if "url" in question:
+        return [*lines, f"  it wants you to go to {printable(str(question['url']), 2_000)}"]
+    schema = _object(question.get("schema"))
+    needed = _list(schema.get("required"))
+    for name, wanted in _fields(schema):
+        lines.append(f"  {printable(name, 200)}: {_described(name, _object(wanted), needed=name in needed)}")
+    return lines
+
+
+def needed_fields(question: Mapping[str, Any]) -> list[str]:
+    """The names that an answer cannot do without; all of them where none is."""
+    schema = _object(question.get("schema"))
+    named = [name for name, _ in _fields(schema)]
+    return [name for name in named if name in _list(schema.get("required"))] or named
+
+
 def _visit(heading: str) -> Form:
-    told = yield f"{heading}  Did you, and did it work? yes or no {END}"
-    return {"action": "accept"} if _word(told) in _YES else dict(DECLINED)
+    agreed = yield from _agreed(f"{heading}  Did you, and did it work? yes or no {END}", empty=None)
+    return {"action": "accept"} if agreed else dict(DECLINED)
+
+
+def _agreed(asked: str, *, empty: bool | None) -> Generator[str, str | None, bool]:
+    """Whether somebody types yes or no, asked again on anything else; the end of their input is no."""
+    shown = asked
+    while (told := (yield shown)) is not None:
+        word = _word(told)
+        if word in (*_YES, *_NO):
+            return word in _YES
+        if not word and empty is not None:
+            return empty
+        shown = f"  ✗ say yes or no; what it asks for comes after that {END}" if empty else f"  ✗ say yes or no {END}"
+    return False
 
 
 def _fill(heading: str, schema: Mapping[str, Any]) -> Form:
-    told = yield f"{heading}  Answer it? yes or no [yes] {END}"
-    if told is None or _word(told) not in ("", *_YES):
+    agreed = yield from _agreed(f"{heading}  Answer it? yes or no [yes] {END}", empty=True)
+    if not agreed:
         return dict(DECLINED)
     content: dict[str, Any] = {}
     needed = _list(schema.get("required"))
-    for name, wanted in list(_object(schema.get("properties")).items())[:MOST_FIELDS]:
+    for name, wanted in _fields(schema):
         field = _object(wanted)
-        prompt = _prompt(name, field, needed=name in needed)
+        prompt = f"  {_described(name, field, needed=name in needed)} {END}"
         trouble = ""
         while True:
             line = yield trouble + prompt
@@ -68,9 +100,13 @@ def _fill(heading: str, schema: Mapping[str, Any]) -> Form:
     return {"action": "accept", "content": content}
 
 
-def _prompt(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
+def _fields(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return list(_object(schema.get("properties")).items())[:MOST_FIELDS]
+
+
+def _described(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
     title, description = field.get("title"), field.get("description")
-    shown = [f"  {printable(title if isinstance(title, str) and title else name, 200)}"]
+    shown = [printable(title if isinstance(title, str) and title else name, 200)]
     if isinstance(description, str) and description:
         shown.append(f" — {printable(description, 1_000)}")
     choices = _choices(field)
@@ -80,7 +116,7 @@ def _prompt(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
         shown.append(f" ({'; '.join(hint for hint in hints if hint)})")
     if "default" in field:
         shown.append(f" [{printable(_as_typed(field['default']), 200)}]")
-    return "".join((*shown, " ", END))
+    return "".join(shown)
 
 
 _KINDS: Final = {
