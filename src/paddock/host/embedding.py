@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.core.errors import Invalid, Problem
+from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Digest
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.host.enabled import Enabled
@@ -15,6 +15,9 @@ from paddock.host.listings import Listing
 from paddock.manifest.model import SchemaFile
 from paddock.manifest.read import read_bytes
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.plugins.supervision.diagnosis import see_its_log
+
+_NO_LOG = "it is a function of this program: the event loop's exception handler was given what it raised"
 
 
 def embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Enabled:
@@ -48,3 +51,9 @@ def embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., 
     deployment = Deployment(key, read, read.capabilities, functions=dict(functions))
     schemas = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in read.callables}
     return Enabled(deployment, Entry(key, read, schemas), Listing())
+
+
+def point_to_the_program(error: PaddockError, plugin: str) -> None:
+    """Let an error of an embedded plugin, which has no log, tell where its own program finds out more."""
+    if error.hint == see_its_log(plugin):
+        error.hint = _NO_LOG

@@ -13,13 +13,13 @@ from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Conflict
+from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
-from paddock.host.embedding import embedded
+from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
@@ -102,7 +102,13 @@ class Host:
         """
         target = self._gate.catalogue.find(name)
         context = context or self.operator_context(None)
-        return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
+        try:
+            return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
+        except PaddockError as error:
+            plugin = target.manifest.name
+            if plugin in self._reconciler.embedded:
+                point_to_the_program(error, plugin)
+            raise
 
     def operator_context(self, operator: str | None) -> CallContext:
         """The context of a call that the person at this machine makes."""

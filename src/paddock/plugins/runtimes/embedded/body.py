@@ -26,7 +26,8 @@ class WithEmbedded:
     async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
         if not isinstance(place, Functions):
             return await self._others.begin(place, on_log)
-        functions = {name: Embedded(function) for name, function in place.by_name.items()}
+        plugin = place.manifest.name
+        functions = {name: Embedded(f"{plugin}.{name}", function) for name, function in place.by_name.items()}
         return EmbeddedBody(EmbeddedPlugin(place.manifest, functions))
 
 

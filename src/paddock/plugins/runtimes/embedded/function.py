@@ -36,9 +36,14 @@ class Embedded:
 
     It gets its parameters by name. `async def` runs on the event loop, anything else on a thread of its own. What an
     async generator yields goes out as it comes; the last thing it yields is the result.
+
+    Args:
+        name: What whoever calls it knows it by.
+        function: The function.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, name: str, function: Function) -> None:
+        self._name = name
         self._function = function
         try:
             self._signature = inspect.signature(function)
@@ -60,7 +65,7 @@ class Embedded:
             try:
                 self._signature.bind(**given)
             except TypeError as error:
-                raise Unfit(str(error)) from None
+                raise Unfit(f"{self._name} does not take these parameters: {error}") from None
         if self._streams:
             return await _last(self._function(**given), call.tell)
         if self._waits:
