@@ -117,7 +117,7 @@ class _Owner:
         self.heard = heard
         self.over = asyncio.Event()
 
-    async def serve(self, method: str, params: dict[str, Any], request_id: int | str) -> Any:  # noqa: ARG002
+    async def serve(self, method: str, params: dict[str, Any], asked: object) -> Any:  # noqa: ARG002
         self.heard["request"] += 1
 
     def notified(self, method: str, params: dict[str, Any]) -> None:  # noqa: ARG002

@@ -12,6 +12,7 @@ from tests.rpc.listening import Owner
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError, Problem
 from paddock.rpc.faults import RpcFault
 from paddock.rpc.message import MAX_FRAME
+from paddock.rpc.peer import SENT
 
 
 class AnsweringContract(Conversing):
@@ -114,6 +115,25 @@ class AnsweringContract(Conversing):
         async with self.conversation(Owner(serve)) as (_, far):
             await far.says(line(id=1, method="m"))
             assert (await heard(far))["error"]["code"] == -32603
+
+    @pytest.mark.req("G-15")
+    @pytest.mark.parametrize("size", [10, 100_000], ids=["short", "long"])
+    async def test_an_answer_from_a_thread_arrives_once_and_its_id_is_free_at_once(self, size: int):
+        def answered() -> Any:
+            result = "x" * size
+            return SENT if owner.asked.early(result) else result
+
+        async def serve(method: str, params: dict[str, Any]) -> Any:
+            return await asyncio.to_thread(answered)
+
+        owner = Owner(serve)
+        async with self.conversation(owner) as (_, far):
+            for _ in range(20):
+                await far.says(line(id=1, method="m"))
+                assert await heard(far) == {"jsonrpc": "2.0", "id": 1, "result": "x" * size}
+            await far.says(line(id=2, method="m"))
+            assert (await heard(far))["id"] == 2
+        assert owner.violations == []
 
     @pytest.mark.req("G-15")
     async def test_the_thirty_third_request_at_once_is_told_that_we_are_busy(self):

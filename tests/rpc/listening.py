@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from paddock.rpc.peer import Asked
+
 PATIENCE = 20.0
 """Seconds after which something that should have happened has not."""
 
@@ -28,7 +30,8 @@ class Owner:
         self.stalls = 0
         self.losses: list[str] = []
 
-    async def serve(self, method: str, params: dict[str, Any], request_id: int | str) -> Any:  # noqa: ARG002
+    async def serve(self, method: str, params: dict[str, Any], asked: Asked) -> Any:
+        self.asked = asked
         return await self._serve(method, params)
 
     def notified(self, method: str, params: dict[str, Any]) -> None:

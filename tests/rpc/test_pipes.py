@@ -160,3 +160,41 @@ def test_closing_a_pipe_never_closes_a_file_that_a_thread_opens_meanwhile(loop: 
         timeout=60,
     )
     assert (ended.returncode, ended.stdout) == (0, "0\n"), ended.stderr
+
+
+@pytest.mark.req("G-01")
+async def test_threads_and_the_event_loop_write_whole_lines_side_by_side():
+    (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
+    peer = Peer(Owner())
+    transport = await open_pipes(reading, writing, peer)
+    peer.attach(transport)
+    own = b"a" * 3_000 + b"\n"
+
+    def write_many() -> None:
+        written = 0
+        while written < 500:  # it may not where something waits already
+            written += transport.send_at_once(b"b" * 3_000 + b"\n")
+
+    def read_until(end: bytes) -> bytes:
+        data = bytearray()
+        while not data.endswith(end):
+            data += os.read(far_in, 65_536)
+        return bytes(data)
+
+    got = asyncio.ensure_future(asyncio.to_thread(read_until, b"end\n"))
+    writers = [asyncio.ensure_future(asyncio.to_thread(write_many)) for _ in range(2)]
+    sent = 0
+    while not all(writer.done() for writer in writers):
+        transport.send(own)
+        sent += 1
+        await transport.drained()
+    transport.send(b"end\n")
+    lines = (await asyncio.wait_for(got, PATIENCE)).split(b"\n")
+    assert {line for line in lines if line} == {own[:-1], b"b" * 3_000, b"end"}
+    assert [lines.count(own[:-1]), lines.count(b"b" * 3_000)] == [sent, 1_000]
+
+    peer.close("enough")
+    await peer.wait_closed()
+    assert not transport.send_at_once(b"too late\n")
+    os.close(far_out)
+    os.close(far_in)

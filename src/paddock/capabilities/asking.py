@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.ids import PluginName, Tenant
 from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest
+
+Early: TypeAlias = Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Asking:
             process, such as an open transaction, belongs to this one.
         channel: The pipes on which that process sends and gets artifacts, where it has any.
         handed: The hashes of the artifacts that the call's payload names.
+        early: Answers from whichever thread has the result; see `rpc.peer.Asked`.
     """
 
     tenant: Tenant
@@ -32,3 +37,4 @@ class Asking:
     instance: str = ""
     channel: Channel | None = None
     handed: frozenset[str] = frozenset()
+    early: Early = lambda _result: False

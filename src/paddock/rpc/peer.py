@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from paddock.core.errors import PaddockError
@@ -32,10 +33,28 @@ RESERVED: Final = 8
 """How many beyond these are worked on of requests that `passes`."""
 
 
+SENT: Final = object()
+"""The result of a request that was answered early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is being worked on.
+
+    Attributes:
+        id: Its number, or its name.
+        early: Answers it at once, from whichever thread has the result, and tells whether that was possible. Then
+            `SENT` is what serving it gives; where it was not, the result.
+    """
+
+    id: MessageId
+    early: Callable[[Any], bool]
+
+
 class PeerOwner(Protocol):
     """Whom a peer serves. All but `serve` are called from the event loop, must be quick and must not raise."""
 
-    async def serve(self, method: str, params: dict[str, Any], request_id: MessageId) -> Any:
+    async def serve(self, method: str, params: dict[str, Any], asked: Asked) -> Any:
         """The answer to a request. An `RpcFault` or `PaddockError` becomes an error answer, anything else -32603."""
         ...
 
@@ -103,6 +122,7 @@ class Peer:
         self._pending: dict[MessageId | None, asyncio.Future[Any]] = {}
         self._late: dict[int, asyncio.Future[Any]] = {}  # detached from their callers
         self._serving: dict[MessageId, asyncio.Task[None]] = {}
+        self._answered: set[asyncio.Task[None]] = set()  # early, and not over yet
 
     def attach(self, transport: Transport) -> None:
         """Begin the conversation. The transport is the peer's from now on."""
@@ -185,7 +205,7 @@ class Peer:
         self._closed = reason
         if self._transport is not None:
             self._transport.close()
-        for task in self._serving.values():
+        for task in list(self._serving.values()):
             task.cancel()
         waiting = [*self._pending.values(), *self._late.values()]
         self._pending.clear()
@@ -197,8 +217,9 @@ class Peer:
 
     async def wait_closed(self) -> None:
         """After `close`: wait until nothing is being served any more and the transport has given everything back."""
-        if self._serving:
-            await asyncio.wait(list(self._serving.values()))
+        under_way = [*self._serving.values(), *self._answered]
+        if under_way:
+            await asyncio.wait(under_way)
         if self._transport is not None:
             await self._transport.wait_closed()
 
@@ -263,7 +284,14 @@ class Peer:
             busy = f"{self._max_serving} requests are being worked on; try again"
             self._answer(encode_failure(id, RpcFault(RESOURCE_BUSY, busy)))
         else:
-            self._serving[id] = self._loop.create_task(self._serve(request))
+            task = self._loop.create_task(self._serve(request))
+            self._serving[id] = task
+            task.add_done_callback(partial(self._served, id))
+
+    def _served(self, id: MessageId, task: asyncio.Task[None]) -> None:  # noqa: A002
+        self._answered.discard(task)
+        if self._serving.get(id) is task:  # and not a later request, which may bear the id of one that is answered
+            del self._serving[id]
 
     def _has_reserved(self, request: Request) -> bool:
         room = len(self._serving) < self._max_serving + RESERVED
@@ -273,7 +301,10 @@ class Peer:
         id = request.id  # noqa: A001
         try:
             try:
-                frame = encode_result(id, await self._owner.serve(request.method, request.params, id))
+                result = await self._owner.serve(request.method, request.params, Asked(id, partial(self._early, id)))
+                if result is SENT:
+                    return
+                frame = encode_result(id, result)
             except RpcFault as fault:
                 frame = encode_failure(id, fault)
             except PaddockError as error:
@@ -285,8 +316,21 @@ class Peer:
             await self._deliver(frame)
         except PeerLost:
             pass  # nobody is left to read the answer
-        finally:
-            self._serving.pop(id, None)
+
+    def _early(self, id: MessageId, result: Any) -> bool:  # noqa: A002
+        """See `Asked`; on any thread."""
+        transport, task = self._transport, self._serving.get(id)
+        if self._closed is not None or transport is None or task is None:
+            return False
+        frame = encode_result(id, result)
+        # First: their next request, which may bear the same id, can be here before the event loop hears of this.
+        self._answered.add(task)
+        self._serving.pop(id, None)
+        if transport.send_at_once(frame):
+            return True
+        self._serving[id] = task
+        self._answered.discard(task)
+        return False
 
     async def _deliver(self, frame: bytes) -> None:
         """Send an answer as soon as there is room; until then it counts as being worked on."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from select import PIPE_BUF
+from threading import Lock
 from typing import Any, Final
 
 from paddock.rpc.faults import RESOURCE_BUSY, PeerLost, RpcFault
@@ -34,7 +36,7 @@ async def open_pipes(
     """
     transport = PipeTransport(receiver, max_backlog, stalled_after)
     try:
-        await connect_writing(lambda: _Writing(transport), write_fd)
+        await connect_writing(lambda: _Writing(transport, write_fd), write_fd)
     except BaseException:
         with contextlib.suppress(OSError):
             os.close(read_fd)
@@ -57,6 +59,9 @@ class PipeTransport:
         self._stall = StallWatch(stalled_after, lambda: self.backlog, receiver.stalled)
         self._read: asyncio.ReadTransport | None = None
         self._write: asyncio.WriteTransport | None = None
+        self._write_fd = -1
+        # Held while something is written, and while it is decided that nothing is any more: another thread may write.
+        self._writing = Lock()
         # The first line of a turn of the event loop is written at once, since somebody waits for its answer. The rest
         # of the turn is written together: a system call costs more than a line.
         self._fresh = True
@@ -88,11 +93,23 @@ class PipeTransport:
         if self._fresh:
             self._fresh = False
             asyncio.get_running_loop().call_soon(self._flush)
-            write.write(frame)
+            with self._writing:
+                write.write(frame)
             self._stall.queued(len(frame))
         else:
             self._out.append(frame)
             self._size += len(frame)
+
+    def send_at_once(self, frame: bytes) -> bool:
+        if len(frame) > PIPE_BUF:
+            return False  # it might go out in parts
+        with self._writing:
+            if self._over is not None or self._write is None or self._size or self._write.get_write_buffer_size():
+                return False
+            try:
+                return os.write(self._write_fd, frame) == len(frame)
+            except OSError:
+                return False  # the pipe is full, or gone: the event loop sees to that
 
     async def drained(self) -> None:
         while self.backlog:
@@ -140,9 +157,9 @@ class PipeTransport:
         elif self._paused:
             read.pause_reading()
 
-    def write_opened(self, write: asyncio.WriteTransport) -> None:
+    def write_opened(self, write: asyncio.WriteTransport, descriptor: int) -> None:
         self._open_ends += 1
-        self._write = write
+        self._write, self._write_fd = write, descriptor
         # With both marks at zero we hear of every moment at which nothing waits any more.
         write.set_write_buffer_limits(high=0, low=0)
         if self._closed:
@@ -164,8 +181,8 @@ class PipeTransport:
 
     def write_ended(self) -> None:
         self._end_closed()
-        self._write = None
         self._cannot_send("the other side closed its input")
+        self._write = None
         if self._read is not None and not self._closed and not self._finished:
             loop = asyncio.get_running_loop()
             self._last_words = loop.call_later(LAST_WORDS, self._inbox.end, "the other side closed its input")
@@ -174,16 +191,19 @@ class PipeTransport:
         self._fresh = True
         if not self._out or self._write is None:
             return
-        size, self._size = self._size, 0
+        size = self._size
         out, self._out = self._out, []
-        self._write.write(out[0] if len(out) == 1 else b"".join(out))
+        with self._writing:
+            self._size = 0
+            self._write.write(out[0] if len(out) == 1 else b"".join(out))
         self._stall.queued(size)
         if not self._write.get_write_buffer_size():
             self.emptied()
 
     def _cannot_send(self, reason: str) -> None:
         if self._over is None:
-            self._over = reason
+            with self._writing:
+                self._over = reason
             self._stall.stop()
             self.emptied()
 
@@ -221,11 +241,12 @@ class _Reading(asyncio.Protocol):
 class _Writing(asyncio.BaseProtocol):
     """The event loop's view of the pipe we write."""
 
-    def __init__(self, transport: PipeTransport) -> None:
+    def __init__(self, transport: PipeTransport, descriptor: int) -> None:
         self._transport = transport
+        self._descriptor = descriptor
 
     def connection_made(self, transport: Any) -> None:
-        self._transport.write_opened(transport)
+        self._transport.write_opened(transport, self._descriptor)
 
     def resume_writing(self) -> None:
         self._transport.emptied()

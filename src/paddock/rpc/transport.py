@@ -34,6 +34,10 @@ class Transport(Protocol):
         """
         ...
 
+    def send_at_once(self, frame: bytes) -> bool:
+        """Write a short line now, from any thread, where nothing waits before it. Tells whether it was written."""
+        ...
+
     async def drained(self) -> None:
         """Wait until nothing waits any more.
 

@@ -29,6 +29,7 @@ from paddock.capabilities.storage.workers import Workers
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import PluginName, Tenant, new_id
+from paddock.rpc.peer import SENT
 
 T = TypeVar("T")
 
@@ -65,14 +66,11 @@ class Storage:
 
     async def exec(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """Run one statement, wholly or not at all. Errors are those of `GuardedFile.run`, and `Busy`."""
-        answer = await self._statement(asking, params, may_write=True)
-        result: dict[str, Any] = {"rows_affected": answer.rows_affected}
-        return result | {"rows": answer.rows, "columns": answer.columns} if answer.columns else result
+        return await self._statement(asking, params, _executed, may_write=True)
 
     async def query(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """Run one statement that only reads."""
-        answer = await self._statement(asking, params, may_write=False)
-        return {"rows": answer.rows, "columns": answer.columns}
+        return await self._statement(asking, params, _queried, may_write=False)
 
     async def schema(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """The names of the plugin's tables and views."""
@@ -143,13 +141,17 @@ class Storage:
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
-    async def _statement(self, asking: Asking, params: Mapping[str, Any], *, may_write: bool) -> Answer:
+    async def _statement(
+        self, asking: Asking, params: Mapping[str, Any], told: Callable[[Answer], dict[str, Any]], *, may_write: bool
+    ) -> Any:
         sql = text(params, "sql", longest=LONGEST_SQL)
         bound: Bindings = bindings(params.get("params"))
         seconds = self._limits.statement_seconds
 
-        def run(file: GuardedFile) -> Answer:
-            return file.run(sql, bound, may_write=may_write, seconds=seconds)
+        def run(file: GuardedFile) -> Any:
+            answer = told(file.run(sql, bound, may_write=may_write, seconds=seconds))
+            # From here, so that the plugin does not wait until the event loop has heard of it.
+            return SENT if asking.early(answer) else answer
 
         place = self._place(asking.tenant, asking.plugin)
         return await self._in_turn(place, _transaction_id(params), asking, run)
@@ -299,6 +301,15 @@ def _remove(place: Place) -> None:
         place.file = None
     for file in files_of(place.path):
         file.unlink(missing_ok=True)
+
+
+def _executed(answer: Answer) -> dict[str, Any]:
+    affected: dict[str, Any] = {"rows_affected": answer.rows_affected}
+    return affected | _queried(answer) if answer.columns else affected
+
+
+def _queried(answer: Answer) -> dict[str, Any]:
+    return {"rows": answer.rows, "columns": answer.columns}
 
 
 def _transaction_id(params: Mapping[str, Any]) -> str | None:

@@ -86,6 +86,10 @@ class _TappedTransport:
         self._transport.send(frame)
         self._tap.sent(frame)
 
+    def send_at_once(self, frame: bytes) -> bool:
+        del frame
+        return False
+
     async def drained(self) -> None:
         await self._transport.drained()
 

@@ -29,6 +29,7 @@ from paddock.plugins.supervision.questions import Answer, Question
 from paddock.plugins.supervision.wire import Announced, Logged, Message, Nothing, Progress, Redefined, Wire
 from paddock.rpc.faults import RpcFault
 from paddock.rpc.message import MAX_FRAME
+from paddock.rpc.peer import Asked
 
 NOTIFICATIONS_A_SECOND = 100
 EVENTS_A_SECOND = 5_000
@@ -87,13 +88,12 @@ class Incoming:
         self._noise_told = RateWindow(TOLD_A_SECOND)
         self._violations_told = RateWindow(TOLD_A_SECOND)
 
-    async def serve(self, method: str, params: Mapping[str, Any], request_id: int | str) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], asked: Asked) -> Any:
         """A request from the plugin."""
-        del request_id
         if self._too_early:
             self._on_fatal(Fatal("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over"))
             raise RpcFault(-32002, "the handshake is not over")
-        return await self._wire.serve(method, params, self._under_way)
+        return await self._wire.serve(method, params, self._under_way, asked.early)
 
     @property
     def _too_early(self) -> bool:

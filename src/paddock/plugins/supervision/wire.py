@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from paddock.capabilities.asking import Early
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.event import Event
@@ -268,7 +269,7 @@ class Wire(Protocol):
         """What a notification of it is about."""
         ...
 
-    def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf) -> Awaitable[Any]:
+    def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf, early: Early) -> Awaitable[Any]:
         """The answer to a request of the plugin's.
 
         Raises:

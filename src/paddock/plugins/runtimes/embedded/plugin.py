@@ -14,7 +14,7 @@ from paddock.plugins.runtimes.embedded.function import Embedded, EmbeddedCall, U
 from paddock.plugins.runtimes.native import names
 from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, PeerLost, RpcFault
 from paddock.rpc.message import MessageId
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Asked, Peer
 
 MOST_AT_ONCE = 64
 
@@ -33,7 +33,8 @@ class EmbeddedPlugin:
         self._loop = asyncio.get_running_loop()
         self.peer = Peer(self, max_serving=MOST_AT_ONCE)
 
-    async def serve(self, method: str, params: dict[str, Any], request_id: MessageId) -> Any:
+    async def serve(self, method: str, params: dict[str, Any], asked: Asked) -> Any:
+        request_id = asked.id
         if method == names.INITIALIZE:
             return self._introduction()
         if method in (names.PING, names.CONFIG_UPDATE, names.PROJECT_ACTIVATED, names.PROJECT_DEACTIVATED):

@@ -44,6 +44,10 @@ class RemoteTransport:
     def backlog(self) -> int:
         return self._size
 
+    def send_at_once(self, frame: bytes) -> bool:
+        del frame
+        return False
+
     async def drained(self) -> None:
         await self._empty.wait()
         if self._over is not None:

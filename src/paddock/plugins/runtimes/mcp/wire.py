@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from paddock.capabilities.asking import Early
 from paddock.core.call import CallContext
 from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.core.events_host import PluginProtocolViolation
@@ -214,7 +215,8 @@ class McpWire:
             case _:
                 return Redefined() if method in _CHANGED else Announced()
 
-    async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf, early: Early) -> Any:
+        del early
         match method:
             case "ping":
                 return {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from paddock.capabilities.artifacts.address import digests_in
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.asking import Asking, Early
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, TimedOut
@@ -226,7 +226,7 @@ class NativeWire:
             return Nothing()
         return Progress(number, cast("dict[str, Any]", event))
 
-    async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf, early: Early) -> Any:
         own = {key: value for key, value in params.items() if key != "_call"}
         token = params.get("_call")
         context = call_of(token) if isinstance(token, str) else None
@@ -242,6 +242,7 @@ class NativeWire:
             context,
             instance=key.digest,
             channel=self._channel,
+            early=early,
             # Of a call under way only: its token was looked up above.
             handed=self._handed.get(token, frozenset()) if isinstance(token, str) else frozenset(),
         )
