@@ -21,13 +21,14 @@ from paddock_sdk.storage import Sql
 if TYPE_CHECKING:
     from paddock_sdk.artifacts import Artifacts
 
-# The service's name on the object -> its name on the wire. Most are the same.
+# The service's name on the object -> its name on the wire. Most are the same. Values by key are `keyvalue`, as on the
+# wire; `storage` is what classes written for Shu know them by.
 WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
 # Who may use it; all others are declared as `host:<name>`.
 ALWAYS = frozenset({"audit", "log", "logger"})
 SERVICES = (
-    "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "memory", "model", "ocr", "query",
-    "rate", "rate_limit", "scheduler", "secrets", "sql", "storage", "vault",
+    "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "keyvalue", "memory", "model", "ocr",
+    "query", "rate", "rate_limit", "scheduler", "secrets", "sql", "storage", "vault",
 )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ class Cache(Service):
 
 
 class Objects(Service):
-    """The plugin's own objects, by reference."""
+    """The plugin's own values, by key, for good."""
 
     def get(self, reference: str) -> Answer[Any]:
         """The object; None when there is none."""
@@ -111,6 +112,7 @@ class Host:
     http: Service
     identity: Service
     kb: Service
+    keyvalue: Objects
     log: Logger
     logger: Logger
     memory: Service
@@ -155,12 +157,12 @@ class Host:
         elif name in SERVICES:
             made = KINDS.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
         else:
-            raise AttributeError(f"the host has no service {name!r}")
+            raise AttributeError(_no_service(name))
         setattr(self, name, made)  # found at once the next time
         return made
 
 
-KINDS: dict[str, type[Service]] = {"cache": Cache, "storage": Objects, "sql": Sql}
+KINDS: dict[str, type[Service]] = {"cache": Cache, "keyvalue": Objects, "storage": Objects, "sql": Sql}
 
 
 def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
@@ -172,9 +174,23 @@ def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
             found.add(rest.partition(":")[0])
         elif "storage" in (head, rest.partition(":")[0]):
             found.add("sql")
+    if "storage" in found:
+        found.add("keyvalue")
     if "rate" in found:
         found.add("rate_limit")
     return frozenset(found)
+
+
+def _no_service(name: str) -> str:
+    """What is told of a name that no service has. Python itself looks for some that begin with _, and reads nothing."""
+    told = f"the host has no service {name!r}"
+    if name.startswith("_"):
+        return told
+    from difflib import get_close_matches  # late: who gets here has made a mistake
+
+    alike = get_close_matches(name, (*SERVICES, "log"), 1)
+    meant = f": did you mean host.{alike[0]}?" if alike else ";"
+    return f"{told}{meant} it has {', '.join(sorted((*SERVICES, 'log')))}"
 
 
 def _value(result: Any) -> Any:

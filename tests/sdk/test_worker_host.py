@@ -16,7 +16,12 @@ class Plugin:
             return await host.cache.get("k")
         if params["use"] == "storage":
             await host.storage.put("ref", {"a": 1})
-            return [await host.storage.get("ref"), await host.storage.get("none")]
+            return [await host.keyvalue.get("ref"), await host.storage.get("none")]
+        if params["use"] == "a wrong name":
+            try:
+                host.key_value
+            except AttributeError as error:
+                return [str(error), hasattr(host, "_repr_html_")]
         if params["use"] == "both at once":
             first, second = host.cache.get("1"), host.cache.get("2")
             return [await second, await first]
@@ -57,6 +62,14 @@ def test_services_are_asked_over_the_wire_on_behalf_of_the_call(tmp_path: Path) 
             ("paddock.keyvalue.get", {"key": "ref", "_call": "token"}),
             ("paddock.keyvalue.get", {"key": "none", "_call": "token"}),
         ]
+
+
+@pytest.mark.req("S-16")
+def test_a_service_by_a_wrong_name_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+    with shu(tmp_path, SERVICES, Memory(), capabilities=["host:storage"]) as plugin:
+        told, found = plugin.call({"use": "a wrong name"})["data"]
+    assert "'key_value': did you mean host.keyvalue? it has artifacts, audit," in told
+    assert "cache" in told and "storage" in told and not found
 
 
 @pytest.mark.req("S-01")
