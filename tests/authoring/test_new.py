@@ -11,6 +11,7 @@ import pytest
 from tests.authoring.workbench import findings, made
 
 import paddock
+from fixtures.commands import Paddock
 from paddock.authoring.checks.finding import Verdict
 from paddock.authoring.kinds import TEMPLATES, Template, template_for
 from paddock.authoring.scaffold import module_name, scaffold
@@ -45,6 +46,18 @@ def test_what_is_made_passes_its_own_tests(tmp_path: Path, template: Template) -
 
     done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["plugin", "shu"])
+def test_the_line_that_runs_its_tests_needs_no_environment(tmp_path: Path, kind: str) -> None:
+    said = Paddock(tmp_path / "home").quickly("plugin", "new", "my-first", "--kind", kind, tmp_path / "new")
+    line = next(line for line in said.err.splitlines() if "unittest" in line).partition("→ ")[2]
+
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}  # nobody activated anything
+    done = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, text=True, timeout=60)
+
+    assert sys.executable in line and "which that Python has" in said.err
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 
 from paddock.core.errors import CallerError
 
 KINDS = ("plugin", "tool", "operator", "agent", "adapter", "shu", "mcp")
 LANGUAGES = ("python", "typescript", "shell")
+_PYTHON = "python3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Template:
 
     kind: str
     language: str
-    own_tests: tuple[str, ...] = ("python3", "-m", "unittest")
+    own_tests: tuple[str, ...] = (_PYTHON, "-m", "unittest")
     borrows: tuple[str, ...] = ()
     test_flags: tuple[str, ...] = ()
     strict_name: bool = False
@@ -34,13 +36,14 @@ class Template:
         """Below `templates/`."""
         return f"{self.kind}-{self.language}"
 
-    def next_commands(self, folder: str) -> tuple[str, ...]:
-        """What an author types next."""
+    def next_commands(self, folder: str, python: str = sys.executable) -> tuple[str, ...]:
+        """What an author types next. Tests in Python are run by the one that we run in: any other lacks the SDK."""
         place = shlex.quote(folder)
+        tests = shlex.join(python if word == _PYTHON else word for word in self.own_tests)
         return (
             f"paddock plugin check {place}",
             " ".join(["paddock plugin test", place, *self.test_flags]),
-            f"(cd {place} && {' '.join(self.own_tests)})",
+            f"(cd {place} && {tests})",
             f"paddock dev {place}",
         )
 

@@ -56,3 +56,5 @@ def new(
     say(f"{styled('✓', 'green')} made {folder} with {len(files)} files; see its README.md")
     for command in commands:
         say(f"  {styled('→', 'dim')} {command}")
+    if language == "python" and kind != "mcp":
+        say("  Its own tests import paddock_sdk, which that Python has; plugins find it in their cage by themselves.")
