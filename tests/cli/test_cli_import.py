@@ -17,7 +17,7 @@ FIRST, SECOND = "canary-7b1f0e2d-first", "canary-7b1f0e2d-second"
 def servers(**more: Any) -> dict[str, Any]:
     return {
         "mcpServers": {
-            "weather": {"command": "npx", "args": ["-y", "@example/weather"], "env": {"WEATHER_KEY": FIRST}},
+            "weather": {"command": "node", "args": ["weather.js"], "env": {"WEATHER_KEY": FIRST}},
             "GitHub": {"command": "node", "args": ["gh.js"], "env": {"TOKEN": SECOND, "MODE": "fast"}} | more,
         }
     }
@@ -62,8 +62,11 @@ def test_keys_of_imported_servers_land_in_local_toml_and_nowhere_else(paddock: P
 @pytest.mark.req("B-02", "import")
 def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
-    waits = paddock("import", file, code=4)
-    assert f"paddock import {file} --yes" in waits.err
+    waits = paddock("import", file, "--json", code=4)
+    assert f"paddock import {file} --only weather --yes" in waits.err
+    assert f"paddock import {file} --only GitHub --yes" in waits.err
+    assert [one["action"] for one in waits.json["imported"]] == ["waiting", "waiting"]
+    assert "– weather: waits for your yes" in waits.err
     assert paddock.listed() == {}
     assert places_of(paddock, FIRST, SECOND) == []
 
@@ -89,7 +92,7 @@ def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> No
 
 
 @pytest.mark.req("B-02", "import")
-def test_an_editors_settings_and_a_registry_description_are_imported(paddock: Paddock, source: Path) -> None:
+def test_an_editors_settings_are_imported(paddock: Paddock, source: Path) -> None:
     editor = {
         "inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": True}],
         "servers": {"search": {"type": "stdio", "command": "node", "args": ["s.js"], "env": {"KEY": "${input:key}"}}},
@@ -98,17 +101,6 @@ def test_an_editors_settings_and_a_registry_description_are_imported(paddock: Pa
     assert paddock.quickly("plugin", "enable", "search", "--json", code=6).error["errors"][0]["path"] == (
         "system_config.key"
     )
-
-    description = {
-        "name": "io.github.example/files",
-        "description": "Files",
-        "version": "1.2.0",
-        "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "1.2.0"}],
-    }
-    description["packages"][0]["transport"] = {"type": "stdio"}
-    done = paddock.quickly("import", write_json(source / "server.json", description), "--yes", "--json").json
-    assert done["imported"][0]["version"] == "1.2.0"
-    assert sorted(paddock.listed()) == ["io-github-example-files", "search"]
 
 
 @pytest.mark.req("B-02", "import")
@@ -168,6 +160,9 @@ def test_a_file_that_is_no_configuration_is_told(paddock: Paddock, source: Path)
     assert said.error["code"] == "import.no_such_file"
     paddock.quickly("import", source / "absent.mcpb", code=3)
     paddock.quickly("import", source, code=6)
+    other = paddock.quickly("import", write_json(source / "other.json", {"colour": "blue"}), "--json", code=6).error
+    assert other["code"] == "import.no_servers"
+    assert '{"mcpServers": {"time": {"command": "uvx"' in other["hint"]
     (source / "broken.json").write_text("{")
     assert "error" in paddock.quickly("import", source / "broken.json", "--yes", "--json", code=6).json
 
@@ -220,7 +215,7 @@ def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, sou
     file = write_json(source / "mcp.json", servers(env={"TOKEN": SECOND, "HOST": "${GH_HOST}"}))
     said = paddock.quickly("import", file, "--yes", "--json")
 
-    assert "Runs the command: npx -y @example/weather" in said.err
+    assert "Runs the command: node weather.js" in said.err
     assert "copied into local.toml: WEATHER_KEY. mcp.json still has what it had" in said.err
     assert [one["configured"] for one in said.json["imported"]] == [["WEATHER_KEY"], ["TOKEN"]]
     assert_silent(said)
@@ -257,7 +252,7 @@ def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_wit
     (source / "settings.json").write_text(
         """{ // mine
           "mcp": {"servers": {"docs":
-            {"command": "npx", "args": ["-k", "sk-ant-canary-1",], "envFile": ".env"}}} /* end */
+            {"command": "docs-server", "args": ["-k", "sk-ant-canary-1",], "envFile": ".env"}}} /* end */
         }"""
     )
     said = paddock.quickly("import", source / "settings.json", "--yes")

@@ -62,11 +62,13 @@ FOURTH = changed(
 
 @pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("document", [OLDEST, SECOND, THIRD, FOURTH], ids=["0.1", "0.2", "0.3", "0.4"])
-def test_a_bundle_of_each_version_loads_without_a_word(document: dict[str, Any]) -> None:
+def test_a_bundle_of_each_version_loads_and_only_uv_is_told_that_it_cannot_start_caged(
+    document: dict[str, Any],
+) -> None:
     reading = read_json("manifest.json", document)
     manifest = sound(reading)
 
-    assert (reading.form, warned(reading)) == ("mcpb", [])
+    assert (reading.form, warned(reading)) == ("mcpb", ["launcher"] if document is FOURTH else [])
     assert (manifest.name, manifest.dialect, manifest.author) == ("file-reader", Dialect.MCP, "Ada")
     assert isinstance(manifest.runtime, CommandRuntime)
     assert manifest.runtime.protocol == "mcp"

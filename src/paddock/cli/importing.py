@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from paddock.manifest.capability import Capability
     from paddock.manifest.dialects.mcp_settings import Imported
     from paddock.manifest.reading import Reading
+    from paddock.plugins.plugin_store import PluginStore
 
 app = typer.Typer(add_completion=False)
 
+_EXAMPLE = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
@@ -51,10 +53,9 @@ def import_(
 ) -> None:
     """Import MCP servers. Each is shown and asked about; keys are copied into local.toml, which only you can read."""
     from paddock.cli.opening import changing
-    from paddock.cli.plugin_changes import settle, take, tell_taken
+    from paddock.cli.plugin_changes import take, tell_taken
     from paddock.core.outward import exit_code, to_json
     from paddock.manifest.names import slug
-    from paddock.plugins.preparing import prepare_manifest
     from paddock.plugins.sources import ARCHIVE_SUFFIXES, parse_source
 
     path = Path(file)
@@ -82,17 +83,17 @@ def import_(
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 say(f"[{index + 1}/{len(servers)}] {printable(title)}")
+            again = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
             try:
                 one = _ready(reading, added)
-                show_problems(reading.warnings, "!", "yellow")
-                with prepare_manifest(host.plugins, one.manifest, one.values, path.resolve()) as prepared:
-                    grants = [*(grant or []), *(capability or [])]
-                    done.append({"server": title} | settle(host.plugins, prepared, grants, retype, yes=yes))
+                grants = [*(grant or []), *(capability or [])]
+                done.append({"server": title} | _take_over(host.plugins, reading, one, path, grants, again, yes=yes))
                 _tell_copied(done[-1], one, path)
             except PaddockError as error:
                 # One server says nothing about the next.
                 failures.append(error)
-                action = "refused" if isinstance(error, NeedsConsent) else "failed"
+                unasked = isinstance(error, NeedsConsent) and error.error_code != "consent_refused"
+                action = "waiting" if unasked else "refused" if isinstance(error, NeedsConsent) else "failed"
                 name = reading.plugins[0].manifest.name if reading.plugins else slug(title)
                 done.append({"server": title, "name": name, "action": action, "error": to_json(error)})
                 if error.error_code == "consent_refused":
@@ -118,6 +119,12 @@ def _chosen(path: Path, only: Sequence[str]) -> list[tuple[str, Reading]]:
         raise OperatorError(
             f"{path} cannot be opened: {error.strerror}", code="import.unreadable", hint="look at who may read it"
         ) from None
+    if [problem.code for _, reading in servers for problem in reading.errors] == ["unknown_dialect"]:
+        raise OperatorError(
+            f"{path.name} lists no MCP servers: there is no mcpServers in it, and no servers",
+            code="import.no_servers",
+            hint=f"this is how a file with one looks: {_EXAMPLE}",
+        )
     known = {title: {title, slug(title), *(one.manifest.name for one in reading.plugins)} for title, reading in servers}
     missing = [name for name in only if not any(name in names for names in known.values())]
     if missing:
@@ -141,6 +148,28 @@ def _ready(reading: Reading, added: Sequence[Capability]) -> Imported:
 
     one = reading.all()[0]
     return replace(one, manifest=widened(one.manifest, added))
+
+
+def _take_over(
+    store: PluginStore, reading: Reading, server: Imported, path: Path, grants: list[str], retype: str, *, yes: bool
+) -> dict[str, Any]:
+    """One server, shown, asked about and installed: as the package that its command would fetch, where it does that."""
+    from paddock.cli.plugin_changes import settle
+    from paddock.cli.progress import ProgressLine
+    from paddock.manifest.readiness import FETCHED_AT_START
+    from paddock.plugins.taking_over import package_of, prepare_server
+
+    package = package_of(server)
+    with ProgressLine() as line, prepare_server(store, server, package, path.resolve(), line.report) as prepared:
+        line.wipe()
+        told = {problem.message for problem in prepared.warnings}
+        told |= {problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START}
+        show_problems([problem for problem in reading.warnings if problem.message not in told], "!", "yellow")
+        if package:
+            named = printable(package.named, 200)
+            say(f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {named}")
+        value = settle(store, prepared, grants, retype, yes=yes)
+    return value | ({"package": package.named} if package else {})
 
 
 def _capabilities(texts: Sequence[str]) -> list[Capability]:
@@ -176,4 +205,5 @@ def _summarise(done: Sequence[dict[str, Any]]) -> None:
     for value in done:
         taken = "error" not in value
         mark = styled("✓", "green") if taken else styled("–", "yellow")
-        say(f"{mark} {printable(str(value['server']))}: {value['action']}")
+        words = "waits for your yes" if value["action"] == "waiting" else value["action"]
+        say(f"{mark} {printable(str(value['server']))}: {words}")

@@ -25,7 +25,7 @@ from paddock.manifest.model import Manifest
 from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
 from paddock.manifest.parse import EMPTY, EMPTY_HINT, parse_document
-from paddock.manifest.readiness import obstacles
+from paddock.manifest.readiness import FETCHED_AT_START, obstacles
 from paddock.manifest.reading import Reading
 from paddock.manifest.report import MAX_ENTRIES, Fields, Report
 from paddock.manifest.rules import check_entries, is_package_path, warn_unknown
@@ -301,13 +301,20 @@ def _read(
         check_kind_boundary(report, plugin.manifest)
     if not report.errors:
         for plugin in plugins:
-            report.warnings.extend(obstacles(plugin.manifest, files))
+            report.warnings.extend(_importable(problem, form) for problem in obstacles(plugin.manifest, files))
     # Where the structure is wrong already, a rule about the same place says nothing new.
     wrong = {problem.path for problem in structural}
     broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
     errors = _unique([*report.errors[: len(structural)], *broken])
     warnings = _unique([problem for problem in report.warnings if problem.path not in wrong])
     return Reading(document.name, form, tuple(plugins), _in_order(errors), _in_order(warnings))
+
+
+def _importable(problem: Problem, form: str) -> Problem:
+    """With the shorter way out, where the file is one that `paddock import` takes."""
+    if problem.code != FETCHED_AT_START or form not in (MCP_SERVERS, VSCODE, mcp_registry.SCHEMA):
+        return problem
+    return replace(problem, hint="run 'paddock import' on the file: it installs that package instead")
 
 
 def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.core.schema import check_schema, join_path
 from paddock.manifest.environment_command import LOCK_FILES, environment_program
+from paddock.manifest.launchers import Packaged, fetches_at_start
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
 from paddock.manifest.rules import auth_fields
 
+FETCHED_AT_START = "fetched_at_start"
+
 
 def obstacles(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     """Everything that keeps this plugin from being enabled; it may still be installed and listed."""
-    return [*_program(manifest, files), *_schemas(manifest, files)]
+    return [*_program(manifest, files), *_fetched(manifest, files), *_schemas(manifest, files)]
 
 
 def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
@@ -69,6 +73,29 @@ def _program(manifest: Manifest, files: PackageFiles) -> list[Problem]:
         case _:
             pass
     return []
+
+
+def _fetched(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    """A command that would fetch the server when it starts. It could wait for the registry until it is given up."""
+    found = fetches_at_start(manifest)
+    if found is None:
+        return []
+    if not isinstance(found, Packaged):
+        what = f"cannot start in a cage: {found.why}"
+        hint = "name a package of the server: paddock plugin install npm:NAME or pypi:NAME, or the program itself"
+        return [Problem("runtime.command", what, hint, "launcher")]
+    if found.registry == "npm" and files.exists(f"node_modules/{found.name}/package.json"):
+        return []  # brought along: nothing is fetched
+    given = ", with --arg and --env for what it is given" if found.arguments or manifest.system_config_schema else ""
+    install = f"paddock plugin install {shlex.quote(found.source)} --name {manifest.name}"
+    return [
+        Problem(
+            "runtime.command",
+            f"would fetch {printable(found.package, 120)} when it starts, and nothing can be fetched in a cage",
+            f"install that package itself: {install}{given}",
+            FETCHED_AT_START,
+        )
+    ]
 
 
 def _schemas(manifest: Manifest, files: PackageFiles) -> list[Problem]:

@@ -101,9 +101,14 @@ class Prepared:
 
 @contextmanager
 def prepare(
-    store: PluginStore, source: Source, progress: Report | None = None, choices: Choices | None = None
+    store: PluginStore,
+    source: Source,
+    progress: Report | None = None,
+    choices: Choices | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Generator[Prepared, None, None]:
-    """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry.
+    """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry, and so
+    are `values`, which its configuration is to have.
 
     Raises:
         Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
@@ -123,7 +128,7 @@ def prepare(
             reading = read_package(staged.root)
             staged = replace(staged, source=replace(staged.source, source=source))
             notes = (*reading.warnings, *package.warnings)
-            yield _prepared(store, staged, reading.single(), notes, {}, package.lock)
+            yield _prepared(store, staged, reading.single(), notes, values or {}, package.lock)
         return
     with stage(source, store.staging, progress) as staged:
         reading = read_staged(staged)

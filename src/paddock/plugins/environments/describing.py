@@ -18,7 +18,7 @@ from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability
 from paddock.manifest.environment_command import PREFIX
-from paddock.manifest.model import CommandRuntime, Dialect, Manifest
+from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
 from paddock.manifest.names import plugin_name_fault, slug
 from paddock.manifest.native_writer import to_yaml
 from paddock.plugins.environments.lock import Lock
@@ -55,6 +55,8 @@ class Choices:
     capabilities: tuple[Capability, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     asked_for: tuple[str, ...] = ()  # variables whose values each machine keeps for itself: keys above all
+    title: str = ""
+    configuration: JsonObject | None = None  # a schema with more fields than those, of a server that was taken over
 
 
 def python_facts(entry: Mapping[str, Any]) -> Facts:
@@ -99,11 +101,12 @@ def mcp_manifest(facts: Facts, programs: Iterable[str], choices: Choices) -> Man
         version=semantic_version(facts.version),
         dialect=Dialect.MCP,
         description=facts.description or f"The MCP server in the package {facts.package}",
+        title=choices.title,
         license=facts.license,
         homepage=facts.homepage,
         runtime=CommandRuntime((f"{PREFIX}{program}", *choices.arguments), protocol="mcp", env=env),
         capabilities=choices.capabilities,
-        system_config_schema=_schema(choices.asked_for) if choices.asked_for else None,
+        system_config_schema=_schema(choices),
     )
 
 
@@ -111,7 +114,7 @@ def choices_of(manifest: Manifest) -> Choices:
     """What a person chose when they installed this; an upgrade keeps it."""
     runtime = manifest.runtime
     if not isinstance(runtime, CommandRuntime):
-        return Choices(manifest.name, capabilities=manifest.capabilities)
+        return Choices(manifest.name, capabilities=manifest.capabilities, title=manifest.title)
     command, env = runtime.command, runtime.env
     return Choices(
         name=manifest.name,
@@ -120,6 +123,8 @@ def choices_of(manifest: Manifest) -> Choices:
         capabilities=manifest.capabilities,
         variables={name: value for name, value in env.items() if value != _reference(name)},
         asked_for=tuple(name for name, value in env.items() if value == _reference(name)),
+        title=manifest.title,
+        configuration=manifest.system_config_schema,
     )
 
 
@@ -127,11 +132,16 @@ def _reference(name: str) -> str:
     return f"${{user_config.{name}}}"
 
 
-def _schema(asked_for: Iterable[str]) -> dict[str, Any]:
-    """The configuration of a server that gets these variables, each from whoever runs it."""
-    names = list(asked_for)
-    properties = {name: {"type": "string", "x-secret": True} for name in names}
-    return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+def _schema(choices: Choices) -> JsonObject | None:
+    """The configuration of a server that gets variables, each from whoever runs it."""
+    before: Mapping[str, Any] = choices.configuration or {}
+    known: Mapping[str, Any] = before.get("properties", {})
+    new = [name for name in choices.asked_for if name not in known]
+    if not new:
+        return choices.configuration
+    properties = {**known, **{name: {"type": "string", "x-secret": True} for name in new}}
+    required = [*before.get("required", []), *new]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def told_apart(manifest: Manifest, lock: Lock) -> Manifest:
