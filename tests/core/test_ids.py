@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paddock
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError
 from paddock.core.ids import new_id, new_ids
@@ -74,3 +79,26 @@ def test_ids_that_are_made_at_once_are_unique_and_sort_in_their_order() -> None:
     assert len(set(made)) == 5_000
     assert made == sorted(made)
     assert made[0] > new_id("evt", At(START), Fixed(b"\x00" * 10))
+
+
+FORKING = """
+import os
+from paddock.core.clock import SystemRandom
+random = SystemRandom()
+random.bytes(10)
+pid = os.fork()
+print(random.bytes(10).hex(), flush=True)
+if pid: os.waitpid(pid, 0)
+"""
+
+
+def test_random_bytes_are_new_for_every_thread_and_in_every_copy_of_the_process() -> None:
+    random = SystemRandom()
+    with ThreadPoolExecutor(8) as threads:
+        drawn = threads.map(lambda _: [random.bytes(10) for _ in range(2_000)], range(8))
+    assert len({piece for pieces in drawn for piece in pieces}) == 16_000
+    assert {len(random.bytes(size)) for size in (0, 1, 16, 17, 64)} == {0, 1, 16, 17, 64}
+
+    path = {"PYTHONPATH": str(Path(paddock.__file__).parents[1])}
+    said = subprocess.run([sys.executable, "-c", FORKING], env=path, capture_output=True, text=True, check=True).stdout
+    assert len(set(said.split())) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -39,7 +40,24 @@ class SystemClock:
 
 
 class SystemRandom:
-    """The operating system's source of randomness."""
+    """The operating system's source of randomness.
+
+    Short pieces are fetched many at a time: each question lets go of the interpreter's lock, which a busy host may then
+    wait for longer than for all else that a call needs.
+    """
 
     def bytes(self, count: int) -> bytes:
-        return os.urandom(count)
+        if count > _PIECE:
+            return os.urandom(count)
+        while True:
+            try:
+                return _pieces.pop()[:count]  # one step: no two threads get the same
+            except IndexError:
+                fetched = os.urandom(_PIECE * _AT_ONCE)
+                _pieces.extend(fetched[at : at + _PIECE] for at in range(0, len(fetched), _PIECE))
+
+
+_PIECE = 16
+_AT_ONCE = 256
+_pieces: deque[bytes] = deque()
+os.register_at_fork(after_in_child=_pieces.clear)  # a copy of this process must not draw the same
