@@ -53,6 +53,8 @@ WITHOUT_A_DAEMON = {
     "paddock plugin enable memory-markdown": [],
     "paddock plugin disable memory-markdown": [],
     """paddock call slow-count.count --params '{"to": 3}'""": [],
+    "paddock plugin tools slow-count": [],
+    "paddock plugin tools slow-count count": [],
     "paddock plugin resources library memo://one": [],
     "paddock plugin resources library": [],
     """paddock plugin prompts library greet --params '{"who": "Ann"}'""": [],

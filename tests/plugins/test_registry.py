@@ -8,7 +8,8 @@ from fixtures.packages import kernel, native, osqr
 from fixtures.shelves import Shelf
 from paddock.core.errors import NotFound, PaddockError, PluginError
 from paddock.plugins.aliases import add
-from paddock.plugins.registry import list_plugins, resolve_plugin, validate_schema
+from paddock.plugins.definitions.validating import validate_schema
+from paddock.plugins.registry import list_plugins, resolve_plugin
 from paddock.plugins.versions import pin
 
 VERSIONS = ["1.0.0", "1.2.0", "1.2.5", "1.10.0", "2.0.0-rc.1", "2.0.0"]

@@ -14,6 +14,7 @@ from paddock.cli import (
     plugin_new,
     plugin_switches,
     plugin_test,
+    plugin_tools,
     plugin_views,
 )
 
@@ -28,6 +29,7 @@ FAMILIES = (
     plugin_changes,
     plugin_views,
     plugin_logs,
+    plugin_tools,
     plugin_documents,
     plugin_switches,
     plugin_accept,

@@ -206,12 +206,12 @@ def validate(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Check a value against an installed plugin's input or output schema."""
+    """Check a value against a schema of an installed plugin; NAME#TOOL/input where it has several tools."""
     import json
 
     from paddock.cli.opening import reading
     from paddock.core.errors import Invalid, OperatorError
-    from paddock.plugins.registry import validate_schema
+    from paddock.plugins.definitions.validating import validate_schema
 
     try:
         parsed = json.loads(sys.stdin.read() if value == "-" else value)

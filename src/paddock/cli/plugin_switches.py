@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, say, show_problems, styled
+from paddock.core.printable import printable
 
-if TYPE_CHECKING:
-    pass
+MOST_NAMED = 12
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
 
@@ -51,14 +52,18 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
     from paddock.plugins.registry import manifest_of
 
     if (daemon := running_daemon()) is not None:
+        was_known = daemon.get(f"/plugins/{in_path(name)}/tools")["known"]
         started = daemon.post(f"/plugins/{in_path(name)}/enable")
-        warnings = warnings_of(daemon.get(f"/plugins/{part(started['name'])}"))
+        shown = daemon.get(f"/plugins/{part(started['name'])}")
+        warnings = warnings_of(shown)
         show_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise does_not_run(started)
         words = f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})"
         facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
         _done(as_json, words, **facts, runtime=runtime_of(started), warnings=[one.to_dict() for one in warnings])
+        if not was_known:
+            _tell_of_tools(started["name"], shown["callables"])
         return
     with changing() as host:
         row = enable_plugin(host.plugins, name)
@@ -66,6 +71,14 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
     _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warnings=[one.to_dict() for one in warnings])
     show_problems(warnings, "!", "yellow")
+
+
+def _tell_of_tools(name: str, tools: Sequence[str]) -> None:
+    """What a server offers that was just met for the first time."""
+    if tools:
+        counted = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
+        named = ", ".join(printable(tool) for tool in tools[:MOST_NAMED]) + (", …" if len(tools) > MOST_NAMED else "")
+        say(f"{counted} seen for the first time: {named} — paddock plugin tools {name}")
 
 
 @reporting

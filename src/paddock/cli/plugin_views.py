@@ -205,6 +205,8 @@ def info(
             result(wrapped(f"    • {printable(line, 400)}", 6))
     _show_definitions(details)
     _show_instructions(details)
+    if listed["callables"]:
+        say(wrapped(f"what each does and takes: paddock plugin tools {listed['name']}", 2))
     _warn(details)
     _tell_waiting(details.facts["name"], details.facts["waiting"])
     _tell_trouble({**details.facts, "runtime": runtime})

@@ -15,6 +15,8 @@ from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.supervision.deployment import InstanceKey
 
+MOST_NAMED = 12  # callables in a hint
+
 
 class Target:
     """One callable of one plugin version, with its schemas ready to check.
@@ -47,6 +49,11 @@ class Target:
         self._output: CompiledSchema | None = None
 
     @property
+    def title(self) -> str:
+        """What people are told that it is: its plugin and what was asked for, once where both have one name."""
+        return self.asked if self.asked == self.key.plugin else f"{self.key.plugin} {self.asked}"
+
+    @property
     def input(self) -> CompiledSchema:
         """What its parameters must be; compiled when it is first called."""
         if self._input is None:
@@ -64,7 +71,7 @@ class Target:
             return compile_schema(schema)
         except Invalid as error:
             raise PluginError(
-                f"the {side} schema of {self.key.plugin} {self.spec.name} cannot be used: {error.problems[0].message}",
+                f"the {side} schema of {self.title} cannot be used: {error.problems[0].message}",
                 code="schema.unusable",
                 details={"plugin": self.key.plugin},
             ) from error
@@ -196,7 +203,7 @@ class Catalogue:
             NotFound: no such plugin is enabled, or it has nothing there.
             PluginError: it declares the document, and nobody serves it.
         """
-        entry = self._entry(plugin)
+        entry = self.entry(plugin)
         withheld = None if not entry.met else _documents(entry).resource(entry.manifest.name, uri)
         return Target(entry, READ, withheld, asked=uri, schemas=_schemas(READ))
 
@@ -207,7 +214,7 @@ class Catalogue:
             NotFound: no such plugin is enabled, or it has no such prompt.
             PluginError: it declares the prompt, and nobody has its text.
         """
-        entry = self._entry(plugin)
+        entry = self.entry(plugin)
         if not entry.met:  # as long as the server has not said what it has, a text of the manifest is all there is
             written = declared_documents(entry.manifest).prompts.get(name)
             if written is not None and written.text is not None:
@@ -227,7 +234,12 @@ class Catalogue:
             )
         return Target(entry, found.spec, asked=name, schemas=_schemas(found.spec))
 
-    def _entry(self, plugin: str) -> Entry:
+    def entry(self, plugin: str) -> Entry:
+        """A plugin that may be called.
+
+        Raises:
+            NotFound: it is not enabled.
+        """
         entry = self._entries.get(plugin)
         if entry is None:
             raise self._not_offered(plugin, "")
@@ -244,13 +256,23 @@ class Catalogue:
                 hint=f"paddock plugin enable {plugin}   # see also: paddock plugin list",
                 details={"plugin": plugin},
             )
-        named = ", ".join(own) or "nothing"
         return NotFound(
             f"{plugin} has no {callable_name!r}" if callable_name else f"say which callable of {plugin} you mean",
             code="callable.not_found",
-            hint=f"it offers: {named}",
+            hint=self._offers(plugin, "it offers"),
             details={"plugin": plugin},
         )
+
+    def _offers(self, plugin: str, words: str) -> str:
+        """The names of what a plugin has; where there are none to tell, or more than fit, how to see them."""
+        look = f"paddock plugin tools {self._entries[plugin].key.plugin}"
+        own = list(self._by_plugin.get(plugin, ()))
+        if not own and plugin in self._unmet:
+            return f"nobody knows yet what it offers, since it never ran; ask it: {look}"
+        if not own:
+            return f"{words} nothing to call; see: {look}"
+        named = f"{words}: {', '.join(own[:MOST_NAMED])}"
+        return named if len(own) <= MOST_NAMED else f"{named} and {len(own) - MOST_NAMED} more; see: {look}"
 
     def _lost(self, plugin: str) -> NotFound:
         why = self._given_up[plugin]
@@ -291,11 +313,12 @@ class Catalogue:
         if lost:
             return self._lost(max(lost, key=len))
         close = difflib.get_close_matches(name, list(known), n=1)
-        plugin = next((one for one in self._by_plugin if name == one or name.startswith(f"{one}.")), None)
-        if close:
+        owners = (one for one in self._by_plugin if name == one or name.startswith(f"{one}."))
+        plugin = name if name in self._by_plugin else next(owners, None)
+        if close and name not in self._by_plugin:  # where a plugin is named, nothing is a slip of the hand
             hint = f"did you mean {close[0]!r}?"
         elif plugin:
-            hint = f"{plugin} offers: {', '.join(self._by_plugin[plugin])}"
+            hint = self._offers(plugin, f"{plugin} offers")
         else:
             hint = "only enabled plugins can be called; see: paddock plugin list"
         return NotFound(f"nothing called {name!r} can be called", code="callable.not_found", hint=hint)

@@ -58,9 +58,7 @@ class Gate:
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
-        await self.records.room()
-        if self.records.failing is not None:
-            raise self.records.failing
+        await self._recording()
         reserved = sorted(name for name in payload if name in ("_context", "_call"))
         if reserved:
             raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
@@ -71,7 +69,7 @@ class Gate:
         if problems:
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
             raise Invalid(
-                f"the parameters of {target.key.plugin} {target.asked} are not valid",
+                f"the parameters of {target.title} are not valid",
                 problems,
                 code="invalid_params",
                 details={"plugin": target.key.plugin},
@@ -81,6 +79,21 @@ class Gate:
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
         return result
+
+    async def meet(self, plugin: str) -> None:
+        """Have a plugin running: what its server offers is on record when this returns.
+
+        Raises:
+            NotFound: it is not enabled.
+            Unavailable: it does not run, and the reason.
+        """
+        await self._recording()
+        await self.supervisor.ready(self.catalogue.entry(plugin).key)
+
+    async def _recording(self) -> None:
+        await self.records.room()
+        if self.records.failing is not None:
+            raise self.records.failing
 
     async def _met(self, target: Target) -> Target:
         """The target as its server describes it now, which is not known before the server runs.

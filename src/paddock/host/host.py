@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -147,7 +148,20 @@ class Host:
         """The full names of everything that can be called."""
         return self._gate.catalogue.names()
 
-    # --- documents and prompts ----------------------------------------------------------------------------------------
+    # --- tools, documents and prompts ---------------------------------------------------------------------------------
+
+    async def tools(self, plugin: str, *, meet: bool = False) -> dict[str, Any]:
+        """What a plugin can be asked to do: `tools`, each with what it says, takes and changes, and how it stands.
+
+        Args:
+            plugin: Its name or an alias.
+            meet: Start a server that never ran, of which nothing is `known` otherwise.
+
+        Raises:
+            NotFound: it is not installed; or not enabled, where it has to be started.
+            PaddockError: it has to be started, and does not run.
+        """
+        return await self._reading.tools(plugin, meet=meet)
 
     async def resources(self, plugin: str) -> dict[str, Any]:
         """What a plugin has to read: `resources`, `templates` of such, and what is `withheld` from use.
@@ -198,7 +212,7 @@ class Host:
             NotFound: it is not installed.
         """
         details = await self._views.run(lambda store: details_of(store, name))
-        facts = details.to_value()
+        facts = await asyncio.to_thread(details.to_value)  # a server may say a great deal
         return facts | {"runtime": self._runtime(facts["name"])}
 
     async def enable(self, name: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Reading what plugins have: documents by their address, prompts by their name. Servers are asked through the gate."""
+"""Reading what plugins have: tools, documents by their address, prompts by name. Servers are asked through the gate."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from paddock.gate.catalogue import Target
 from paddock.gate.documents import OfferedPrompt
 from paddock.gate.gate import Gate
 from paddock.plugins.definitions.documents import prompts_of, resources_of
+from paddock.plugins.definitions.tools import tools_of
 from paddock.plugins.store_thread import StoreThread
 
 
@@ -26,6 +28,13 @@ class Reading:
     def __init__(self, views: StoreThread, gate: Gate) -> None:
         self._views = views
         self._gate = gate
+
+    async def tools(self, plugin: str, *, meet: bool) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: tools_of(store, plugin))
+        if meet and not listed.known:
+            await self._gate.meet(listed.name)
+            listed = await self._views.run(lambda store: tools_of(store, plugin))
+        return await asyncio.to_thread(listed.to_value)
 
     async def resources(self, plugin: str) -> dict[str, Any]:
         listed = await self._views.run(lambda store: resources_of(store, plugin))

@@ -14,6 +14,7 @@ from paddock.plugins.definitions.documents import instructions_of
 from paddock.plugins.definitions.examining import TOOL
 from paddock.plugins.definitions.rows import DefinitionRow, definitions_of
 from paddock.plugins.definitions.standing import Standing
+from paddock.plugins.definitions.tools import Tools, recorded_tools
 from paddock.plugins.listing import repair_line
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
@@ -45,6 +46,7 @@ class Details:
     warnings: tuple[Problem, ...]
     difference: Difference
     definitions: tuple[DefinitionRow, ...]  # what its server says of itself
+    tools: Tools
     instructions: str = ""  # what it wants models to know, as far as somebody accepted it
 
     def changed_files(self) -> list[str]:
@@ -63,6 +65,7 @@ class Details:
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
+            "tools": list(self.tools.values()),
             "definitions": [row.to_value() for row in self.definitions],
             "instructions": self.instructions,
         }
@@ -79,6 +82,7 @@ class _Rows:
     tree: Tree
     definitions: list[DefinitionRow]
     instructions: str
+    tools: Tools
 
 
 def details_of(store: PluginStore, name: str) -> Details:
@@ -133,6 +137,7 @@ def details_of(store: PluginStore, name: str) -> Details:
         warnings,
         verdict.difference,
         tuple(rows.definitions),
+        rows.tools,
         rows.instructions,
     )
 
@@ -160,4 +165,5 @@ def _rows(tx: Transaction, store: PluginStore, name: str) -> _Rows:
         tree_of(tx, current.plugin, current.version),
         definitions_of(tx, store.tenant, plugin.name),
         instructions_of(tx, store, plugin.name),
+        recorded_tools(tx, store, current, manifest_of(current)),
     )

@@ -1,4 +1,4 @@
-"""Finding installed plugins: resolve by name and constraint, list, and check values against their schemas.
+"""Finding installed plugins: resolve by name and constraint, and list.
 
 Nothing is ever called that is not found here.
 """
@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.core.errors import Invalid, Modified, NotFound, PluginError, Problem
-from paddock.core.schema import compile_schema
+from paddock.core.errors import NotFound, PluginError
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.document import Document
-from paddock.manifest.model import CallableSpec, Manifest, Schema, SchemaFile
+from paddock.manifest.model import Manifest, Schema, SchemaFile
 from paddock.manifest.read import DirectoryFiles, read_values
-from paddock.manifest.readiness import schema_file_problems
 from paddock.plugins.listing import Listed as Listed
 from paddock.plugins.listing import State as State
 from paddock.plugins.listing import list_plugins as list_plugins
@@ -31,7 +29,6 @@ from paddock.plugins.rows import (
     find_version,
     versions_of,
 )
-from paddock.plugins.tree import verify_tree
 
 # Two names for one thing in the Kernel's own text.
 BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
@@ -130,57 +127,3 @@ def schema_value(schema: Schema | None, root: Path) -> Any:
         except (ValueError, RecursionError):
             return {}
     return schema if schema is not None else {}
-
-
-def validate_schema(store: PluginStore, value: Any, reference: str) -> list[Problem]:
-    """Check a value against a schema of an installed plugin; an empty list means it fits.
-
-    Args:
-        store: The plugin store.
-        value: Any JSON value.
-        reference: `NAME[@CONSTRAINT]#input`, `…#output`, or `…#CALLABLE/input` where a plugin has several callables.
-
-    Raises:
-        NotFound: the plugin, version, callable or schema does not exist.
-        PluginError: the schema itself cannot be used, or its file was modified.
-    """
-    plugin, _, fragment = reference.partition("#")
-    name, _, constraint = plugin.partition("@")
-    handle = resolve_plugin(store, name, constraint)
-    callable_name, _, side = fragment.rpartition("/")
-    spec = _callable_named(handle.manifest, callable_name, reference)
-    schema = {"input": spec.input_schema, "output": spec.output_schema}.get(side)
-    if schema is None:
-        raise NotFound(
-            f"{reference!r} names no schema",
-            code="schema.not_found",
-            hint="write NAME@1.x#input or NAME#CALLABLE/output",
-        )
-    if isinstance(schema, SchemaFile) and not verify_tree(handle.root, handle.digest).intact:
-        raise Modified(
-            f"the files of {handle.manifest.name} are not the ones you consented to, so its schemas are not used",
-            hint=f"restore them: paddock plugin repair {handle.manifest.name}",
-        )
-    if isinstance(schema, SchemaFile):
-        unusable = schema_file_problems(schema, DirectoryFiles(handle.root), reference)
-        if unusable:
-            raise PluginError(f"the schema {reference} cannot be used: {unusable[0].message}", code="schema.unusable")
-    found = schema_value(schema, handle.root)
-    try:
-        return compile_schema(found).errors(value)
-    except Invalid as error:
-        raise PluginError(
-            f"the schema {reference} cannot be used: {error.problems[0].message}", code="schema.unusable"
-        ) from error
-
-
-def _callable_named(manifest: Manifest, name: str, reference: str) -> CallableSpec:
-    if not name and len(manifest.callables) == 1:
-        return manifest.callables[0]
-    for spec in manifest.callables:
-        if spec.name == name:
-            return spec
-    names = ", ".join(spec.name for spec in manifest.callables) or "none"
-    raise NotFound(
-        f"{reference!r} names no callable of {manifest.name}", code="callable.not_found", hint=f"it has: {names}"
-    )

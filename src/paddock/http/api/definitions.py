@@ -28,7 +28,8 @@ class DefinitionRoutes:
                 self.show_definitions,
                 "Show what a plugin's server says of itself",
                 "Every tool, prompt and resource, and its instructions: each with `standing`, `hash`, and for one that"
-                " waits `waiting_hash` and the `difference` from what was accepted, line by line.",
+                " waits `waiting_hash` and the `difference` from what was accepted, line by line. `tools` is what"
+                " `GET /plugins/{name}/tools` gives.",
             ),
             Endpoint(
                 "POST",
@@ -42,7 +43,8 @@ class DefinitionRoutes:
 
     async def show_definitions(self, request: Request) -> Response:
         name = named(request)
-        return answer({"name": name, "definitions": await self._host.definitions.shown(name)})
+        shown, listed = await self._host.definitions.shown(name), await self._host.tools(name)
+        return answer({"name": name, "definitions": shown, "tools": listed["tools"]})
 
     async def accept_definition(self, request: Request) -> Response:
         body = await json_object(request)

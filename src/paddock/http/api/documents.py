@@ -1,4 +1,4 @@
-"""`/plugins/{name}/resources` and `/plugins/{name}/prompts`: what a plugin has to read."""
+"""`/plugins/{name}/tools`, `…/resources` and `…/prompts`: what a plugin offers, and reading what it has to read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.gate.calls import CallCancelled
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import Endpoint, answer, named
+from paddock.http.endpoint import Endpoint, answer, flag, named
 from paddock.http.live import cancelled_when_gone
 
 _WITHHELD = "`withheld`, with why. `known` is false for a server that never ran."
@@ -29,6 +29,16 @@ class DocumentRoutes:
 
     def endpoints(self) -> list[Endpoint]:
         return [
+            Endpoint(
+                "GET",
+                "/plugins/{name}/tools",
+                self.list_tools,
+                "List what a plugin can be asked to do",
+                "`tools`: each with the name to `call` it by, its `description`, its `parameters` in words, both"
+                " schemas, its `effects` and its `standing`; as its manifest declares it, or as its server said when it"
+                " last ran. `known` is false for a server that never ran.",
+                query={"meet": "1: start a server that never ran, to hear what it offers."},
+            ),
             Endpoint(
                 "GET",
                 "/plugins/{name}/resources",
@@ -60,6 +70,10 @@ class DocumentRoutes:
                 body="`arguments`: a text for each argument.",
             ),
         ]
+
+    async def list_tools(self, request: Request) -> Response:
+        listing = self._host.tools(named(request), meet=flag(request, "meet"))
+        return await _answered(request, listing)
 
     async def list_resources(self, request: Request) -> Response:
         return answer(await self._host.resources(named(request)))

@@ -136,6 +136,15 @@ def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str)
     return Texts(row["definition"], row["waiting"]) if row else Texts("", "")
 
 
+def all_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> dict[str, Texts]:
+    """The definitions of one kind by name, usable or not."""
+    rows = tx.all(
+        "SELECT name, definition, waiting FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ?",
+        (tenant, plugin, kind),
+    )
+    return {row["name"]: Texts(row["definition"], row["waiting"]) for row in rows}
+
+
 def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> dict[str, str]:
     """The accepted definitions of one kind by name, of those that may be used."""
     rows = tx.all(
