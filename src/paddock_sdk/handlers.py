@@ -71,11 +71,11 @@ class Handlers:
         self._tool_prefix = f"{plugin}."
         self._hook_prefix = f"{namespace}.hook."
         self._by_name: dict[str, Handler] = {}
-        self._tools: list[str] = []
+        self.tools: list[str] = []
         self.methods: list[str] = []
 
     def add_tool(self, function: H) -> H:
-        self._tools.append(function.__name__)
+        self.tools.append(function.__name__)
         self._by_name[self._tool_prefix + function.__name__] = Handler(function)
         return function
 
@@ -101,7 +101,7 @@ class Handlers:
         Raises:
             TypeError: a type cannot be told in JSON.
         """
-        tools = [_entry(name, self._by_name[self._tool_prefix + name]) for name in self._tools]
+        tools = [_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
         methods = [_entry(name, self._by_name[name]) for name in self.methods]
         return {key: entries for key, entries in (("tools", tools), ("methods", methods)) if entries}
 

@@ -20,6 +20,7 @@ class Offer(NamedTuple):
     name: str
     version: str
     methods: Iterable[str] = ()
+    tools: Iterable[str] | None = None  # None where the code that serves them does not say which
     notifications: Iterable[str] = ()
     capabilities_used: Iterable[str] = ()
 
@@ -65,11 +66,13 @@ class Lifetime:
         if params.get("plugin_name", offer.name) != offer.name:
             raise InvalidParams(f"this is {offer.name}, not {str(params['plugin_name'])[:64]}")
         self.phase = "initializing"
+        tools = {} if offer.tools is None else {"tools": list(offer.tools)}
         return {
             "name": offer.name,
             "version": offer.version,
             "api_version": API_VERSION,
             "methods": list(offer.methods),
+            **tools,
             "notifications": list(offer.notifications),
             "capabilities_used": list(offer.capabilities_used),
             "features": FEATURES,

@@ -229,4 +229,7 @@ class Plugin:
         self._underway = None
 
     def _offer(self) -> Offer:
-        return Offer(self.name, self.version, self.handlers.methods, self._notifications, self._capabilities_used)
+        serves = self.handlers
+        return Offer(
+            self.name, self.version, serves.methods, serves.tools, self._notifications, self._capabilities_used
+        )

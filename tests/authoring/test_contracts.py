@@ -163,9 +163,36 @@ async def test_a_method_that_is_declared_and_not_served_or_served_and_not_declar
     folder = made(tmp_path / "plugin", "plugin", "shell")
     edit(folder / "plugin.sh", "[greeting.get]=greet", "[greeting.other]=greet")
 
-    finding = (await findings(folder, tmp_path / "home"))["declared methods"]
+    finding = (await findings(folder, tmp_path / "home"))["declared callables"]
 
-    assert (finding.verdict, finding.why) == (Verdict.FAIL, "declares and does not serve: greeting.get")
+    told = "the manifest declares greeting.get, the program serves greeting.other"
+    assert (finding.verdict, finding.why) == (Verdict.FAIL, told)
+
+
+async def test_a_tool_that_the_program_calls_otherwise_is_told_by_both_names_and_no_payload_is_blamed(
+    tmp_path: Path,
+) -> None:
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", "def greet(", "def greeet(")
+
+    found = await findings(folder, tmp_path / "home")
+
+    named, called = found["declared callables"], found["call greet"]
+    assert (named.verdict, named.why) == (Verdict.FAIL, "the manifest declares greet, the program serves greeet")
+    assert "method_not_found" in called.why and "payload" not in called.hint and "under the name" in called.hint
+
+
+async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.host.workshop.trial.CALL_TIMEOUT", 1.0)
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
+    edit(folder / "paddock.yaml", "config_schema:", "timing: { shutdown_sec: 1 }\nconfig_schema:")
+
+    called = (await findings(folder, tmp_path / "home"))["call greet"]
+
+    assert (called.verdict, called.hint) == (Verdict.FAIL, "")
 
 
 async def test_what_changes_something_is_called_only_when_the_author_says_so(tmp_path: Path) -> None:

@@ -154,6 +154,15 @@ def test_once_is_one_load_and_one_call_and_its_exit_code_says_how_they_went(padd
     assert "nothing serves yet" in paddock(*once, '{"name": "Ann"}', code=1).out
 
 
+def test_a_tool_that_the_program_calls_otherwise_is_told_when_it_is_loaded(paddock: Paddock, greeter: Path) -> None:
+    main = greeter / "main.py"
+    main.write_text(main.read_text().replace("def greet(", "def greeet("))
+
+    said = paddock("dev", greeter, "--yes", "--once", "--no-traffic")
+
+    assert "! the manifest declares greet, the program serves greeet" in said.out
+
+
 def test_without_a_terminal_and_without_yes_nothing_runs(paddock: Paddock, greeter: Path) -> None:
     said = paddock("dev", greeter, "--once", "--json", code=4)
 

@@ -238,6 +238,7 @@ def _loaded_event(loaded: Loaded, seconds: float, files: tuple[str, ...]) -> dic
         "pid": loaded.pid,
         "callables": [spec.name for spec in loaded.callables],
         "unserved": list(loaded.unserved),
+        "undeclared": list(loaded.undeclared),
         "warnings": [one.to_dict() for one in loaded.copy.warnings],
         "files": list(files),
         "ms": round(seconds * 1000, 1),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
+from paddock.authoring.checks.wire import difference
 from paddock.cli.call_events import in_words as progress_in_words
 from paddock.cli.output import styled
 from paddock.cli.plugin_logs import in_words as log_in_words
@@ -58,8 +59,8 @@ def _loaded(event: Mapping[str, Any]) -> list[str]:
     offers = ", ".join(event["callables"]) or "nothing"
     files = f" after {_files(event['files'])}" if event["files"] else ""
     lines = [f"{_green('✓')} {event['name']} {event['version']} runs{files} ({_took(event)}): {printable(offers, 300)}"]
-    if event["unserved"]:
-        lines.append(f"  {_yellow('!')} declared and not served: {', '.join(event['unserved'])}")
+    if differing := difference(event["unserved"], event["undeclared"]):
+        lines.append(f"  {_yellow('!')} {differing}")
     return [*lines, *(f"  {_yellow('!')} {_problem(one)}" for one in event["warnings"])]
 
 

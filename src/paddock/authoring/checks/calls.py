@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddock.authoring.checks.finding import Finding, failed, passed, skipped
 from paddock.authoring.checks.subject import Answer, Offer, Subject
+from paddock.core.errors import NotFound, PaddockError, TimedOut
 from paddock.core.printable import printable
 
 # Bytes that are kept for an answer to name them change nothing that anybody had before.
@@ -33,8 +34,7 @@ def judge(name: str, one: Offer, answer: Answer) -> Finding | None:
     """What is wrong with an answer to a payload that fits; None when nothing is."""
     if answer.error is not None:
         said = printable(answer.error.message, 300)
-        hint = "if the payload made up from its schema is at fault, put `examples` into the schema"
-        return failed(name, f"it answered with an error ({answer.code}): {said}", hint)
+        return failed(name, f"it answered with an error ({answer.code}): {said}", _advice(answer.error))
     broken = one.broken(answer.inside)
     if broken:
         return failed(name, f"the answer breaks its output schema: {broken[0]}", "mend the answer, or the schema")
@@ -42,3 +42,12 @@ def judge(name: str, one: Offer, answer: Answer) -> Finding | None:
     if one.spec.effects is not None and one.harmless and used:
         return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
     return None
+
+
+def _advice(error: PaddockError) -> str:
+    """What its author can do. No payload is to blame for a callable that is not there, or does not answer."""
+    if isinstance(error, NotFound) and error.error_code == "method_not_found":
+        return "serve it under the name that the manifest declares"
+    if isinstance(error, TimedOut):
+        return ""
+    return "if the payload made up from its schema is at fault, put `examples` into the schema"

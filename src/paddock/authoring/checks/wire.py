@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from paddock.authoring.checks.finding import Finding, failed, passed, skipped
 from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
@@ -22,14 +24,22 @@ async def check_handshake(life: Trial) -> list[Finding]:
         return [failed("handshake", error.message, error.hint)]
     found = [passed("handshake")]
     declared = [spec for spec in life.manifest.callables if spec.form is Form.METHOD]
-    if introduced.missing:
-        named = ", ".join(sorted(introduced.missing))
-        found.append(failed("declared methods", f"declares and does not serve: {named}", "name it in `methods`"))
-    elif introduced.warning is not None:
-        found.append(failed("declared methods", "serves methods that its manifest does not name", "declare them"))
+    differing = difference(sorted(introduced.missing), introduced.extra)
+    if differing:
+        found.append(failed("declared callables", differing, "name the same in the manifest and in the program"))
     elif declared:
-        found.append(passed("declared methods"))
+        found.append(passed("declared callables"))
     return found
+
+
+def difference(unserved: Iterable[str], undeclared: Iterable[str]) -> str:
+    """How what a manifest declares and what its program serves differ, in words; empty where they do not."""
+    missing, extra = ", ".join(unserved), ", ".join(undeclared)
+    if missing and extra:
+        return f"the manifest declares {missing}, the program serves {extra}"
+    if missing:
+        return f"the manifest declares {missing}, which the program does not serve"
+    return f"the program serves {extra}, which the manifest does not declare" if extra else ""
 
 
 async def check_config(life: Trial) -> Finding:

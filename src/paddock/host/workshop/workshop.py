@@ -48,6 +48,7 @@ class Loaded:
     pid: int | None
     copy: Copy
     unserved: tuple[str, ...] = ()  # declared, and not served
+    undeclared: tuple[str, ...] = ()  # served, and not declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Workshop:
             )
         callables = self._parts.news.tools.get(key, manifest.callables)
         before, self.serving, old = self.serving, Loaded(manifest, callables, status.pid, copy), self._key
-        self.serving = replace(self.serving, unserved=status.unavailable_methods)
+        self.serving = replace(self.serving, unserved=status.unavailable_methods, undeclared=status.undeclared_methods)
         self._key = self._parts.news.serving = key
         self._offer(key, manifest, callables, copy.root)
         if before is not None and old is not None:

@@ -119,4 +119,5 @@ class Status:
     in_flight: int = 0
     calls: int = 0
     unavailable_methods: tuple[str, ...] = ()
+    undeclared_methods: tuple[str, ...] = ()
     features: tuple[str, ...] = ()

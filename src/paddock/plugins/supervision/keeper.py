@@ -194,6 +194,7 @@ class Keeper:
             in_flight=running.conversation.in_flight if running else 0,
             calls=self.calls,
             unavailable_methods=tuple(sorted(running.introduced.missing)) if running else (),
+            undeclared_methods=running.introduced.extra if running else (),
             features=tuple(sorted(running.introduced.features)) if running else (),
         )
 

@@ -88,6 +88,7 @@ class Introduced:
     features: frozenset[str] = frozenset()
     serves: int = 0  # how many callables it confirmed
     missing: frozenset[str] = frozenset()  # callables of the manifest that it does not serve
+    extra: tuple[str, ...] = ()  # what it serves besides, in words that can be shown
     warning: Event | None = None
 
 

@@ -75,7 +75,8 @@ def judge(manifest: Manifest, granted: Iterable[Capability], answer: Any) -> Int
                 name=manifest.name, claimed=overreach, allowed=tuple(str(capability) for capability in granted)
             ),
         )
-    return _introduced(manifest, lists)
+    tools = fields.get("tools")
+    return _introduced(manifest, lists, tools if _names(tools, maps=False) else None)
 
 
 def malformed(manifest: Manifest, detail: str) -> Refused:
@@ -84,12 +85,18 @@ def malformed(manifest: Manifest, detail: str) -> Refused:
     return Refused("protocol_violation", detail, event)
 
 
-def _introduced(manifest: Manifest, lists: Mapping[str, Any]) -> Introduced:
-    # Only methods are confirmed by name. Tools and hooks follow from the manifest.
+def _introduced(manifest: Manifest, lists: Mapping[str, Any], served: list[str] | None) -> Introduced:
+    # Methods are confirmed by name; tools by a plugin that says which it has, as our SDK does. Hooks follow from the
+    # manifest, and so do all other tools.
     declared = {spec.name for spec in manifest.callables if spec.form is Form.METHOD}
-    tools = {f"{manifest.name}.{spec.name}" for spec in manifest.callables if spec.form is Form.TOOL}
+    tools = {spec.name for spec in manifest.callables if spec.form is Form.TOOL}
     offered = set(lists["methods"])
-    extra, missing = offered - declared - tools, declared - offered
+    as_methods = {name for name in tools if f"{manifest.name}.{name}" in offered}
+    extra = offered - declared - {f"{manifest.name}.{name}" for name in as_methods}
+    missing = declared - offered
+    if served is not None:
+        extra |= set(served) - tools
+        missing |= tools - set(served) - as_methods
     warning = None
     if extra or missing:
         warning = PluginMethodsDiffer(
@@ -101,6 +108,7 @@ def _introduced(manifest: Manifest, lists: Mapping[str, Any]) -> Introduced:
         features=frozenset(lists["features"]) & FEATURES,
         serves=len(declared & offered),
         missing=frozenset(missing),
+        extra=warning.extra if warning else (),
         warning=warning,
     )
 
