@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
-from paddock.cli.registry_choices import Argument, Held, Name, Program, Variable, Widening, choices_kept, choices_made
+from paddock.cli.registry_choices import (
+    Argument,
+    Held,
+    MoreArguments,
+    MoreVariables,
+    Name,
+    Program,
+    Variable,
+    Widening,
+    choices_added,
+    choices_made,
+    installed_before,
+)
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.describing import Choices
@@ -68,13 +80,15 @@ def install(
     from paddock.plugins.sources import parse_source
 
     wanted = parse_source(source, ref, constraints=held or [])
-    flags = [("ref", ref), ("name", name), ("program", program)]
-    repeated = (("with", held), ("arg", arg), ("env", env), ("capability", capability))
-    flags += [(flag, one) for flag, many in repeated for one in many or []]
-    retype = f"paddock plugin install {shlex.quote(source)}" + "".join(
-        f" --{flag}={shlex.quote(text)}" for flag, text in flags if text is not None
+    repeated = _flags(("with", held), ("arg", arg), ("env", env), ("capability", capability))
+    once = "".join(
+        f" --{flag}={shlex.quote(text)}" for flag, text in (("ref", ref), ("name", name), ("program", program)) if text
     )
+    retype = f"paddock plugin install {shlex.quote(source)}{once}{repeated}"
+    choices = choices_made(wanted, name, program, arg or [], capability or [], env or [])
     with changing() as host:
+        if choices is not None:
+            wanted, choices = installed_before(host.plugins, wanted, choices)
         value = take(
             host.plugins,
             wanted,
@@ -83,9 +97,14 @@ def install(
             yes=yes,
             downgrade=downgrade,
             less_trust=less_trust,
-            choices=choices_made(wanted, name, program, arg or [], capability or [], env or []),
+            choices=choices,
         )
     tell_taken(value, as_json=as_json)
+
+
+def _flags(*named: tuple[str, list[str] | None]) -> str:
+    """Options that may be repeated, as they were typed."""
+    return "".join(f" --{flag}={shlex.quote(text)}" for flag, texts in named for text in texts or [])
 
 
 @reporting
@@ -96,13 +115,16 @@ def upgrade(
     ] = None,
     *,
     ref: Ref = None,
+    arg: MoreArguments = None,
+    env: MoreVariables = None,
+    capability: Widening = None,
     grant: Grants = None,
     downgrade: Downgrade = False,
     less_trust: LessTrust = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Upgrade a plugin. You are shown only what changes; each new capability needs its own yes."""
+    """Upgrade a plugin, or give a registry's server more than it was installed with. You are shown what changes."""
     from paddock.cli.opening import changing
     from paddock.plugins.registry import require_plugin
     from paddock.plugins.sources import at_version, parse_source
@@ -114,6 +136,7 @@ def upgrade(
             f"paddock plugin upgrade {name}"
             + (f" {shlex.quote(source)}" if source else "")
             + (f" --ref {shlex.quote(ref)}" if ref else "")
+            + _flags(("arg", arg), ("env", env), ("capability", capability))
         )
         if source is not None:
             wanted = parse_source(source, ref)
@@ -123,13 +146,13 @@ def upgrade(
         value = take(
             host.plugins,
             wanted,
-            grant or [],
+            [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
             downgrade=downgrade,
             less_trust=less_trust,
             expected=plugin.name,
-            choices=choices_kept(host.plugins, plugin) if wanted.kind.registry else None,
+            choices=choices_added(host.plugins, plugin, wanted, arg or [], capability or [], env or []),
         )
     tell_taken(value, as_json=as_json)
 
@@ -221,7 +244,7 @@ def settle(
     new = prepared.to_acknowledge
     if upgrading:
         flags = [
-            *(f"--grant {shlex.quote(str(one))}" for one in new),
+            *(f"--grant {shlex.quote(str(one))}" for one in new if one not in named),
             *(["--less-trust"] if prepared.trust_lost else []),
         ]
         retype = " ".join([retype, *flags])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,14 @@ Variable = Annotated[
         help="Start a registry's server with this variable; repeat it for more. Without a value, `plugin configure` "
         "asks for it. config:/ begins a path in the server's own folder, here and in --arg.",
     ),
+]
+MoreArguments = Annotated[
+    list[str] | None,
+    typer.Option("--arg", help="Start a registry's server with this argument too, after those it has."),
+]
+MoreVariables = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME[=VALUE]", help="Start a registry's server with this variable too."),
 ]
 Widening = Annotated[
     list[str] | None,
@@ -74,9 +83,18 @@ def choices_made(
         raise OperatorError(
             "--name, --program, --arg, --env and --capability are for packages of a registry",
             code="source.not_a_registry",
-            hint="write what you want into the package's own manifest",
+            hint=_widening_of(source),
         )
     return None
+
+
+def _widening_of(source: Source) -> str:
+    """Where to say it of a plugin from elsewhere."""
+    from paddock.plugins.sources import SourceKind
+
+    if source.kind is SourceKind.CONFIGURATION:
+        return f"write it into the file and import that again: paddock import {shlex.quote(source.location)}"
+    return "write what you want into the package's own manifest"
 
 
 def _shown_to_all(variable: str, value: str) -> str:
@@ -91,6 +109,67 @@ def _shown_to_all(variable: str, value: str) -> str:
             hint=f"write --env {variable} without a value, then: paddock plugin configure NAME {variable}",
         )
     return value
+
+
+def choices_added(
+    store: PluginStore,
+    plugin: PluginRow,
+    source: Source,
+    arguments: list[str],
+    capabilities: list[str],
+    variables: list[str],
+) -> Choices | None:
+    """What was chosen when the plugin was installed, and this too.
+
+    Raises:
+        OperatorError: the source is another kind of package; or a variable may be a key.
+    """
+    from dataclasses import replace
+
+    from paddock.manifest.capability import joined
+
+    more = choices_made(source, None, None, arguments, capabilities, variables)
+    if more is None:
+        return None
+    kept = choices_kept(store, plugin)
+    return replace(
+        kept,
+        arguments=(*kept.arguments, *more.arguments),
+        capabilities=joined(kept.capabilities, more.capabilities),
+        variables={name: value for name, value in kept.variables.items() if name not in more.asked_for}
+        | dict(more.variables),
+        asked_for=tuple(
+            dict.fromkeys([*(one for one in kept.asked_for if one not in more.variables), *more.asked_for])
+        ),
+    )
+
+
+def installed_before(store: PluginStore, source: Source, choices: Choices) -> tuple[Source, Choices]:
+    """What to install where the same package is installed already under the same name: each option that is not given
+    now stays as it was.
+    """
+    from dataclasses import replace
+
+    from paddock.manifest.names import slug
+    from paddock.plugins.rows import find_plugin
+    from paddock.plugins.versions import recorded_source
+
+    name = choices.name or slug(source.location.partition("[")[0].rpartition("/")[2])
+    plugin = store.database.read(lambda tx: find_plugin(tx, name))
+    before = recorded_source(store, plugin) if plugin else None
+    if plugin is None or before is None or (before.kind, before.location) != (source.kind, source.location):
+        return source, choices
+    kept = choices_kept(store, plugin)
+    named = bool(choices.variables or choices.asked_for)
+    return replace(source, constraints=source.constraints or before.constraints), replace(
+        kept,
+        name=choices.name,
+        program=choices.program or kept.program,
+        arguments=choices.arguments or kept.arguments,
+        capabilities=choices.capabilities or kept.capabilities,
+        variables=choices.variables if named else kept.variables,
+        asked_for=choices.asked_for if named else kept.asked_for,
+    )
 
 
 def choices_kept(store: PluginStore, plugin: PluginRow) -> Choices:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability
+from paddock.manifest.dialects.mcp_settings import references
 from paddock.manifest.environment_command import PREFIX
 from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
 from paddock.manifest.names import plugin_name_fault, slug
@@ -106,7 +107,7 @@ def mcp_manifest(facts: Facts, programs: Iterable[str], choices: Choices) -> Man
         homepage=facts.homepage,
         runtime=CommandRuntime((f"{PREFIX}{program}", *choices.arguments), protocol="mcp", env=env),
         capabilities=choices.capabilities,
-        system_config_schema=_schema(choices),
+        system_config_schema=_schema(choices, references([*choices.arguments, *env.values()])),
     )
 
 
@@ -132,16 +133,18 @@ def _reference(name: str) -> str:
     return f"${{user_config.{name}}}"
 
 
-def _schema(choices: Choices) -> JsonObject | None:
-    """The configuration of a server that gets variables, each from whoever runs it."""
-    before: Mapping[str, Any] = choices.configuration or {}
+def _schema(choices: Choices, used: Container[str]) -> JsonObject | None:
+    """The configuration of a server: the fields that it had and still uses, and a key for each new variable."""
+    before: Mapping[str, Any] = choices.configuration or {"type": "object", "additionalProperties": False}
     known: Mapping[str, Any] = before.get("properties", {})
     new = [name for name in choices.asked_for if name not in known]
-    if not new:
-        return choices.configuration
-    properties = {**known, **{name: {"type": "string", "x-secret": True} for name in new}}
-    required = [*before.get("required", []), *new]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    properties = {name: field for name, field in known.items() if name in used}
+    properties |= {name: {"type": "string", "x-secret": True} for name in new}
+    required = [*(name for name in before.get("required", []) if name in properties), *new]
+    if not properties:
+        return None
+    schema = {**before, "properties": properties, "required": required}
+    return schema if required else {key: value for key, value in schema.items() if key != "required"}
 
 
 def told_apart(manifest: Manifest, lock: Lock) -> Manifest:
