@@ -8,6 +8,7 @@ import pytest
 from tests.authoring.workbench import Desk, at_work, edit, made
 
 from paddock.authoring.session import RepeatedCall
+from paddock.cli.dev_words import in_words
 
 GREET = RepeatedCall("greet", {"name": "Ann"})
 COUNTING = """
@@ -92,6 +93,39 @@ async def test_a_syntax_error_leaves_the_last_version_serving_and_is_told_with_i
     assert answers(desk) == [{"text": "Hello, Ann!"}]
     assert broken["serving"] == "0.1.0"
     assert str(folder / "main.py") in broken["error"]["message"]
+    assert broken["error"]["hint"] == "mend it, and save"
+
+
+async def test_advice_is_for_the_author_who_reads_it(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin")
+    async with at_work(folder, tmp_path / "home") as desk:
+        edit(folder / "main.py", "plugin.log.info", "1 / 0\n    plugin.log.info")
+        await desk.told.event("loaded", 2)
+        await desk.session.do('greet {"name": "Ann"}')
+        failed = await desk.told.event("failed")
+        edit(folder / "main.py", '"0.1.0"', '"0.1.0", capabilities_used=["storage:write"]')
+        claimed = await desk.told.event("not_loaded")
+
+    assert "plugin logs" not in failed["error"]["hint"] and "log, which is shown here" in failed["error"]["hint"]
+    add = "add `storage:write` to `capabilities` in the manifest, or take it out of `capabilities_used`, and save"
+    assert claimed["error"]["hint"] == add
+
+
+async def test_a_call_that_hangs_is_told_of_and_ended_by_typing_cancel(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
+    async with at_work(folder, tmp_path / "home", silent_for=0.1) as desk:
+        await desk.session.do('greet {"name": "Ann"}')
+        still = await desk.told.event("still_running")
+        await desk.session.do("cancel")
+        await desk.session.answered()  # nothing is waited for any more
+        await desk.session.do("cancel")
+
+    assert in_words(still) == ["… greet still runs (0.1 s); type 'cancel' to end it"]
+    assert [line for event in desk.told.of("cancelled") for line in in_words(event)] == [
+        "cancelled: greet",
+        "no call is under way",
+    ]
 
 
 async def test_a_mistake_in_the_manifest_leaves_the_last_version_serving_and_every_mistake_is_told(

@@ -14,7 +14,7 @@ from paddock.authoring.checks.running import run_checks
 from paddock.authoring.kinds import template_for
 from paddock.authoring.listening import Listening
 from paddock.authoring.scaffold import scaffold
-from paddock.authoring.session import RepeatedCall, Session
+from paddock.authoring.session import SILENT_FOR, RepeatedCall, Session
 from paddock.authoring.watching import look_at
 from paddock.core.clock import SystemClock
 from paddock.host.workshop.opening import open_workshop
@@ -76,14 +76,19 @@ class Desk:
 
 @asynccontextmanager
 async def at_work(
-    folder: Path, home: Path, *, repeated: RepeatedCall | None = None, config: dict[str, Any] | None = None
+    folder: Path,
+    home: Path,
+    *,
+    repeated: RepeatedCall | None = None,
+    config: dict[str, Any] | None = None,
+    silent_for: float = SILENT_FOR,
 ) -> AsyncGenerator[Desk, None]:
     """A session for as long as the block runs."""
     told, stop = Told(), asyncio.Event()
     manifest = read_package(folder).single()
     listening = Listening(manifest, told, SystemClock())
     async with open_workshop(home, folder, listening, environ={}, tap=listening.tap, config=config) as workshop:
-        session = Session(workshop, listening, manifest.capabilities, repeated)
+        session = Session(workshop, listening, manifest.capabilities, repeated, silent_for=silent_for)
         known = look_at(folder)
         await session.start(await workshop.look())
         await session.answered()

@@ -27,12 +27,16 @@ from paddock.manifest.capability import Capability
 COMMANDS = {
     "reload": "load the folder again",
     "allow": "grant what the new version asks for, and load it",
+    "cancel": "end the calls that are under way",
     "traffic": "show or hide what goes over the wire",
     "logs": "show or hide the log",
     "tools": "list what can be called",
     "help": "show this",
     "quit": "end",
 }
+
+
+SILENT_FOR = 5.0  # seconds after which a call that has not ended is told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Session:
         listening: Told of everything.
         granted: What the author agreed to.
         repeated: The call to make after each load.
+        silent_for: The seconds after which a call that has not ended is told of.
 
     Attributes:
         failed: Whether the last load or repeated call did.
@@ -62,8 +67,11 @@ class Session:
         listening: Listening,
         granted: tuple[Capability, ...],
         repeated: RepeatedCall | None = None,
+        *,
+        silent_for: float = SILENT_FOR,
     ) -> None:
         self.failed = False
+        self._silent_for = silent_for
         self._workshop = workshop
         self._listening = listening
         self._tell = listening.tell
@@ -138,7 +146,7 @@ class Session:
             self._repeating = self._begin(self._repeated.name, self._repeated.params)
 
     def _begin(self, name: str, params: Mapping[str, Any]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(self.call(name, params))
+        task = asyncio.create_task(self.call(name, params), name=name)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         return task
@@ -152,6 +160,8 @@ class Session:
     async def call(self, name: str, params: Mapping[str, Any]) -> None:
         """Call the version that serves, and tell the answer."""
         began = time.monotonic()
+        still = {"event": "still_running", "name": name, "seconds": self._silent_for}
+        waiting = asyncio.get_running_loop().call_later(self._silent_for, self._tell, still)
 
         def on_event(event: Mapping[str, Any]) -> None:
             if not self._listening.shows_traffic:  # where it is shown, it was seen there
@@ -164,6 +174,8 @@ class Session:
             told = {"event": "failed", "name": name, "error": to_json(error)}
         else:
             told = {"event": "answer", "name": name, "result": result}
+        finally:
+            waiting.cancel()
         self._tell({**told, "ms": round((time.monotonic() - began) * 1000, 1)})
 
     # --- what is typed ------------------------------------------------------------------------------------------------
@@ -194,6 +206,8 @@ class Session:
             case "allow":
                 self._granted = (*self._granted, *self._waiting)
                 await self.reload()
+            case "cancel":
+                self._cancel()
             case "traffic":
                 shown = self._listening.shows_traffic = not self._listening.shows_traffic
                 self._tell({"event": "shows", "what": "traffic", "shown": shown})
@@ -204,6 +218,12 @@ class Session:
                 self._tell({"event": word, "tools": self.callables(), "commands": COMMANDS})
             case _:
                 self._begin(word, read_params(rest))
+
+    def _cancel(self) -> None:
+        names = [task.get_name() for task in self._calls]
+        for task in self._calls:
+            task.cancel()
+        self._tell({"event": "cancelled", "names": names})
 
     def callables(self) -> list[str]:
         """What can be called now."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, Yes, reporting, result, show_error
+from paddock.cli.output import Yes, reporting, result, show_error
 from paddock.core.errors import PaddockError
 from paddock.core.outward import exit_code, to_json
 
@@ -54,12 +54,14 @@ def dev(
     ] = True,
     once: Annotated[bool, typer.Option("--once", help="End after the first load and --call.")] = False,
     yes: Yes = False,
-    as_json: AsJson = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every event as one JSON object a line, on stdout.")
+    ] = False,
 ) -> None:
     """Run a plugin from its folder without installing it, and load it again whenever a file is saved.
 
     A version that cannot be read or does not start leaves the last one serving. On a terminal, type a callable and its
-    parameters to call it, or: reload, allow, traffic, logs, tools, help, quit. With --json, one event a line.
+    parameters to call it, or: reload, allow, cancel, traffic, logs, tools, help, quit.
     """
     from paddock.authoring.session import RepeatedCall
     from paddock.cli.call import parameters

@@ -38,6 +38,10 @@ def in_words(event: Mapping[str, Any]) -> list[str]:
             return [f"{_green('=')} {event['name']} {_json(event['result'], 4_000)}  {_took(event)}"]
         case "failed":
             return [f"{_red('✗')} {event['name']}: {_error(event['error'])}  {_took(event)}", *_more(event["error"])]
+        case "still_running":
+            return [f"{_dim('…')} {event['name']} still runs ({event['seconds']:g} s); type 'cancel' to end it"]
+        case "cancelled":
+            return [f"cancelled: {', '.join(event['names'])}" if event["names"] else "no call is under way"]
         case "misunderstood":
             return [f"{_red('✗')} {_error(event['error'])}", *_more(event["error"])]
         case "ended":

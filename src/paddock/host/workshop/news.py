@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from paddock.host.listings import read_tool
 from paddock.host.plugin_logs import PluginLogs
+from paddock.host.workshop.author_words import for_its_author
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.definitions.examining import TOOL
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
@@ -67,7 +68,7 @@ class WorkshopNews:
 
     def moved(self, key: InstanceKey, status: Status) -> None:
         if key == self.serving and status.state in (State.CRASHED, State.FAILED):
-            self._audience.ended(status.reason, status.hint)
+            self._audience.ended(status.reason, for_its_author(status.hint, key.plugin))
         if status.state not in ALIVE:
             self.on_gone(key)
 

@@ -18,6 +18,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import PluginError
 from paddock.core.event import Publish
+from paddock.host.workshop.author_words import for_its_author
 from paddock.manifest.model import CallableSpec, PythonRuntime
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.runtimes.native.wire import Door
@@ -103,7 +104,7 @@ class Trial:
         try:
             introduced = await self._wire.greet(self._conversation)
         except Refusal as refusal:
-            raise PluginError(refusal.refused.reason, code=refusal.refused.code, hint=refusal.refused.hint) from None
+            raise self._refused(refusal) from None
         except (Silent, PeerLost) as error:
             raise await self._fell(str(error)) from None
         self._conversation.open()
@@ -118,7 +119,7 @@ class Trial:
         try:
             await self._wire.configure(self._conversation, self._prepared.config, {})
         except Refusal as refusal:
-            raise PluginError(refusal.refused.reason, code=refusal.refused.code, hint=refusal.refused.hint) from None
+            raise self._refused(refusal) from None
         except PeerLost as gone:
             raise await self._fell(gone.reason) from None
         return self._prepared.config
@@ -179,6 +180,10 @@ class Trial:
         await asyncio.wait({self._exited}, timeout=_LAST_WAIT)
         self._body.close()
 
+    def _refused(self, refusal: Refusal) -> PluginError:
+        refused = refusal.refused
+        return PluginError(refused.reason, code=refused.code, hint=for_its_author(refused.hint, self.manifest.name))
+
     async def _fell(self, words: str) -> PluginError:
         """What became of a process that did not answer, with what it wrote about it."""
         self._body.kill()
@@ -186,7 +191,8 @@ class Trial:
         said = what_it_said([*self.noise, *await self._body.last_words()])
         last = next((line for line in reversed(self.log) if line.strip()), "")
         more = said.reason if said else last
-        return PluginError(f"{words}: {more}" if more else words, code="plugin.crashed", hint=said.hint if said else "")
+        hint = for_its_author(said.hint, self.manifest.name) if said else ""
+        return PluginError(f"{words}: {more}" if more else words, code="plugin.crashed", hint=hint)
 
     def _misused_pipes(self, detail: str) -> None:
         self.fatal = self.fatal or f"it misused its pipes for artifacts: {detail}"

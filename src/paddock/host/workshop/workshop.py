@@ -19,12 +19,13 @@ from anyio.abc import TaskGroup
 from paddock.capabilities.door import Door
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Conflict, NeedsConsent, Unavailable
+from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
 from paddock.core.event import Publish
 from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, RequestId, new_id
 from paddock.gate.catalogue import Catalogue, Entry, Schemas
 from paddock.gate.gate import Gate
 from paddock.host.plugin_logs import PluginLogs
+from paddock.host.workshop.author_words import for_its_author
 from paddock.host.workshop.copies import Copy, copied
 from paddock.host.workshop.news import Audience, WorkshopNews
 from paddock.host.workshop.starting import FolderStarter
@@ -126,7 +127,7 @@ class Workshop:
             raise Unavailable(
                 f"{manifest.name} does not run: {self._at_home(status.reason) or status.state.value}",
                 code=status.error_code or None,
-                hint=self._at_home(status.hint),
+                hint=for_its_author(self._at_home(status.hint), manifest.name),
             )
         callables = self._parts.news.tools.get(key, manifest.callables)
         before, self.serving, old = self.serving, Loaded(manifest, callables, status.pid, copy), self._key
@@ -171,7 +172,11 @@ class Workshop:
         gate, plugin = self._parts.gate, self.serving.manifest.name
         callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
         target = gate.catalogue.find_in(plugin, callable_name)
-        return await gate.call(target, params, self._context(), on_event=on_event)
+        try:
+            return await gate.call(target, params, self._context(), on_event=on_event)
+        except PaddockError as error:
+            error.hint = for_its_author(error.hint, plugin)
+            raise
 
     def _context(self) -> CallContext:
         principal = Principal(PrincipalId("local:author"), roles=frozenset({OPERATOR}))

@@ -74,9 +74,19 @@ def judge(manifest: Manifest, granted: Iterable[Capability], answer: Any) -> Int
             PluginCapabilityOverreach(
                 name=manifest.name, claimed=overreach, allowed=tuple(str(capability) for capability in granted)
             ),
+            **_declare(_overreach(manifest.capabilities, lists["capabilities_used"])),
         )
     tools = fields.get("tools")
     return _introduced(manifest, lists, tools if _names(tools, maps=False) else None)
+
+
+def _declare(undeclared: tuple[str, ...]) -> dict[str, str]:
+    """What to do about capabilities that a program claims and its manifest does not ask for."""
+    if not undeclared:
+        return {}
+    named = ", ".join(f"`{one}`" for one in undeclared[:5])
+    hint = f"the plugin's author has to add {named} to `capabilities` in the manifest, or take it out of"
+    return {"hint": f"{hint} `capabilities_used`"}
 
 
 def malformed(manifest: Manifest, detail: str) -> Refused:
