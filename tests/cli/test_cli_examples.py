@@ -182,7 +182,7 @@ def test_the_example_of_logs_goes_on_until_it_is_interrupted(stage: Paddock) -> 
 def test_the_examples_for_authors_run_a_plugin_from_its_folder(paddock: Paddock) -> None:
     paddock.quickly("plugin", "new", "my-plugin", paddock.home.parent / "my-plugin")
     for example in ("paddock plugin test ./my-plugin", "paddock plugin test ./my-plugin --effects"):
-        assert "0 failed" in paddock(*words_of(example, paddock)).err
+        assert "0 failed" in paddock(*words_of(example, paddock)).out
     once = """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes"""
     assert "Hello, Ann!" in paddock(*words_of(once, paddock)).out
     screen = paddock.on_terminal(*words_of("paddock dev ./my-plugin", paddock), answers=["n"], code=4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fixtures.commands import Paddock
 from fixtures.parrot import parrot
-from paddock.cli.plugin_logs import in_words
+from paddock.cli.plugin_logs import for_machines, in_words
 
 RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot", "message": "noted it"}
 
@@ -56,6 +56,14 @@ def test_a_value_may_nest_as_deep_as_it_likes(depth: int) -> None:
     assert len(in_words(json.dumps(RECORD)[:-1] + f', "deep": {nested}}}')) == 1
 
 
+@pytest.mark.parametrize("odd", ["a plain line", '{"message": "mine"}', "[" * 900, "deep", "NaN", "1e999"])
+def test_a_line_that_is_no_record_or_could_not_be_written_again_is_told_as_it_is(odd: str) -> None:
+    values = {"deep": "[" * 900 + "]" * 900, "NaN": "NaN", "1e999": "1e999"}
+    line = json.dumps(RECORD)[:-1] + f', "odd": {values[odd]}}}' if odd in values else odd
+
+    assert for_machines({"at": "now", "line": line}) == {"at": "now", "line": line}
+
+
 def test_people_read_words_and_machines_the_line_as_it_was_written(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
@@ -64,10 +72,13 @@ def test_people_read_words_and_machines_the_line_as_it_was_written(tmp_path: Pat
     paddock("call", "parrot.burn", code=7)
 
     shown = paddock("plugin", "logs", "parrot").out.splitlines()
-    kept = [one["line"] for one in paddock("plugin", "logs", "parrot", "--json").json["lines"]]
+    told = paddock("plugin", "logs", "parrot", "--json").json["lines"]
+    kept = [one["line"] for one in told]
 
     assert shown[0].endswith('  info noted text="remember me"')
     assert shown[1].endswith("  error a handler failed method=parrot.burn")
     assert shown[2] == "    Traceback (most recent call last):"
     assert shown[-1] == "    KeyError: 'seconds'"
     assert json.loads(kept[0])["text"] == "remember me"
+    assert (told[0]["level"], told[0]["message"], told[0]["fields"]) == ("info", "noted", {"text": "remember me"})
+    assert told[1]["fields"]["traceback"].startswith("Traceback")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
 
 _LONGEST = 4_000
+_DEEPEST = 50  # levels of a field that is told to machines
 _MOST_STEPS = 200  # of a traceback; the last say most
 _IN_FRONT = ("time", "level", "plugin", "message")
 
@@ -33,7 +35,10 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line."""
+    """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line.
+
+    In JSON each has its `line`, and what the SDK wrote also its `level`, `message` and `fields`.
+    """
     from paddock.cli.daemon import require_daemon, running_daemon
 
     if follow:
@@ -45,7 +50,7 @@ def logs(
     daemon = running_daemon()
     kept = _kept(name, lines) if daemon is None else _kept_by(daemon, name, lines)
     if as_json:
-        document({"name": name, "lines": kept})
+        document({"name": name, "lines": [for_machines(entry) for entry in kept]})
         return
     for entry in kept:
         _show(entry)
@@ -77,7 +82,7 @@ def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> No
     with daemon.events(f"/plugins/{in_path(name)}/logs?follow=1&lines={lines}") as events:
         for _, entry in events:
             if as_json:
-                result(json.dumps(entry))
+                result(json.dumps(for_machines(entry)))
             else:
                 _show(entry)
             sys.stdout.flush()
@@ -103,6 +108,27 @@ def in_words(line: str) -> list[str]:
     fields = "".join(f" {name}={_value(value)}" for name, value in record.items() if name not in _IN_FRONT)
     first = printable(f"{record['level']} {record['message']}{fields}", _LONGEST)
     return [first, *(printable(step, _LONGEST) for step in steps[-_MOST_STEPS:])]
+
+
+def for_machines(entry: dict[str, Any]) -> dict[str, Any]:
+    """A line of the log with its level, message and fields beside it, where it is a record of the SDK."""
+    record = _record(str(entry.get("line", "")))
+    if record is None:
+        return entry
+    fields = {name: value for name, value in record.items() if name not in _IN_FRONT}
+    if not _writable(fields):
+        return entry
+    return {**entry, "level": record["level"], "message": record["message"], "fields": fields}
+
+
+def _writable(value: Any, depth: int = _DEEPEST) -> bool:
+    """Whether it can be written as JSON again: not too deep, and no number that JSON lacks."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if not isinstance(value, dict | list):
+        return True
+    inner = cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+    return depth > 0 and all(_writable(one, depth - 1) for one in inner)
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, result, say, styled
+from paddock.cli.output import AsJson, document, reporting, result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test(
     if as_json:
         document({"name": name, "version": version, "findings": [one.to_value() for one in findings], "counts": counts})
     else:
-        say(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
+        result(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
     if counts["fail"]:
         raise typer.Exit(1)
 
