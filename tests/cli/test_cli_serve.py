@@ -397,3 +397,29 @@ def test_a_log_is_followed_until_interrupted(owner: Paddock) -> None:
 
         assert "now" in line["line"]
         assert following.returncode == 130
+
+
+def test_an_enabled_plugin_that_starts_when_it_is_called_is_not_said_to_be_disabled(
+    owner: Paddock, source: Path
+) -> None:
+    manifest = parrot(source / "later", "later") / "paddock.yaml"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"start": "lazy"}))
+    owner.quickly("plugin", "install", manifest.parent, "--yes")
+    owner.quickly("plugin", "enable", "later")
+    with owner.start("serve") as process:
+        assert process.stdout is not None
+        assert re.match(r"ready: .*, 1 starts when called; listening ", process.stdout.readline())
+        assert re.search(r"^later .* enabled +on demand ", owner("plugin", "list").out, re.MULTILINE)
+        assert "process      on demand: it starts when it is called" in owner("plugin", "info", "later").out
+
+        owner("call", "later.say", "--params", '{"text": "hi"}')
+        assert re.search(r"^later .* enabled +running ", owner("plugin", "list").out, re.MULTILINE)
+        owner("plugin", "disable", "later")
+        assert re.search(r"^later .* disabled +- ", owner("plugin", "list").out, re.MULTILINE)
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+    owner.quickly("plugin", "enable", "later")
+    with daemon(owner) as started:
+        assert started.told(event="plugin", name="later")["on_demand"] is True
+        assert started.told(event="ready")["on_demand"] == 1

@@ -26,6 +26,7 @@ MOST_DEFINITIONS = 200
 # Already said by the state, and by the line at the end.
 UNTOLD = ("enabled", "given_up", "repair")
 NO_PROCESS = "-"
+ON_DEMAND = "on demand"
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +73,7 @@ def list_(
             row["name"],
             row["version"] + (" (pinned)" if row["pinned"] else ""),
             _state(row),
-            row["runtime"]["state"] if row["runtime"] else NO_PROCESS,
+            _process_word(row["runtime"]) if row["runtime"] else NO_PROCESS,
             row["kind"],
             row["tier"],
             row["description"],
@@ -235,8 +236,15 @@ def _show_instructions(details: Details) -> None:
             result(wrapped(f"    {printable(line, 2_000)}", 4))
 
 
+def _process_word(runtime: Mapping[str, Any]) -> str:
+    """How its process is doing, in a word. `disabled` would be said of what people enabled, and can call."""
+    return ON_DEMAND if runtime["on_demand"] else str(runtime["state"])
+
+
 def _process(runtime: Mapping[str, Any]) -> str:
     """How its process is doing, in one line."""
+    if runtime["on_demand"]:
+        return f"{ON_DEMAND}: it starts when it is called"
     if runtime["state"] != "running":
         return str(runtime["state"])
     since, calls = _moment(runtime["running_since"]), f"{runtime['calls']} calls, {runtime['in_flight']} under way"

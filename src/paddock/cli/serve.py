@@ -77,6 +77,15 @@ def _lost_events(count: int) -> str:
     return json.dumps({"event": "lost", "count": count})
 
 
+def _counted(told: dict[str, Any]) -> str:
+    """How many plugins run; and how many do not yet, where there are such."""
+    running, starting, waiting = told["running"], told["starting"], told["on_demand"]
+    words = ["1 plugin runs" if running == 1 else f"{running} plugins run"]
+    words += [f"{starting} starting"] if starting else []
+    words += ["1 starts when called" if waiting == 1 else f"{waiting} start when called"] if waiting else []
+    return ", ".join(words)
+
+
 class _Words:
     """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
 
@@ -93,10 +102,7 @@ class _Words:
         match told["event"]:
             case "ready":
                 self._ready = True
-                count, starting = told["running"], told["starting"]
-                plugins = "1 plugin runs" if count == 1 else f"{count} plugins run"
-                more = f", {starting} starting" if starting else ""
-                self._out.line(f"ready: {plugins}{more}; listening on {told['socket']} (pid {told['pid']})")
+                self._out.line(f"ready: {_counted(told)}; listening on {told['socket']} (pid {told['pid']})")
             case "plugin":
                 self._tell_of_start(told)
             case "draining":

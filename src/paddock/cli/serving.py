@@ -93,16 +93,21 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     It takes calls already. The word waits a moment for plugins to start, since most do; a call to one that has not yet
     waits for it.
     """
-    at_start = [_told(one.key.plugin, one.version, runtime_value(one)) for one in await host.settled(SETTLING)]
+
+    def shown(one: Any) -> dict[str, Any]:
+        return _told(one.key.plugin, one.version, runtime_value(one, on_demand=host.on_demand(one)))
+
+    at_start = [shown(one) for one in await host.settled(SETTLING)]
     collect_briefly()
     for told in at_start:
         tell(told)
     running = sum(told["state"] == "running" for told in at_start)
     starting = {told["name"] for told in at_start if told["state"] == "spawning"}
-    counts = {"plugins": len(at_start), "running": running, "starting": len(starting)}
+    on_demand = sum(told["on_demand"] for told in at_start)
+    counts = {"plugins": len(at_start), "running": running, "starting": len(starting), "on_demand": on_demand}
     tell({"event": "ready", "pid": os.getpid(), "socket": path, **counts})
     async for one in host.follow_states():
-        told = _told(one.key.plugin, one.version, runtime_value(one))
+        told = shown(one)
         tell(told)
         if told["name"] in starting:
             starting.discard(told["name"])  # how its start went is told, like that of the others, and not logged
@@ -111,7 +116,7 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
 
 
 def _told(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {key: runtime[key] for key in ("state", "pid", "reason", "hint")}
+    shown = {key: runtime[key] for key in ("state", "on_demand", "pid", "reason", "hint")}
     return {"event": "plugin", "name": name, "version": version, **shown}
 
 

@@ -32,7 +32,9 @@ def judge_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
     """How many run, and what to type about each that should and does not."""
     running = sum(one["runtime"]["state"] == "running" for one in plugins)
     troubled = [one for one in plugins if one["runtime"]["state"] != "running" and one["runtime"]["reason"]]
+    waiting = sum(one["runtime"]["on_demand"] for one in plugins)
     found = f"runs and answers; {running} {'plugin runs' if running == 1 else 'plugins run'}"
+    found += f", {waiting} {'starts' if waiting == 1 else 'start'} when called" if waiting else ""
     if not troubled:
         return Check("daemon", Status.OK, found)
     named = [one["name"] for one in troubled[:_MOST_LINES]]

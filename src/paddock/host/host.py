@@ -269,6 +269,11 @@ class Host:
         """How every plugin that is known to the supervisor is doing."""
         return self._supervisor.statuses()
 
+    def on_demand(self, status: Status) -> bool:
+        """Whether it is a plugin that has no process right now because its next call starts one."""
+        idle = status.state in (State.DISABLED, State.STOPPED)
+        return idle and self._reconciler.keys.get(status.key.plugin) == status.key
+
     async def settled(self, within: float | None = None) -> tuple[Status, ...]:
         """The same, once each of them runs or is known not to; some are still starting where that takes longer."""
         with anyio.move_on_after(within):
@@ -315,15 +320,15 @@ class Host:
             return runtime_value(unreadable.status())
         found = [status for status in self._supervisor.statuses() if status.key.plugin == name]
         current = self._reconciler.keys.get(name)
-        return next((runtime_value(one) for one in found if one.key == current), None) or (
-            runtime_value(found[-1]) if found else None
-        )
+        shown = next((one for one in found if one.key == current), found[-1] if found else None)
+        return runtime_value(shown, on_demand=self.on_demand(shown)) if shown is not None else None
 
 
-def runtime_value(status: Status) -> dict[str, Any]:
-    """How a plugin is doing, as data."""
+def runtime_value(status: Status, *, on_demand: bool = False) -> dict[str, Any]:
+    """How a plugin is doing, as data; see `Host.on_demand`."""
     return {
         "state": status.state.value,
+        "on_demand": on_demand,
         "pid": status.pid,
         "cage_id": status.cage_id,
         "reason": status.reason,
