@@ -14,6 +14,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
+from fixtures.packages import kernel
 from fixtures.parrot import parrot
 
 both_ways = pytest.mark.parametrize("way", ["alone", "served"])
@@ -188,3 +189,14 @@ def test_a_disabled_plugin_is_not_called(tmp_path: Path) -> None:
     refused = paddock("call", "parrot.say", "-p", '{"text": "hi"}', "--json", code=3).error
     assert refused["code"] == "plugin.not_enabled"
     assert refused["hint"] == "enable it: paddock plugin enable parrot"
+
+
+def test_a_plugin_that_is_one_callable_is_named_once_where_its_parameters_are_wrong(
+    paddock: Paddock, source: Path
+) -> None:
+    number = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    paddock.quickly("plugin", "install", kernel(source / "draft", "Email.Draft", input_schema=number), "--yes")
+    paddock.quickly("plugin", "enable", "Email.Draft")
+
+    said = paddock("call", "Email.Draft", "-p", '{"count": "x"}', code=6)
+    assert "the parameters of Email.Draft are not valid" in said.err

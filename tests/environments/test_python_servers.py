@@ -26,7 +26,7 @@ def test_a_server_is_pinned_with_its_dependencies_before_anybody_is_asked(paddoc
     assert installed[0] == "The package tiny-server, exactly version 1.0.0, and 1 dependency"
     assert "pinned by hash" in installed[1]
     runs = next(one["lines"] for one in screen["sections"] if one["title"] == "What it runs")
-    assert runs == ["Runs the command: environment:tiny-server"]
+    assert runs == ["Runs the program tiny-server of its package"]
     assert environments(paddock) == []
     assert not paddock.listed()
 

@@ -127,6 +127,20 @@ def test_the_command_that_will_run_is_shown_word_for_word_and_first() -> None:
     )
 
 
+def test_a_program_of_its_package_and_what_is_kept_on_this_machine_are_said_in_words() -> None:
+    command = ["environment:mcp-server-time", "--key", "${user_config.api_key}", "--as=${user_config.who}!"]
+    env = {"TOKEN": "${user_config.token}", "LOOKS": "token (kept on this machine)"}
+
+    assert runs(sound(native(runtime={"command": ["environment:mcp-server-time"]}))) == (
+        "Runs the program mcp-server-time of its package",
+    )
+    assert runs(sound(native(runtime={"command": command, "env": env}))) == (
+        "Runs the program mcp-server-time of its package, with: --key api_key (kept on this machine) "
+        "--as=<who (kept on this machine)>'!'",
+        "With the variables: TOKEN=token (kept on this machine) LOOKS='token (kept on this machine)'",
+    )
+
+
 def test_python_code_and_a_remote_address_are_what_runs_too() -> None:
     assert runs(sound(native(runtime={"python": {"hello": "pkg.mod:Main"}}))) == (
         "Runs the Python code: pkg.mod:Main (as hello)",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import NoNetwork, dangerous, describe
+from paddock.manifest.command_words import command_in_words, variables_in_words
 from paddock.manifest.effects import IN_WORDS, Effect
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import (
@@ -98,7 +98,7 @@ def _program_section(manifest: Manifest) -> Section:
 def _program_lines(manifest: Manifest) -> Iterator[str]:
     match manifest.runtime:
         case CommandRuntime(command=command, env=env, cwd=cwd):
-            yield from _rows("Runs the command: ", shlex.join(command))
+            yield from _rows(*command_in_words(command))
             if cwd is not None:
                 yield from _rows("In the directory: ", cwd)
             yield from _environment_lines(env)
@@ -117,8 +117,7 @@ def _program_lines(manifest: Manifest) -> Iterator[str]:
 def _environment_lines(env: Mapping[str, str]) -> Iterator[str]:
     """Variables can change what a program does as much as its arguments."""
     if env:
-        listed = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
-        yield from _rows("With the variables: ", listed)
+        yield from _rows("With the variables: ", variables_in_words(env))
 
 
 def _whole(label: str, words: Iterable[str]) -> Iterator[str]:
