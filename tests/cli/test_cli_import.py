@@ -272,3 +272,24 @@ def test_what_a_changed_server_reaches_anew_is_granted_by_name(paddock: Paddock,
     assert "--grant net:two.example.com:443" in waits.error["hint"]
     done = paddock.quickly("import", source / "mcp.json", "--yes", "--grant", "net:two.example.com:443", "--json").json
     assert done["imported"][0]["action"] == "upgraded"
+
+
+@pytest.mark.req("B-02")
+def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_option_that_grants_it(
+    paddock: Paddock, source: Path
+) -> None:
+    script = source / "server.py"
+    script.write_text("")
+    server = {"command": "python3", "args": [str(script), "--keys=/root/.ssh", "/usr/share", "/not/there"]}
+    file = write_json(source / "mcp.json", {"mcpServers": {"it": server | {"env": {"SHARE": str(source)}}}})
+    told = paddock.quickly("import", file, "--json", code=4)
+    assert f"--capability read:fs:{script}" in told.err
+    assert f"--capability read:fs:{source} " in told.err
+    assert "--capability read:fs:/root/.ssh" not in told.err
+    assert "--capability read:fs:/usr" not in told.err
+    assert "/not/there is named" not in told.err
+
+    said = paddock.quickly("import", file, "--capability", f"read:fs:{source}", "--yes", "--json").json["imported"][0]
+    assert not [one for one in said["warnings"] if str(source) in one["message"]]
+    refused = paddock.quickly("plugin", "upgrade", "it", "--capability", "read:fs:/srv", "--json", code=6).error
+    assert f"paddock import {file} --only it --capability" in refused["hint"]

@@ -79,6 +79,17 @@ def test_the_same_package_installed_again_keeps_every_option_that_is_not_given(i
     }
 
 
+def test_a_folder_that_the_server_is_told_of_and_not_granted_is_told_with_the_option_that_grants_it(
+    paddock: Paddock, index: PythonIndex, tmp_path: Path
+) -> None:
+    asked = paddock.quickly("plugin", "install", SERVER, "--arg", tmp_path, code=4)
+    assert f"--capability read:fs:{tmp_path} " in asked.err
+    asked = paddock.quickly(
+        "plugin", "install", SERVER, "--arg", tmp_path, "--capability", f"write:fs:{tmp_path}", code=4
+    )
+    assert "is named and not granted" not in asked.err
+
+
 def test_only_a_server_of_a_registry_is_given_more_by_an_upgrade(paddock: Paddock, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

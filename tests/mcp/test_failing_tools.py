@@ -40,14 +40,27 @@ def hint_for(words: str) -> str:
 @pytest.mark.req("B-02")
 @pytest.mark.parametrize("words", WRITING)
 def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
-    assert "write:fs:FOLDER" in hint_for(words)
+    assert "paddock plugin upgrade server --capability write:fs:FOLDER" in hint_for(words)
     assert "paddock plugin info server" in hint_for(words)
 
 
 @pytest.mark.req("B-02")
 @pytest.mark.parametrize("words", REACHING)
 def test_a_tool_that_could_not_reach_a_host_is_answered_with_what_it_may_reach(words: str) -> None:
-    assert "net:HOST:PORT" in hint_for(words)
+    assert "paddock plugin upgrade server --capability net:HOST:PORT" in hint_for(words)
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        ("ENOENT: no such file or directory, open '/srv/x'", "--capability read:fs:FOLDER"),
+        ("[Errno 2] No such file or directory: '/srv/x'", "--capability read:fs:FOLDER"),
+        ("Access denied - path outside allowed directories: /srv/x", "--arg FOLDER --capability write:fs:FOLDER"),
+    ],
+)
+def test_a_tool_that_did_not_find_a_file_is_answered_with_the_line_that_shows_it_more(words: str, more: str) -> None:
+    assert f"paddock plugin upgrade server {more}" in hint_for(words)
 
 
 def test_a_tool_that_failed_for_a_reason_of_its_own_has_no_hint_of_ours() -> None:

@@ -10,7 +10,9 @@ from tests.supervision.stage import Stage
 from tests.supervision.witness import fallen
 
 from paddock.cage.spec import Exit
-from paddock.plugins.supervision.diagnosis import Diagnosis, why_it_ended
+from paddock.core.ids import PluginName
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest
+from paddock.plugins.supervision.diagnosis import Diagnosis, how_to_widen, why_it_ended
 
 
 @pytest.fixture
@@ -52,6 +54,13 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
         ("sh: 1: cannot create /srv/a.txt: Permission denied", "it looked for /srv/a.txt", "write:fs:/srv/a.txt"),
         ("PermissionError: [Errno 13] Permission denied: '/etc/x'", "it may not use /etc/x", "read:fs:/etc/x"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/srv/a'", "it looked for /srv/a", "read:fs:/srv/a"),
+        (
+            "python3: can't open file '/srv/x/server.py': [Errno 2] No such file or directory",
+            "it looked for /srv/x/server.py",
+            "read:fs:/srv/x/server.py",
+        ),
+        ("Error: Cannot find module '/srv/x/server.js'", "it looked for /srv/x/server.js", "read:fs:/srv/x/server.js"),
+        ("PermissionError: [Errno 13] Permission denied: '/root/.ssh/id'", "it may not use", "leave it closed"),
         ("SyntaxError: invalid syntax", "its code cannot be read: invalid syntax", "older than it needs"),
         ("MemoryError", "it ran out of memory", "limits.memory_mb"),
         ("socket.gaierror: [Errno -3] Temporary failure", "a host that it was not granted", "net:HOST:PORT"),
@@ -62,6 +71,14 @@ def test_what_a_plugin_said_last_is_read_and_turned_into_advice(said: str, reaso
     assert reason in diagnosis.reason
     assert hint in diagnosis.hint
     assert why(said, answered=False).reason == f"it ended before it answered the handshake: {diagnosis.reason}"
+
+
+def test_a_server_that_can_declare_nothing_is_given_more_by_the_line_in_the_advice() -> None:
+    runtime = CommandRuntime(("environment:files", "/srv/share"), "mcp")
+    server = Manifest(name=PluginName("files"), version="1.0.0", dialect=Dialect.MCP, description="", runtime=runtime)
+    said = ["Error: ENOENT: no such file or directory, stat '/srv/share'"]
+    diagnosis = why_it_ended("files", Exit(1), said, answered=False, how=how_to_widen(server))
+    assert "paddock plugin upgrade files --capability read:fs:/srv/share" in diagnosis.hint
 
 
 @pytest.mark.parametrize("error", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])

@@ -217,6 +217,7 @@ def settle(
     from paddock.plugins.enabling import missing_configuration
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
     from paddock.plugins.readable_places import closed_places_here
+    from paddock.plugins.ungranted_places import ungranted_places
 
     manifest = prepared.manifest
     value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
@@ -238,7 +239,11 @@ def settle(
     screen = upgrade_screen(prepared, upgrading) if upgrading else install_screen(prepared)
     named = parse_grants(grants)
     show_screen(screen)
-    warnings = [*prepared.warnings, *closed_places_here(manifest.capabilities)]
+    warnings = [
+        *prepared.warnings,
+        *closed_places_here(manifest.capabilities),
+        *ungranted_places(manifest, prepared.values, prepared.staged.source.source),
+    ]
     show_problems(warnings, "!", "yellow")
     value["warnings"] = [problem.to_dict() for problem in warnings]
     new = prepared.to_acknowledge

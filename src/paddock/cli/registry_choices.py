@@ -58,6 +58,7 @@ def choices_made(
     arguments: list[str],
     capabilities: list[str],
     variables: list[str],
+    plugin: str = "NAME",
 ) -> Choices | None:
     """What a person says about a registry's server.
 
@@ -83,17 +84,17 @@ def choices_made(
         raise OperatorError(
             "--name, --program, --arg, --env and --capability are for packages of a registry",
             code="source.not_a_registry",
-            hint=_widening_of(source),
+            hint=_widening_of(source, plugin),
         )
     return None
 
 
-def _widening_of(source: Source) -> str:
+def _widening_of(source: Source, plugin: str) -> str:
     """Where to say it of a plugin from elsewhere."""
     from paddock.plugins.sources import SourceKind
 
     if source.kind is SourceKind.CONFIGURATION:
-        return f"write it into the file and import that again: paddock import {shlex.quote(source.location)}"
+        return f"import it with that: paddock import {shlex.quote(source.location)} --only {plugin} --capability …"
     return "write what you want into the package's own manifest"
 
 
@@ -128,7 +129,7 @@ def choices_added(
 
     from paddock.manifest.capability import joined
 
-    more = choices_made(source, None, None, arguments, capabilities, variables)
+    more = choices_made(source, None, None, arguments, capabilities, variables, plugin.name)
     if more is None:
         return None
     kept = choices_kept(store, plugin)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from paddock.cage.spec import MIB, Exit
 from paddock.core.printable import printable
+from paddock.manifest.credential_places import credentials_at
+from paddock.manifest.model import CommandRuntime, Manifest
 
 _BAD_SYSTEM_CALL = 31
 _SIGNALS = {
@@ -49,6 +51,12 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "the package has to bring what it imports",
     ),
     (
+        re.compile(r"can't open file '(/[^']+)'|Cannot find module '(/[^']+)'"),
+        "it looked for {0}, which the cage does not show",
+        "if it is there on this machine, {how} read:fs:{0}, or the folder around it where it needs more of that; "
+        "if it belongs to the package, add it there",
+    ),
+    (
         re.compile(r"Cannot find module '([^']+)'"),
         "its Node module {0} is not in the package",
         "run npm install in the package before it is installed here",
@@ -67,38 +75,49 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
             rf"|PermissionError: \[Errno 13\] Permission denied: '(?:/[^']*bin/)?{_PROGRAM}'"
         ),
         "it runs the program {0}, which it may not or which is not there",
-        "declare it in the manifest: exec:{0}:/",
+        "{how} exec:{0}:/",
     ),
     (
         re.compile(r"PermissionError: \[Errno 13\] Permission denied: '([^']+)'"),
         "it may not use {0}",
-        "declare it in the manifest: read:fs:{0} or write:fs:{0}",
+        "{how} read:fs:{0} or write:fs:{0}",
     ),
     (
-        re.compile(r"(?:FileNotFoundError: \[Errno 2\] No such file or directory|ENOENT[^']*): '(/[^']+)'"),
+        re.compile(r"(?:FileNotFoundError: \[Errno 2\] No such file or directory:|ENOENT[^']{0,80}) '(/[^']+)'"),
         "it looked for {0}, which the cage does not show",
-        "if it is there on this machine, declare it in the manifest: read:fs:{0}",
+        "if it is there on this machine, {how} read:fs:{0}",
     ),
     (
         re.compile(
             r"(?:sh|: line \d+|: \d+): (?:cannot (?:open|create) )?(/[^:]+): (?:No such file|Permission denied)"
         ),
         "it looked for {0}, which the cage does not show or which it may not use",
-        "if it is there on this machine, declare it in the manifest: read:fs:{0} or write:fs:{0}",
+        "if it is there on this machine, {how} read:fs:{0} or write:fs:{0}",
     ),
     (
         re.compile(rf"FileNotFoundError: \[Errno 2\] No such file or directory: '{_PROGRAM}'"),
         "it looked for {0}, which is not there",
-        "if that is a program, declare it in the manifest: exec:{0}:/",
+        "if that is a program, {how} exec:{0}:/",
     ),
     (_SYNTAX, "its code cannot be read: {0}", "the interpreter may be older than it needs"),
     (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", "raise limits.memory_mb"),
     (
         re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
         "it tried to reach a host that it was not granted",
-        "declare it in the manifest: net:HOST:PORT",
+        "{how} net:HOST:PORT",
     ),
 )
+
+
+IN_THE_MANIFEST = "declare it in the manifest:"
+
+
+def how_to_widen(manifest: Manifest) -> str:
+    """What begins the advice to give a plugin a capability. The author of an MCP server cannot declare any."""
+    runtime = manifest.runtime
+    if isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp":
+        return f"give it that: paddock plugin upgrade {manifest.name} --capability"
+    return IN_THE_MANIFEST
 
 
 _SPEAKS_JSON_RPC = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"
@@ -117,6 +136,7 @@ def why_it_ended(
     answered: bool,
     noise: Sequence[str] = (),
     memory_bytes: int | None = None,
+    how: str = IN_THE_MANIFEST,
 ) -> Diagnosis:
     """The likeliest reason that a process ended.
 
@@ -127,6 +147,7 @@ def why_it_ended(
         answered: Whether it ever answered the handshake.
         noise: Lines on its standard output that were no JSON.
         memory_bytes: How much memory it was allowed, where that is known.
+        how: What begins the advice to give it a capability.
     """
     when = "" if answered else " before it answered the handshake"
     if ended.cause == "memory":
@@ -135,7 +156,7 @@ def why_it_ended(
         return Diagnosis(f"it used more memory than it may{most}{pause}{when}", "raise limits.memory_mb if it needs it")
     if ended.cause:
         return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
-    said = what_it_said([*noise, *stderr])
+    said = what_it_said([*noise, *stderr], how)
     if said is not None:
         return said if answered else Diagnosis(f"it ended{when}: {said.reason}", said.hint)
     if ended.signal is not None:
@@ -155,7 +176,9 @@ def why_it_ended(
     return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", see_its_log(plugin))
 
 
-def why_it_is_silent(plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str]) -> Diagnosis:
+def why_it_is_silent(
+    plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str], how: str = IN_THE_MANIFEST
+) -> Diagnosis:
     """The likeliest reason that a process never answered: what it wrote elsewhere may tell.
 
     Args:
@@ -163,8 +186,9 @@ def why_it_is_silent(plugin: str, silence: str, stderr: Sequence[str], noise: Se
         silence: What it did not answer, in words.
         stderr: Its last lines.
         noise: Lines on its standard output that were no JSON.
+        how: What begins the advice to give it a capability.
     """
-    said = what_it_said([*noise, *stderr])
+    said = what_it_said([*noise, *stderr], how)
     if said is not None:
         return Diagnosis(f"{silence}: {said.reason}", said.hint)
     if noise:
@@ -177,7 +201,7 @@ def _heard(noise: Sequence[str]) -> str:
     return f"it wrote to stdout what is no JSON-RPC: '{printable(told, 120)}'"
 
 
-def what_it_said(lines: Sequence[str]) -> Diagnosis | None:
+def what_it_said(lines: Sequence[str], how: str = IN_THE_MANIFEST) -> Diagnosis | None:
     """What the last lines of a plugin tell about its trouble, whether it ended or not; None where they tell nothing."""
     for index in range(len(lines) - 1, -1, -1):
         for pattern, reason, hint in _TOLD:
@@ -188,8 +212,14 @@ def what_it_said(lines: Sequence[str]) -> Diagnosis | None:
             place = _place_above(lines, index) if pattern is _SYNTAX else ""
             if place:
                 return Diagnosis(f"{reason.format(*parts)} ({place})", "the plugin's author has to mend it")
-            return Diagnosis(reason.format(*parts), hint.format(*parts))
+            return Diagnosis(reason.format(*parts), _advice(hint, parts, how))
     return None
+
+
+def _advice(hint: str, parts: Sequence[str], how: str) -> str:
+    """What to do: never what would open a place with credentials."""
+    held = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
+    return f"leave it closed: this place holds {held}" if held else hint.format(*parts, how=how)
 
 
 def _place_above(lines: Sequence[str], index: int) -> str:

@@ -28,7 +28,13 @@ from paddock.plugins.supervision.attached import attached
 from paddock.plugins.supervision.body import Bodies, Body
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.deployment import Deployment, Prepared
-from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log, why_it_ended, why_it_is_silent
+from paddock.plugins.supervision.diagnosis import (
+    Diagnosis,
+    how_to_widen,
+    see_its_log,
+    why_it_ended,
+    why_it_is_silent,
+)
 from paddock.plugins.supervision.ending import EXIT_GRACE, Crashed, Ending, Fatal, GaveUp, Stopped
 from paddock.plugins.supervision.health import Health, Unwell
 from paddock.plugins.supervision.start_gate import Turn
@@ -96,6 +102,7 @@ class Life:
         self._redefined = asyncio.Event()
         self._answered = False
         self._memory_bytes: int | None = None
+        self._widening = how_to_widen(deployment.manifest)
         self._conversation = Conversation(
             deployment,
             wire,
@@ -153,7 +160,9 @@ class Life:
             if self._wire.probing:
                 return await self._ended_badly(Fatal("probed", str(silent)), body, exited)
             noise = self._conversation.noise_lines
-            return GaveUp("initialize.timeout", why_it_is_silent(self._name, str(silent), body.lines, noise))
+            return GaveUp(
+                "initialize.timeout", why_it_is_silent(self._name, str(silent), body.lines, noise, self._widening)
+            )
         except _FatalEnd as end:
             return await self._ended_badly(end.fatal, body, exited)
         except Unwell:
@@ -308,6 +317,7 @@ class Life:
                 answered=self._answered,
                 noise=self._conversation.noise_lines,
                 memory_bytes=self._memory_bytes,
+                how=self._widening,
             )
         self._conversation.explain(diagnosis)  # whoever waits for an answer is told why none comes
         return Crashed(diagnosis, ended, spends)

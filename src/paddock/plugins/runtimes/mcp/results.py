@@ -16,9 +16,19 @@ LONGEST_MESSAGE: Final = 2_000
 _OF_THE_WIRE: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
 _OF_THE_CAGE: Final = (
     (
+        re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
+        "it was told which folders are its own; give it one more: "
+        "paddock plugin upgrade {0} --arg FOLDER --capability write:fs:FOLDER",
+    ),
+    (
         re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
-        "it may write only where it was granted, which 'paddock plugin info {0}' shows: grant it write:fs:FOLDER, "
-        "and tell it to write there",
+        "it may write only where it was granted, which 'paddock plugin info {0}' shows; give it a folder: "
+        "paddock plugin upgrade {0} --capability write:fs:FOLDER, and tell it to write there",
+    ),
+    (
+        re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
+        "it sees only the files it was granted, which 'paddock plugin info {0}' shows; show it more: "
+        "paddock plugin upgrade {0} --capability read:fs:FOLDER",
     ),
     (
         re.compile(
@@ -27,7 +37,8 @@ _OF_THE_CAGE: Final = (
             r"|connection (?:issue|error|refused)|connection attempts failed",
             re.IGNORECASE,
         ),
-        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows: grant it net:HOST:PORT",
+        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows; give it one: "
+        "paddock plugin upgrade {0} --capability net:HOST:PORT",
     ),
 )
 _WHAT: Final = {Form.RESOURCE: "contents", Form.PROMPT: "messages", Form.COMPLETION: "completion"}
