@@ -17,6 +17,33 @@ from paddock.manifest.model import CommandRuntime
 from paddock.plugins.registry import manifest_of
 from paddock.plugins.rows import current_versions
 
+# The least that speaks MCP: one tool, which tells what the server was started with.
+SPEAKING = """
+import json, os, sys
+
+TOOL = {"name": "tell", "inputSchema": {"type": "object"}}
+
+
+def answer(method, params):
+    if method == "initialize":
+        about = {"name": "tiny", "version": "1"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    if method == "tools/call":
+        words = " ".join([*sys.argv[1:], os.environ["WEATHER_MODE"]])
+        return {"content": [{"type": "text", "text": words}]}
+    return {}
+
+
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" in asked:
+            result = answer(asked["method"], asked.get("params", {}))
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
 pytestmark = pytest.mark.req("B-02", "import")
 
 
@@ -59,6 +86,17 @@ def test_a_server_that_npx_would_fetch_is_pinned_and_built_with_its_arguments_an
     upgraded = paddock.quickly("plugin", "upgrade", "weather", "--ref", "1.1.0", "--yes", "--json").json
     assert upgraded["version"] == "1.1.0"
     assert runtime(paddock, "weather").command[-1] == "${user_config.api_key}"
+
+
+def test_a_server_that_uvx_would_fetch_answers_from_its_cage_with_its_arguments_and_its_variable(
+    paddock: Paddock, index: PythonIndex, tmp_path: Path
+) -> None:
+    index.wheel("speaking", modules={"speaking.py": SPEAKING})
+    server = {"command": "uvx", "args": ["speaking", "--zone", "UTC"], "env": {"WEATHER_MODE": "fast"}}
+    paddock.quickly("import", settings(tmp_path, Weather=server), "--yes")
+    paddock.quickly("plugin", "enable", "weather")
+    said = paddock("call", "weather.tell", "--params", "{}", "--json").json
+    assert said["result"]["content"][0]["text"] == "--zone UTC fast"
 
 
 @pytest.mark.parametrize(
