@@ -122,3 +122,18 @@ def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddoc
     said = paddock.quickly("plugin", "repair", "tiny-server", "--json", code=7)
     assert said.error["code"] == "environment.hash_mismatch"
     assert environments(paddock) == []
+
+
+@pytest.mark.req("B-02", "registry packages pinned by hash")
+def test_a_yes_in_the_next_command_is_to_what_was_shown_and_asks_no_registry_anew(
+    paddock: Paddock, index: PythonIndex
+) -> None:
+    asked = paddock.quickly("plugin", "install", SERVER, code=4)
+    assert "exactly version 1.0.0" in asked.err
+    index.wheel("tiny-server", "1.1.0", needs=("tiny-lib>=2",))
+    index.requests.clear()
+    assert paddock.quickly("plugin", "install", SERVER, "--yes", "--json").json["version"] == "1.0.0"
+    assert "/files/tiny_server-1.1.0-py3-none-any.whl.metadata" not in index.requests
+    assert printed(paddock, "tiny-server") == "42"
+    # What was agreed to is done with: the next command looks again.
+    assert paddock.quickly("plugin", "install", SERVER, "--yes", "--json").json["version"] == "1.1.0"

@@ -14,7 +14,7 @@ from paddock.core.errors import Conflict, Problem
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.plugins.entries import Report
-from paddock.plugins.environments.describing import Choices, told_apart
+from paddock.plugins.environments.describing import Choices, mcp_manifest, told_apart
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.resolving import resolve
 from paddock.plugins.environments.rows import lock_of
@@ -22,6 +22,7 @@ from paddock.plugins.local_environment import client_for
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of
 from paddock.plugins.rows import VersionRow, find_plugin, find_version
+from paddock.plugins.shown_packages import shown_before
 from paddock.plugins.sources import Source
 from paddock.store.database import Transaction
 
@@ -46,16 +47,18 @@ def registry_package(
         Conflict: a plugin from elsewhere has its name.
         PaddockError: it cannot be pinned; says why.
     """
-    with client_for(store, progress) as client:
-        resolved = resolve(source, choices, client)
+    with client_for(store, progress) as client, shown_before(store, source, client.environ) as shown:
+        found = shown.found or resolve(source, client)
+        shown.found = found
+        described = mcp_manifest(found.facts, found.programs, choices)
         if choices.name is None:
-            store.database.read(lambda tx: _refuse_taken_name(tx, resolved.manifest, source))
-        manifest = store.database.read(lambda tx: _with_free_version(tx, resolved.manifest, resolved.lock))
+            store.database.read(lambda tx: _refuse_taken_name(tx, described, source))
+        manifest = store.database.read(lambda tx: _with_free_version(tx, described, found.lock))
         folder = client.workspace / "package"
         folder.mkdir()
         (folder / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
-        (folder / resolved.lock.ecosystem.lock_file).write_text(resolved.lock.text, encoding="utf-8")
-        yield RegistryPackage(folder, resolved.lock, resolved.warnings)
+        (folder / found.lock.ecosystem.lock_file).write_text(found.lock.text, encoding="utf-8")
+        yield RegistryPackage(folder, found.lock, found.warnings)
 
 
 def _refuse_taken_name(tx: Transaction, manifest: Manifest, source: Source) -> None:

@@ -1,4 +1,4 @@
-"""From the name of a package to a manifest and a lock, before anybody has agreed to anything.
+"""From the name of a package to what is in it and a lock, before anybody has agreed to anything.
 
 Registries are asked, and one wheel may be fetched to read which programs it brings. No code of any package runs.
 """
@@ -15,9 +15,8 @@ from typing import Any, cast
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
-from paddock.manifest.model import Manifest
 from paddock.plugins.environments.clients import Client
-from paddock.plugins.environments.describing import Choices, mcp_manifest, npm_facts, python_facts
+from paddock.plugins.environments.describing import Facts, npm_facts, python_facts
 from paddock.plugins.environments.lock import Lock, Pinned
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import programs as npm_programs
@@ -29,15 +28,20 @@ from paddock.plugins.sources import Source, SourceKind
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """A package of a registry as the plugin it would become."""
+class Found:
+    """A package as its registry has it, pinned with everything it needs."""
 
-    manifest: Manifest
+    facts: Facts
+    programs: tuple[str, ...]
     lock: Lock
-    warnings: tuple[Problem, ...]
+    notes: tuple[str, ...]  # what a person should know before they agree
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(Problem("package", text, code="package_warning") for text in self.notes)
 
 
-def resolve(source: Source, choices: Choices, client: Client) -> Resolved:
+def resolve(source: Source, client: Client) -> Found:
     """Pin a package with everything it needs.
 
     Raises:
@@ -46,9 +50,9 @@ def resolve(source: Source, choices: Choices, client: Client) -> Resolved:
         OperatorError: it cannot be installed without running its code, or not here; the hint says what to do.
     """
     if source.kind is SourceKind.PYPI:
-        return _python_server(source, choices, client)
+        return _python_server(source, client)
     if source.kind is SourceKind.NPM:
-        return _npm_server(source, choices, client)
+        return _npm_server(source, client)
     raise HostError(f"{source.kind} is not a registry", code="environment.client_failed")
 
 
@@ -58,7 +62,7 @@ def pin_requirements(wanted: Sequence[str], client: Client) -> Lock:
     return _python_lock(entries, "")
 
 
-def _python_server(source: Source, choices: Choices, client: Client) -> Resolved:
+def _python_server(source: Source, client: Client) -> Found:
     pip = Pip(client, client.workspace / "resolving")
     entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
     name = source.location.partition("[")[0]
@@ -66,8 +70,7 @@ def _python_server(source: Source, choices: Choices, client: Client) -> Resolved
     entry = next(one for one in entries if normal_name(one["metadata"]["name"]) == normal_name(name))
     facts = python_facts(entry)
     programs = wheel_programs(pip.wheel(lock.text.splitlines()[0]))
-    warnings = tuple(Problem("package", text, code="package_warning") for text in facts.warnings)
-    return Resolved(mcp_manifest(facts, programs, choices), lock, warnings)
+    return Found(facts, tuple(programs), lock, facts.warnings)
 
 
 def _python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock:
@@ -94,7 +97,7 @@ def _python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock:
     return write_python_lock(pins)
 
 
-def _npm_server(source: Source, choices: Choices, client: Client) -> Resolved:
+def _npm_server(source: Source, client: Client) -> Found:
     folder = client.workspace / "resolving"
     folder.mkdir()
     npm = Npm(client, folder)
@@ -107,8 +110,7 @@ def _npm_server(source: Source, choices: Choices, client: Client) -> Resolved:
     if scripts := with_scripts(lock):
         named = printable(", ".join(scripts), 200)
         texts.append(f"wants to run programs while it is installed, which Paddock does not let it: {named}")
-    warnings = tuple(Problem("package", text, code="package_warning") for text in texts)
-    return Resolved(mcp_manifest(facts, npm_programs(lock), choices), lock, warnings)
+    return Found(facts, tuple(npm_programs(lock)), lock, tuple(texts))
 
 
 def _refuse_other_node(name: str, about: Mapping[str, Any], client: Client) -> None:
