@@ -182,6 +182,16 @@ async def test_a_tool_that_the_program_calls_otherwise_is_told_by_both_names_and
     assert "method_not_found" in called.why and "payload" not in called.hint and "under the name" in called.hint
 
 
+async def test_a_syntax_error_is_told_with_its_place_in_the_folder_of_its_author(tmp_path: Path) -> None:
+    folder = made(tmp_path / "plugin")
+    edit(folder / "main.py", "def greet(", "def greet((")
+
+    finding = (await findings(folder, tmp_path / "home"))["handshake"]
+
+    assert (finding.verdict, str(folder / "main.py") in finding.why) == (Verdict.FAIL, True), finding
+    assert finding.hint == "mend it, and save"
+
+
 async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from paddock.authoring.checks import wire
@@ -40,7 +41,7 @@ async def run_checks(workshop: Workshop, copy: Copy, report: Report, *, effects:
     findings: list[Finding] = []
 
     def tell(*found: Finding) -> None:
-        for one in found:
+        for one in (replace(one, why=workshop.at_home(one.why)) for one in found):
             findings.append(one)
             report(one)
 

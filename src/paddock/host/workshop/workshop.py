@@ -125,9 +125,9 @@ class Workshop:
         if status.state is not State.RUNNING:
             await supervisor.disable(key)
             raise Unavailable(
-                f"{manifest.name} does not run: {self._at_home(status.reason) or status.state.value}",
+                f"{manifest.name} does not run: {self.at_home(status.reason) or status.state.value}",
                 code=status.error_code or None,
-                hint=for_its_author(self._at_home(status.hint), manifest.name),
+                hint=for_its_author(self.at_home(status.hint), manifest.name),
             )
         callables = self._parts.news.tools.get(key, manifest.callables)
         before, self.serving, old = self.serving, Loaded(manifest, callables, status.pid, copy), self._key
@@ -204,7 +204,7 @@ class Workshop:
             self.serving = replace(self.serving, callables=tools)
             self._offer(self._key, self.serving.manifest, tools, self.serving.copy.root)
 
-    def _at_home(self, text: str) -> str:
+    def at_home(self, text: str) -> str:
         """A text in which the files of our copies are those of the author's folder."""
         return re.sub(rf"{re.escape(str(self._parts.trees))}/[^/\s]+-\d+(?=[/\s]|$)", str(self.folder), text)
 
@@ -215,4 +215,4 @@ class Workshop:
 
     async def _tell_log(self, name: str) -> None:
         async for entry in self._parts.logs.follow(name):
-            self._audience.logged(self._at_home(str(entry["line"])))
+            self._audience.logged(self.at_home(str(entry["line"])))
