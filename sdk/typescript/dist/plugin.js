@@ -19,6 +19,7 @@ export class Plugin {
     artifacts;
     #options;
     #methods = [];
+    #tools = [];
     #handlers = new Map(); // by the name on the wire
     #settings = { config: {}, projects: new Map() };
     #current = new AsyncLocalStorage();
@@ -44,7 +45,9 @@ export class Plugin {
         }
     }
     tool(name, ...rest) {
-        return this.#serve(`${this.name}.${name}`, rest);
+        this.#serve(`${this.name}.${name}`, rest);
+        this.#tools.push(name);
+        return this;
     }
     method(name, ...rest) {
         this.#serve(name, rest);
@@ -149,7 +152,7 @@ export class Plugin {
     }
     #introduction() {
         const { notifications = [], capabilitiesUsed = [] } = this.#options;
-        return { name: this.name, version: this.version, methods: this.#methods, notifications, capabilitiesUsed };
+        return { name: this.name, version: this.version, methods: this.#methods, tools: this.#tools, notifications, capabilitiesUsed };
     }
     #logTo(write) {
         return new Log(this.name, process.env[`${this.namespace.toUpperCase()}_LOG_LEVEL`], write);

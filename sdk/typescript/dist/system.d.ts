@@ -10,6 +10,7 @@ export interface Introduction {
     readonly name: string;
     readonly version: string;
     readonly methods: readonly string[];
+    readonly tools: readonly string[];
     readonly notifications: readonly string[];
     readonly capabilitiesUsed: readonly string[];
 }

@@ -52,6 +52,7 @@ export class System {
             api_version: API_VERSION,
             methods: about.methods,
             notifications: about.notifications,
+            tools: about.tools,
             capabilities_used: about.capabilitiesUsed,
             features: FEATURES,
         };

@@ -51,6 +51,7 @@ export class Plugin {
   readonly artifacts: Artifacts;
   readonly #options: PluginOptions;
   readonly #methods: string[] = [];
+  readonly #tools: string[] = [];
   readonly #handlers = new Map<string, Served>(); // by the name on the wire
   readonly #settings: Settings = { config: {}, projects: new Map() };
   readonly #current = new AsyncLocalStorage<Underway>();
@@ -83,7 +84,9 @@ export class Plugin {
   tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
   tool(name: string, handler: Handler): this;
   tool(name: string, ...rest: [Handler] | [Schemas, Handler<never>]): this {
-    return this.#serve(`${this.name}.${name}`, rest);
+    this.#serve(`${this.name}.${name}`, rest);
+    this.#tools.push(name);
+    return this;
   }
 
   /** Serve a method, e.g. `presets.list`. Parameters and result are checked against the schemas. */
@@ -205,7 +208,7 @@ export class Plugin {
 
   #introduction() {
     const { notifications = [], capabilitiesUsed = [] } = this.#options;
-    return { name: this.name, version: this.version, methods: this.#methods, notifications, capabilitiesUsed };
+    return { name: this.name, version: this.version, methods: this.#methods, tools: this.#tools, notifications, capabilitiesUsed };
   }
 
   #logTo(write: (line: string) => void): Log {

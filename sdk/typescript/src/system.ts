@@ -13,6 +13,7 @@ export interface Introduction {
   readonly name: string;
   readonly version: string;
   readonly methods: readonly string[];
+  readonly tools: readonly string[];
   readonly notifications: readonly string[];
   readonly capabilitiesUsed: readonly string[];
 }
@@ -80,6 +81,7 @@ export class System {
       api_version: API_VERSION,
       methods: about.methods,
       notifications: about.notifications,
+      tools: about.tools,
       capabilities_used: about.capabilitiesUsed,
       features: FEATURES,
     };
