@@ -22,7 +22,7 @@ def lines_of(manifest: Manifest) -> list[str]:
     return [line for section in consent_sections(manifest) for line in section.lines]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(manifests())
 def test_every_capability_and_every_effect_is_on_the_screen(manifest: Manifest) -> None:
     lines = lines_of(manifest)
@@ -36,7 +36,7 @@ def test_every_capability_and_every_effect_is_on_the_screen(manifest: Manifest) 
     assert all(line.isprintable() and line for line in lines)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(manifests())
 def test_what_alarms_is_one_of_the_lines(manifest: Manifest) -> None:
     for section in consent_sections(manifest):

@@ -144,7 +144,7 @@ def test_no_bytes_at_all_raise_anything_but_a_refusal(name: str, data: bytes) ->
 @pytest.mark.parametrize(
     "form", ["paddock", "kaged", "kernel", "shu", "osqr", "mcpb", "mcp-server", "mcp-servers", "vscode-mcp"]
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_known_field_of_any_shape_is_reported_and_never_trips_the_reader(form: str, data: st.DataObject) -> None:
     document = data.draw(misshapen_form(form))

@@ -15,6 +15,17 @@ from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.questions import Answer, Question
 
 
+def at_the_ends(*revisions: str) -> pytest.MarkDecorator:
+    """The first and the last of these in every run, and those between in the slow set too."""
+    between = revisions[1:-1]
+    given = [
+        pytest.param((way, one), marks=[pytest.mark.slow] if one in between else [], id=f"{way}-{one}")
+        for way in WAYS
+        for one in revisions
+    ]
+    return pytest.mark.parametrize("server", given, indirect=True)
+
+
 @pytest.fixture(params=[(way, revision) for way in WAYS for revision in REVISIONS], ids="-".join)
 async def server(request: pytest.FixtureRequest, stage: Stage) -> AsyncGenerator[McpPlayer, None]:
     way, revision = request.param
@@ -57,7 +68,7 @@ async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(s
     await audience.until(lambda: r"[warning] eyes: looking \x07around" in audience.lines)
 
 
-@pytest.mark.parametrize("server", [(way, one) for way in WAYS for one in REVISIONS[2:]], ids="-".join, indirect=True)
+@at_the_ends(*REVISIONS[2:])
 async def test_a_server_may_ask_the_person_behind_a_call(server: McpPlayer) -> None:
     asked: list[Question] = []
 
@@ -74,6 +85,7 @@ async def test_a_server_may_ask_the_person_behind_a_call(server: McpPlayer) -> N
 
 
 @pytest.mark.req("B-03")
+@at_the_ends(*REVISIONS)
 async def test_a_server_that_changes_what_it_offers_is_looked_at_again(server: McpPlayer) -> None:
     audience = server.actor.stage.audience
     await server.said("grow")

@@ -161,6 +161,7 @@ def test_an_install_killed_at_any_step_happened_or_did_not(run: Warm, template: 
 
 
 @pytest.mark.req("G-50")
+@pytest.mark.slow
 def test_an_upgrade_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     package = native(tmp_path / "notes")
     there = Paddock(template)
@@ -174,6 +175,7 @@ def test_an_upgrade_killed_at_any_step_happened_or_did_not(run: Warm, template: 
 
 
 @pytest.mark.req("O-14")
+@pytest.mark.slow
 def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     there = Paddock(template)
     package = native(tmp_path / "notes")
@@ -186,6 +188,7 @@ def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: 
 
 
 @pytest.mark.req("G-51", "leaves nothing behind")
+@pytest.mark.slow
 def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     there = Paddock(template)
     package = native(tmp_path / "notes")
