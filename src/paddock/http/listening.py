@@ -118,6 +118,7 @@ def bound(path: Path) -> Generator[socket.socket, None, None]:
             os.fchmod(made.fileno(), _OWNER_ONLY)  # before it has a name: never open to others, not for a moment
             with address_of(path) as address:
                 made.bind(address)
+                made.listen(socket.SOMAXCONN)  # at once: whoever sees the file may connect
         except OSError as error:
             raise _cannot_listen(path, error) from error
         made.setblocking(False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import orjson
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, to_record
@@ -14,6 +16,7 @@ from paddock.core.ids import new_id
 from .transaction import Transaction
 
 _MOST = 1000
+_TOGETHER = (64, 16, 4, 1)  # rows of one statement
 
 
 class Recorded(NamedTuple):
@@ -48,10 +51,28 @@ def record(
         data: The facts, without secrets.
         plugin: The plugin it is about, if it is about one.
     """
-    tx.execute(
-        "INSERT INTO events (id, at, type, tenant, plugin, data) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-        (event_id, at, event_type, tenant, plugin, json.dumps(data, sort_keys=True, allow_nan=False)),
-    )
+    record_all(tx, [Recorded(event_id, at, event_type, tenant, plugin, data)])
+
+
+def record_all(tx: Transaction, events: Sequence[Recorded]) -> None:
+    """Record many events, as `record` does one.
+
+    Many rows go in with one statement: between two statements another thread may take the interpreter's lock, and the
+    next one waits for it. The sizes are few, so that the statements are known.
+    """
+    left = list(events)
+    for size in _TOGETHER:
+        while len(left) >= size:
+            now, left = left[:size], left[size:]
+            values = ", ".join(["(?, ?, ?, ?, ?, ?)"] * size)
+            tx.execute(
+                f"INSERT INTO events (id, at, type, tenant, plugin, data) VALUES {values} ON CONFLICT (id) DO NOTHING",  # noqa: S608
+                [value for one in now for value in (*one[:5], _text(one.data))],
+            )
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    return orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from paddock.core.event import Event, to_record
 from paddock.core.ids import Tenant, new_ids
 
 from .database import Database
-from .event_log import record
+from .event_log import Recorded, record_all
 from .transaction import Transaction
 
 MOST_WAITING = 50_000
@@ -88,10 +88,12 @@ class EventWriter:
         """Write what is waiting, and what comes, in batches."""
         while True:
             await self._news.wait()
-            await asyncio.sleep(GATHER)
+            if len(self._waiting) < LARGEST_BATCH:
+                await asyncio.sleep(GATHER)
             self._news.clear()
-            while self._waiting:
-                await self._write_batch()
+            await self._write_batch()
+            if self._waiting:  # what came meanwhile, which others join
+                self._news.set()
 
     async def _write_batch(self) -> None:
         batch = self._waiting[:LARGEST_BATCH]
@@ -111,17 +113,11 @@ class EventWriter:
 
 
 def _write(tx: Transaction, named: list[tuple[str, _Waiting]]) -> None:
+    events: list[Recorded] = []
     for event_id, one in named:
         data = to_record(one.event)
-        record(
-            tx,
-            event_id=event_id,
-            at=one.at.isoformat(),
-            event_type=one.event.type,
-            tenant=one.tenant,
-            plugin=data.get("name"),
-            data=data,
-        )
+        events.append(Recorded(event_id, one.at.isoformat(), one.event.type, one.tenant, data.get("name"), data))
+    record_all(tx, events)
 
 
 @dataclass(frozen=True, slots=True)
