@@ -95,7 +95,8 @@ class Host:
             name: The full name.
             params: What it is called with.
             context: Who calls; the person at this machine when left out.
-            on_event: Hears what the plugin tells while it works.
+            on_event: Hears what the plugin tells while it works. An MCP server tells nothing where nobody hears: its
+                tools then have the ordinary time to answer, however far they are.
             ask: Puts the plugin's questions to a person; without it they are declined.
 
         Raises:

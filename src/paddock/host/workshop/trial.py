@@ -207,8 +207,10 @@ class _OpenWire(PythonWire):
 
     key = ""
 
-    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
-        message = super().call(spec, payload, context, token)
+    def call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> Message:
+        message = super().call(spec, payload, context, token, listens=listens)
         if self.key:
             message.params["envelope"]["idempotency_key"] = self.key
         return message

@@ -167,7 +167,7 @@ class Conversation:
         """
         self._calls += 1
         token = self.wire.token(self._calls)
-        sent = self.wire.call(plan.spec, payload, context, token)
+        sent = self.wire.call(plan.spec, payload, context, token, listens=on_event is not None)
         started = self._loop.time()
         try:
             pending = self._requested(sent)

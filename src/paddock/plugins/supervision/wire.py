@@ -246,8 +246,10 @@ class Wire(Protocol):
         """What names the call with this number to the plugin; empty where it knows no such names."""
         ...
 
-    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
-        """The request for one call."""
+    def call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> Message:
+        """The request for one call; `listens` says whether anybody wants to hear how far it is."""
         ...
 
     def stop(self, request: int, token: str) -> Message:

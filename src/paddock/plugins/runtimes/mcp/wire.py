@@ -181,11 +181,14 @@ class McpWire:
     def token(self, number: int) -> str:
         return f"call-{number}"
 
-    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+    def call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> Message:
         del context  # a server learns nothing of who calls it
         method = _METHODS.get(spec.form, "tools/call")
         asked = dict(payload) if method != "tools/call" else {"name": spec.name, "arguments": dict(payload)}
-        params: dict[str, Any] = {**asked, "_meta": {"progressToken": token}}
+        # Who offers to hear of progress makes the server work for it.
+        params: dict[str, Any] = {**asked, "_meta": {"progressToken": token}} if listens else asked
         return Message(method, stamped(params) if self._agreed is not None and self._agreed.stateless else params)
 
     def stop(self, request: int, token: str) -> Message:

@@ -183,7 +183,10 @@ class NativeWire:
         # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
         return f"call-{number}" if self._tokens else ""
 
-    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+    def call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> Message:
+        del listens
         return self._addressed(names.method_of(self._manifest, spec), payload, context, token)
 
     def hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:

@@ -39,7 +39,10 @@ class PythonWire(NativeWire):
         self._permissions = {name: self._permissions_in(name, about) for name, about in described.items()}
         return introduced
 
-    def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
+    def call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> Message:
+        del listens
         own = self._schemas.get(spec.name, {}).get("input_schema")
         problems = own.errors(dict(payload)) if own is not None else ()
         if problems:
