@@ -12,7 +12,7 @@ pytest_plugins = ["promises.plugin", "pytester"]
 # A property test may be slow on a loaded machine without being wrong, so no example has a deadline. In CI the
 # examples are fixed: a red run there can be repeated anywhere.
 settings.register_profile("paddock", deadline=None)
-settings.register_profile("paddock-ci", deadline=None, derandomize=True, database=None)
+settings.register_profile("paddock-ci", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.load_profile("paddock-ci" if os.environ.get("CI") else "paddock")
 
 

@@ -26,7 +26,21 @@ def at_the_ends(*revisions: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("server", given, indirect=True)
 
 
-@pytest.fixture(params=[(way, revision) for way in WAYS for revision in REVISIONS], ids="-".join)
+# Over HTTP too; there the revisions between the first and the last are for the slow set.
+in_a_cage_and_elsewhere = pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param(
+            (way, one), marks=[pytest.mark.slow] if way == "http" and one in REVISIONS[1:-1] else [], id=f"{way}-{one}"
+        )
+        for way in WAYS
+        for one in REVISIONS
+    ],
+    indirect=True,
+)
+
+
+@pytest.fixture
 async def server(request: pytest.FixtureRequest, stage: Stage) -> AsyncGenerator[McpPlayer, None]:
     way, revision = request.param
     async with playing(stage, way, revision) as player:
@@ -37,6 +51,7 @@ async def server(request: pytest.FixtureRequest, stage: Stage) -> AsyncGenerator
 
 
 @pytest.mark.req("B-02", "unknown servers run caged")
+@in_a_cage_and_elsewhere
 async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(server: McpPlayer) -> None:
     audience = server.actor.stage.audience
     listed = [(one.kind, one.name) for one in audience.definitions["server"]]

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, to_record
 from paddock.core.ids import new_id
@@ -72,6 +70,8 @@ def record_all(tx: Transaction, events: Sequence[Recorded]) -> None:
 
 
 def _text(data: Mapping[str, Any]) -> str:
+    import orjson  # only where something is recorded: listing plugins does without
+
     return orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
 
 
