@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import Paddock
+from fixtures.commands import SOURCE, Paddock
 from fixtures.packages import native, write_file, write_json
 
 MOST_STEPS = 400
@@ -53,8 +53,9 @@ class Warm:
 @contextmanager
 def warm(paddock: Paddock, scratch: Path) -> Iterator[Warm]:
     program = [sys.executable, str(Path(__file__).with_name("warm_commands.py"))]
+    path = {"PYTHONPATH": f"{SOURCE}:{Path(__file__).parents[1]}"}
     with subprocess.Popen(
-        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paddock.environment
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paddock.environment | path
     ) as process:
         try:
             yield Warm(process, paddock, scratch)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import pkgutil
 import signal
 import sys
-from importlib import import_module
-from pathlib import Path
 from typing import Any
+
+from fixtures.ready_server import load, put_on
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 STEPS = frozenset(
@@ -62,17 +61,9 @@ def run(request: dict[str, Any], answer: int) -> None:
 
     from paddock.cli.main import app
 
-    for descriptor, name, flags in (
-        (0, "/dev/null", os.O_RDONLY),
-        (1, request["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-        (2, request["err"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-    ):
-        opened = os.open(name, flags, 0o600)
-        os.dup2(opened, descriptor)
-        os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-    os.environ.clear()
-    os.environ.update(request["environment"])
+    empty = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    files = ((os.devnull, os.O_RDONLY), (request["out"], empty), (request["err"], empty))
+    put_on([os.open(name, flags, 0o600) for name, flags in files], request["environment"])
     counter = Counter(request["fatal"])
     apsw.connection_hooks.append(counter.watch_connection)
     sys.addaudithook(counter.audit)
@@ -87,15 +78,7 @@ def run(request: dict[str, Any], answer: int) -> None:
 
 
 def serve() -> None:
-    import apsw  # noqa: F401 - warm
-    import tomlkit  # noqa: F401
-    import yaml  # noqa: F401
-
-    import paddock
-
-    for module in pkgutil.walk_packages(paddock.__path__, "paddock."):
-        if not module.name.endswith("__main__") and "postgres" not in module.name:
-            import_module(module.name)
+    load()
     for line in sys.stdin:
         reader, writer = os.pipe()
         child = os.fork()
@@ -121,5 +104,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
     serve()
