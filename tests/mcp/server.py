@@ -54,9 +54,12 @@ async def call_tool(ctx: Any, params: Any) -> Any:
         case "refuse":
             raise MCPError(code=-32602, message="not like this")
         case "slow":
+            token = (ctx.meta or {}).get("progress_token")
+            if token is None:
+                return text("done, and nobody asked how far it was")
             for step in range(1, 4):
                 await ctx.session.send_progress_notification(
-                    ctx.meta["progress_token"], step, 3, f"step {step}", related_request_id=str(ctx.request_id)
+                    token, step, 3, f"step {step}", related_request_id=str(ctx.request_id)
                 )
                 await anyio.sleep(0.05)
             return text("done")

@@ -79,6 +79,8 @@ async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(s
     completed = await server.call("who", reference, form=Form.COMPLETION)
     assert completed["completion"]["values"] == ["Alice"]
     assert set(echoed) <= {"content", "structuredContent"}, "what belongs to the wire stays there"
+    unheard = await server.call("slow")
+    assert unheard["content"][0]["text"] == "done, and nobody asked how far it was"
     await server.call("log")
     await audience.until(lambda: r"[warning] eyes: looking \x07around" in audience.lines)
 
