@@ -26,10 +26,11 @@ def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any)
     return folder
 
 
-def install(home: Path, *packages: Path) -> None:
-    """Install packages, each with all that it asks for, and enable them."""
+def install(home: Path, *packages: Path, enabled: bool = True) -> None:
+    """Install packages, each with all that it asks for, and enable them unless told not to."""
     with open_for_command({"PADDOCK_HOME": str(home)}, home) as opened:
         for package in packages:
             with prepare(opened.plugins, parse_source(str(package))) as prepared:
                 done = commit(opened.plugins, prepared, prepared.to_acknowledge)
-            enable(opened.plugins, done.plugin)
+            if enabled:
+                enable(opened.plugins, done.plugin)

@@ -1,4 +1,8 @@
-"""A healthy plugin's calls while fifty others crash, again and again, against the same calls on a quiet host."""
+"""A healthy plugin's calls while fifty others crash, again and again, against the same calls on a quiet host.
+
+It is the whole host as `paddock serve` has it: every call passes the gate and is recorded, every crashed plugin is
+looked at, caged, started and recorded again.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from _plugins import Actor, count_events, on_stage, write_plugin
+import uvloop
+from _home import install, write_package
 from _side_by_side import Report, options
+
+from paddock import Config, Host, open_host
 
 CRASHING = 50
 
@@ -32,13 +39,32 @@ os._exit(1)
 """
 
 
-async def latencies(actor: Actor, seconds: float) -> list[float]:
+def write_packages(folder: Path) -> tuple[Path, list[Path]]:
+    """The healthy plugin and those that crash."""
+    echo, *crashing = (
+        write_package(
+            folder / name,
+            name,
+            {"main.py": program},
+            runtime={"command": ["python3", "./main.py"]},
+            capabilities=[],
+            methods=methods,
+        )
+        for name, program, methods in (
+            ("echo", ECHO, [{"name": "echo.it", "effects": ["read_only"]}]),
+            *((name, f"NAME = {name!r}\n{CRASH}", []) for name in map("crash-{}".format, range(CRASHING))),
+        )
+    )
+    return echo, crashing
+
+
+async def latencies(host: Host, seconds: float) -> list[float]:
     """One call after another for so long."""
     found: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         began = time.perf_counter()
-        await actor.call("echo.it", {})
+        await host.call("echo.echo.it", {})
         found.append(time.perf_counter() - began)
         await asyncio.sleep(0.002)
     return found
@@ -49,33 +75,31 @@ def p99(found: list[float]) -> float:
 
 
 async def measure(folder: Path, seconds: float) -> tuple[list[float], list[float], int, int]:
-    write_plugin(folder / "echo", "echo", ECHO, ["echo.it"])
-    counted = count_events()
-    async with on_stage(counted) as stage:
-        healthy = await stage.start(folder / "echo")
-        quiet = await latencies(healthy, seconds)
-        actors: list[Actor] = []
-        for number in range(CRASHING):
-            name = f"crash-{number}"
-            write_plugin(folder / name, name, f"NAME = {name!r}\n{CRASH}", [])
-            actors.append(stage.deploy(folder / name))
-        busy = await latencies(healthy, seconds)
-        failures = sum(actor.status.failures for actor in actors)
-        given_up = sum(actor.status.state == "failed" for actor in actors)
-        return quiet, busy, failures, given_up
+    echo, crashing = write_packages(folder)
+    install(folder / "home", echo)
+    install(folder / "home", *crashing, enabled=False)
+    async with open_host(Config(home=folder / "home", environ={})) as host, asyncio.TaskGroup() as enabling:
+        await host.call("echo.echo.it", {})
+        quiet = await latencies(host, seconds / 2)
+        for package in crashing:
+            enabling.create_task(host.enable(package.name))
+        busy = await latencies(host, seconds)
+        crashed = [status for status in host.statuses() if status.key.plugin != "echo"]
+        quiet += await latencies(host, seconds / 2)
+        return quiet, busy, sum(one.failures for one in crashed), sum(one.state == "failed" for one in crashed)
 
 
 def main() -> None:
     given = options(__doc__)
     seconds = 3.0 if given.quick else 30.0
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
-        quiet, busy, failures, given_up = asyncio.run(measure(Path(folder), seconds))
+        quiet, busy, failures, given_up = uvloop.run(measure(Path(folder), seconds))
     report = Report(
         "crash_loop",
         given,
-        f"{seconds:g} s of calls to a caged plugin, 2 ms apart, on a quiet host; then again while {CRASHING} plugins "
-        f"answer their handshake and exit, are started again after 1, 2, 4, 8 s and given up. Seen: {failures} deaths, "
-        f"{given_up} given up.",
+        f"{seconds:g} s of calls to a caged plugin, 2 ms apart, while {CRASHING} plugins answer their handshake and "
+        "exit, are started again after 1, 2, 4, 8 s and given up; and as long on a quiet host, half of it before and "
+        f"half of it after. Seen: {failures} deaths, {given_up} given up.",
         ["what", "calls", "p50", "p99", "longest"],
     )
     for name, found in (("quiet", quiet), (f"{CRASHING} plugins crashing", busy)):

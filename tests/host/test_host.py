@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,6 +63,18 @@ async def test_parameters_and_answers_are_checked_against_what_the_plugin_declar
         assert [problem.path for problem in wrong.value.problems] == ["text"]
         with pytest.raises(OutputInvalid, match="something else than it declares"):
             await host.call("liar.say", TEXT)
+
+
+async def test_many_that_are_enabled_at_the_same_time_are_all_there_afterwards(home: Home) -> None:
+    names = [f"parrot-{number}" for number in range(8)]
+    for name in names:
+        home.install(name)
+        home.changing(partial(disable, name=name))
+    async with opened(home) as host:
+        done = await patiently(asyncio.gather(*(host.enable(name) for name in names)))
+        assert [one["state"] for one in done] == ["running"] * len(names)
+        for name in names:
+            assert (await host.call(f"{name}.say", TEXT))["text"] == "hello"
 
 
 @pytest.mark.req("G-14", "a write reaches the plugin")

@@ -135,7 +135,7 @@ def refuse_entry(path: Path, name: str, keys: Iterable[str] = ()) -> None:
     file = read_toml(path)
     if file is not None:
         refuse_unsafe_file(file)
-        _entry(deepcopy(file.values), name, path)
+        _entry(deepcopy(dict(file.values)), name, path)
 
 
 def set_system_value(path: Path, name: str, key: str, value: Any) -> None:

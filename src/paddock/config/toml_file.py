@@ -7,7 +7,9 @@ import re
 import shlex
 import stat
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ class TomlFile:
 
     path: Path
     text: str = field(repr=False)
-    values: dict[str, Any] = field(repr=False)
+    values: Mapping[str, Any] = field(repr=False)
     mode: int
     owner: int
 
@@ -66,8 +68,14 @@ def read_toml(path: Path, largest: int = LARGEST) -> TomlFile | None:
         content = opened.read(largest + 1)
     if len(content) > largest:
         raise OperatorError(f"{shown} is larger than {largest >> 10:,} KiB", code="config.too_large")
-    text, values = parse_toml(content, path)
+    text, values = _parsed(content, path)
     return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
+
+
+@lru_cache(maxsize=4)
+def _parsed(content: bytes, path: Path) -> tuple[str, Mapping[str, Any]]:
+    """Once for all who read the same: a host does at every start of a plugin, and parsing takes milliseconds."""
+    return parse_toml(content, path)
 
 
 def refuse_unsafe_file(file: TomlFile) -> None:

@@ -68,6 +68,7 @@ class Reconciler:
         self._refused: dict[InstanceKey, Mapping[str, Any]] = {}  # the configuration that a plugin did not take
         self._unused: dict[InstanceKey, str] = {}  # and what was said about that
         self._looking = asyncio.Lock()
+        self._asked = self._answered = 0  # how often for a look, and up to which time one was taken since
         self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
         self.unreadable: dict[str, Unreadable] = {}
         self.embedded: dict[str, Enabled] = {}  # by plugin: what the application around us brings along
@@ -77,34 +78,43 @@ class Reconciler:
         """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings.
 
         What takes its time, an ending or a plugin that is slow to take its settings, goes on by itself: one plugin
-        never holds up another.
+        never holds up another. All who ask while a look is under way share the next one.
 
         Raises:
             PaddockError: the rows cannot be read; everything stays as it is.
         """
+        self._asked += 1
+        mine = self._asked
         async with self._looking:
-            await self._disable_given_up()
-            rows, unreadable = await self._store.run(self._enabled.read)
-            wanted = [*self.embedded.values(), *(one for one in rows if one.deployment.name not in self.embedded)]
-            self.unreadable = {one.name: one for one in unreadable}
-            before = self.keys
-            self.keys = {str(one.deployment.name): one.deployment.key for one in wanted}
-            self._wanted = {one.deployment.key: one.deployment for one in wanted}
-            for one in wanted:
-                key = one.deployment.key
-                if before.get(one.deployment.name) != key:
-                    self._deploy(one.deployment, start=self._eager and one.deployment.manifest.start == "eager")
-                else:
-                    self._deploy(one.deployment, start=False)
-                    if key not in self._telling:
-                        self._telling[key] = asyncio.Event()
-                        self._begin(self._tell_new_config, key)
-            # Calls go to the new ones from here on; the old ones get to finish theirs.
-            self._gate.catalogue = Catalogue((one.entry for one in wanted), self._enabled.given_up)
-            self._listings = {str(one.deployment.name): one.listing.fingerprint for one in wanted}
-            for status in self._supervisor.statuses():
-                if status.key not in self._wanted and not self._explains(status):
-                    self._retire(status.key)
+            if self._answered >= mine:
+                return  # a look that began after we asked is over
+            asked = self._asked
+            await self._look()
+            self._answered = asked
+
+    async def _look(self) -> None:
+        await self._disable_given_up()
+        rows, unreadable = await self._store.run(self._enabled.read)
+        wanted = [*self.embedded.values(), *(one for one in rows if one.deployment.name not in self.embedded)]
+        self.unreadable = {one.name: one for one in unreadable}
+        before = self.keys
+        self.keys = {str(one.deployment.name): one.deployment.key for one in wanted}
+        self._wanted = {one.deployment.key: one.deployment for one in wanted}
+        for one in wanted:
+            key = one.deployment.key
+            if before.get(one.deployment.name) != key:
+                self._deploy(one.deployment, start=self._eager and one.deployment.manifest.start == "eager")
+            else:
+                self._deploy(one.deployment, start=False)
+                if key not in self._telling:
+                    self._telling[key] = asyncio.Event()
+                    self._begin(self._tell_new_config, key)
+        # Calls go to the new ones from here on; the old ones get to finish theirs.
+        self._gate.catalogue = Catalogue((one.entry for one in wanted), self._enabled.given_up)
+        self._listings = {str(one.deployment.name): one.listing.fingerprint for one in wanted}
+        for status in self._supervisor.statuses():
+            if status.key not in self._wanted and not self._explains(status):
+                self._retire(status.key)
 
     def listing(self, plugin: str) -> object:
         """The fingerprint of the tools that can be called of a plugin; None where it is not enabled."""

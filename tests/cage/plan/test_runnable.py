@@ -207,3 +207,15 @@ def test_a_program_outside_the_plugins_own_search_path_is_found_by_its_name_all_
 def test_only_the_interpreters_own_version_is_shown() -> None:
     assert "/usr/lib/python3.11" in shown(caged())
     assert "/usr/lib/python3.9" not in shown(caged())
+
+
+@pytest.mark.req("G-47")
+def test_a_link_that_is_changed_meanwhile_is_shown_as_it_was_judged() -> None:
+    class Swapped(PretendMachine):
+        def link(self, path: str) -> str:
+            found = super().link(path)
+            if path == "/usr/bin/python3":
+                self.files[path] = "-> /etc/shadow"
+            return found
+
+    assert caged(machine=Swapped()) == caged()

@@ -25,7 +25,7 @@ from paddock.cage.launcher import CageUnavailable
 from paddock.cage.plan.environment import with_artifacts
 from paddock.cage.plan.grants import Places, RefusedPath, granted_path
 from paddock.cage.plan.layout import MOST_BINDS, Layout, below
-from paddock.cage.plan.machine import Machine
+from paddock.cage.plan.machine import Machine, OneLook
 from paddock.cage.plan.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.plan.runnable import Runnable
 from paddock.cage.plan.runtime_trees import COMMON, library_trees, python_trees
@@ -87,7 +87,7 @@ def compile_cage(
         CageUnavailable: something that was granted or that its command names is not there or cannot be shown. Carries
             every such obstacle in `details["problems"]`; code and hint are the first one's.
     """
-    job = _Compilation(root, surroundings, machine)
+    job = _Compilation(root, surroundings, OneLook(machine))
     granted = tuple(capabilities)
     runtime = manifest.runtime
     named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 Kind: TypeAlias = Literal["file", "directory", "link", "special"]
@@ -46,7 +45,7 @@ class DiskMachine:
 
     def kind(self, path: str) -> Kind | None:
         try:
-            mode = Path(path).lstat().st_mode
+            mode = os.lstat(path).st_mode  # no Path: a start looks at some hundred of them
         except (OSError, ValueError):
             return None
         if stat.S_ISLNK(mode):
@@ -55,7 +54,7 @@ class DiskMachine:
 
     def link(self, path: str) -> str:
         try:
-            return str(Path(path).readlink())
+            return os.readlink(path)  # noqa: PTH115 as it is written
         except (OSError, ValueError):
             return ""
 
@@ -67,7 +66,7 @@ class DiskMachine:
 
     def runnable(self, path: str) -> bool:
         try:
-            mode = Path(path).stat().st_mode
+            mode = os.stat(path).st_mode  # noqa: PTH116 as above
         except (OSError, ValueError):
             return False
         return stat.S_ISREG(mode) and bool(mode & 0o111)
@@ -83,3 +82,34 @@ class DiskMachine:
             return b""
         finally:
             os.close(descriptor)
+
+
+class OneLook:
+    """A machine of which every path is looked at once.
+
+    Somebody may change a link meanwhile, and what is judged must be what is shown.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._kinds: dict[str, Kind | None] = {}
+        self._links: dict[str, str] = {}
+
+    def kind(self, path: str) -> Kind | None:
+        if path not in self._kinds:
+            self._kinds[path] = self._machine.kind(path)
+        return self._kinds[path]
+
+    def link(self, path: str) -> str:
+        if path not in self._links:
+            self._links[path] = self._machine.link(path)
+        return self._links[path]
+
+    def entries(self, path: str) -> list[str]:
+        return self._machine.entries(path)
+
+    def runnable(self, path: str) -> bool:
+        return self._machine.runnable(path)
+
+    def opening(self, path: str) -> bytes:
+        return self._machine.opening(path)

@@ -84,7 +84,6 @@ def find_program(name: str, program_path: str, machine: Machine) -> Program | No
 
 
 def _traced_program(path: str, machine: Machine) -> Program | None:
-    # Every link is looked at once: somebody may change it meanwhile, and what is judged must be what is shown.
     directory = trace(posixpath.dirname(path), machine)
     way = directory and trace(posixpath.join(directory.real, posixpath.basename(path)), machine)
     if not directory or not way:

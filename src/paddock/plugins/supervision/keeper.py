@@ -224,7 +224,7 @@ class Keeper:
     async def _live(self) -> Ending:
         around, deployment = self._around, self.deployment
         try:
-            async with around.starts.turn() as turn:
+            async with around.starts.turn(crashed=bool(self._account.failures)) as turn:
                 if not self._wanted:
                     return Stopped()
                 turn.began()
