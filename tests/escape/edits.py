@@ -90,7 +90,7 @@ WRITABLE_PLACES = (
 WRITABLE_BINDS = (Edit("plan/bubblewrap.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
 WHOLE_VIEW = (
     # Everything is shown, as if it had been granted.
-    Edit("plan/compile.py", "    job.show_libraries()\n", '    job.show_libraries()\n    job.layout.show("/")\n'),
+    Edit("plan/compile.py", "    job.show_granted(", '    job.layout.show("/")\n    job.show_granted('),
     Edit(
         "plan/layout.py", 'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")', 'NEVER = ("/proc", "/dev", "/.cage")'
     ),

@@ -28,7 +28,7 @@ from paddock.cage.plan.layout import MOST_BINDS, Layout, below
 from paddock.cage.plan.machine import Machine, OneLook
 from paddock.cage.plan.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.plan.runnable import Runnable
-from paddock.cage.plan.runtime_trees import COMMON, library_trees, python_trees
+from paddock.cage.plan.runtime_trees import COMMON, FOR_NETWORK, library_trees, python_trees
 from paddock.cage.plan.worker import ISOLATED
 from paddock.cage.spec import SDK_PLACE, WORKER, Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
@@ -91,7 +91,8 @@ def compile_cage(
     granted = tuple(capabilities)
     runtime = manifest.runtime
     named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
-    job.show_libraries()
+    reaches = tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network)))
+    job.show_libraries(FOR_NETWORK if reaches else ())
     job.show_granted(granted, places)
     job.programs.show_trees(trees)
     words = job.command(named, by_host=command is not None)
@@ -116,7 +117,7 @@ def compile_cage(
         covers=covers,
         executables=tuple(sorted(job.programs.executables)),
         trampoline=trampoline,
-        network=tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network))),
+        network=reaches,
         limits=limits,
         python=job.python_main(words, directory, environment, granted),
         artifacts=artifacts,
@@ -151,8 +152,8 @@ class _Compilation:
             # The plugin's package, read-only, at the path by which the plugin is told of it.
             self.layout.show_traced(root)
 
-    def show_libraries(self) -> None:
-        self.programs.show_trees([*library_trees(self.machine), *COMMON])
+    def show_libraries(self, more: Sequence[str]) -> None:
+        self.programs.show_trees([*library_trees(self.machine), *COMMON, *more])
         for path in _USUAL_LINKS:
             self.layout.link_like(path)
 

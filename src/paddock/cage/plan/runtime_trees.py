@@ -11,20 +11,24 @@ from collections.abc import Iterator
 from paddock.cage.plan.machine import Machine
 from paddock.cage.plan.programs import Program, is_python
 
-# Everything that runs wants these where they exist: the loader's index, names of places and their clocks, the
-# authorities that servers are checked against, and characters beyond ASCII.
+# Everything that runs wants these where they exist: the loader's index, names of places and their clocks, and
+# characters beyond ASCII.
 COMMON = (
     "/etc/alternatives",  # nothing but links: some libraries are found through them
     "/etc/ld.so.cache",
     "/etc/localtime",
+    "/usr/lib/locale",
+    "/usr/share/zoneinfo",
+)
+# What has a network wants the authorities that servers are checked against. For all others it would only be more to
+# mount, and every mount counts in how long a start takes.
+FOR_NETWORK = (
     "/etc/pki/tls",
     "/etc/pki/ca-trust/extracted",
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
-    "/usr/lib/locale",
     "/usr/lib/ssl",
     "/usr/share/ca-certificates",
-    "/usr/share/zoneinfo",
 )
 # Modules that an interpreter keeps away from its libraries, by the name of its file.
 _MODULES = {
