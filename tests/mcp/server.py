@@ -168,10 +168,16 @@ async def over_stdio(revision: str) -> None:
     server = make()
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
     async with stdio_server() as (read, write):
-        if revision in ("all", "2026-07-28"):
+        if revision == "all":
             await server.run(read, write, options)
-        else:
-            async with server.lifespan(server) as state:
+            return
+        async with server.lifespan(server) as state:
+            if revision == "2026-07-28":
+                # One that has done with handshakes.
+                await runner._serve_modern_stream(  # pyright: ignore
+                    server, read, write, lifespan_state=state, raise_exceptions=False
+                )
+            else:
                 await runner.serve_loop(server, read, write, lifespan_state=state, init_options=options)
 
 

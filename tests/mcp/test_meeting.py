@@ -1,4 +1,4 @@
-"""Meeting servers that do not know the newest revision, and take that badly; and servers that talk out of turn."""
+"""Meeting servers that know only some revisions, and take the others badly; and servers that talk out of turn."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-async def test_a_server_that_ends_over_a_request_it_does_not_know_is_started_again_and_met_the_old_way(
-    stage: Stage,
-) -> None:
+async def test_a_server_that_takes_anything_but_a_handshake_badly_is_met_at_its_first_start(stage: Stage) -> None:
     server = scripted(
         stage,
         """
@@ -35,57 +33,53 @@ serve()
     status = await server.actor.until(State.RUNNING)
 
     assert status.features == ("mcp:2025-06-18",)
-    assert status.failures == 0, "it did nothing wrong"
     assert await server.said("echo", {"text": "hi"}) == "hi"
     await stage.supervisor.stop(server.actor.key)
     assert await server.said("echo", {"text": "again"}) == "again"
-    assert len(stage.audience.of(PluginSpawned)) == 3, "and it is remembered: the next start is the only one"
-
-
-async def test_a_server_that_ignores_what_it_does_not_know_is_met_after_a_moment(stage: Stage) -> None:
-    server = scripted(stage, "serve(server_discover=lambda request: print('probed', file=sys.stderr, flush=True))")
-    await server.logged("probed")
-    with hurrying():
-        status = await server.actor.until(State.RUNNING)
-    assert status.features == ("mcp:2025-06-18",)
-    assert await server.said("echo", {"text": "hi"}) == "hi"
-
-
-async def test_a_server_that_answers_nothing_after_a_probe_gets_a_second_start_and_then_no_third(stage: Stage) -> None:
-    server = scripted(stage, "while True: print(read(), file=sys.stderr, flush=True)")
-    await server.logged("server/discover")
-    with hurrying():
-        await stage.audience.event(PluginInitializeTimeout)
-    await stage.audience.event(PluginSpawned, 2)
-    await stage.audience.until(lambda: stage.audience.lines and "initialize" in stage.audience.lines[-1])
-    with hurrying():
-        status = await server.actor.until(State.FAILED)
-    assert status.error_code == "initialize.timeout"
     assert len(stage.audience.of(PluginSpawned)) == 2
 
 
-async def test_a_slow_server_of_the_newest_revision_is_not_taken_for_an_old_one(stage: Stage) -> None:
+async def test_a_server_that_answers_nothing_is_given_up_with_the_reason(stage: Stage) -> None:
+    server = scripted(stage, "while True: print(read(), file=sys.stderr, flush=True)")
+    await server.logged("initialize")
+    with hurrying():
+        await stage.audience.event(PluginInitializeTimeout)
+    status = await server.actor.until(State.FAILED)
+    assert status.error_code == "initialize.timeout"
+    assert len(stage.audience.of(PluginSpawned)) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "-32022, 'no handshakes here', data={'supported': ['2026-07-28'], 'requested': '2025-11-25'}",
+        "-32601, 'unknown method'",
+        "-32602, 'the protocol version is missing'",
+    ],
+    ids=["names its revision", "does not know it", "misses what it wants"],
+)
+async def test_a_server_that_has_done_with_handshakes_is_met_without_one_and_that_is_remembered(
+    stage: Stage, refusal: str
+) -> None:
     server = scripted(
         stage,
-        """
-first = read()
-print("probed", file=sys.stderr, flush=True)
-second = read()            # it had no time to answer before this came
-assert first["method"] == "server/discover" and second["method"] == "initialize"
-found = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
-refuse(second, -32022, "no handshakes here", data={"supported": ["2026-07-28"], "requested": "2025-11-25"})
-answer(first, found)
+        f"""
+asked = []
+found = {{"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{}}}}}}
+def hello(request):
+    asked.append("handshake")
+    refuse(request, {refusal})
 def call(request):
     meta = request["params"]["_meta"]
-    return {"resultType": "complete", **text(meta["io.modelcontextprotocol/protocolVersion"])}
-serve(server_discover=lambda request: found, tools_call=call)
+    return {{"resultType": "complete", **text(meta["io.modelcontextprotocol/protocolVersion"] + str(asked))}}
+serve(server_discover=lambda request: found, initialize=hello, tools_call=call)
 """,
     )
-    await server.logged("probed")
-    with hurrying():
-        status = await server.actor.until(State.RUNNING)
+    status = await server.actor.until(State.RUNNING)
     assert status.features == ("mcp:2026-07-28",)
-    assert await server.said("echo") == "2026-07-28"
+    assert await server.said("echo") == "2026-07-28['handshake']"
+    await stage.supervisor.stop(server.actor.key)
+    assert await server.said("echo") == "2026-07-28[]"
 
 
 async def test_banners_and_json_log_lines_on_its_output_disturb_nothing(stage: Stage) -> None:

@@ -44,9 +44,6 @@ from paddock.rpc.faults import PeerLost, RpcFault
 TERM_GRACE = 2.0
 _LAST_WAIT = 10.0  # for the kernel to bury a killed cage
 
-# How a first exchange can fail without the plugin having said anything that it must not.
-_NO_VERDICT = frozenset({"output_closed", "probed"})
-
 # Told what a server says of itself, before anybody may call it.
 Meet: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 
@@ -157,8 +154,6 @@ class Life:
             return GaveUp(refusal.refused.code, Diagnosis(refusal.refused.reason, refusal.refused.hint))
         except Silent as silent:
             self._publish.publish(silent.event)
-            if self._wire.probing:
-                return await self._ended_badly(Fatal("probed", str(silent)), body, exited)
             noise = self._conversation.noise_lines
             return GaveUp(
                 "initialize.timeout", why_it_is_silent(self._name, str(silent), body.lines, noise, self._widening)
@@ -283,7 +278,7 @@ class Life:
         body.kill()
         await _within(exited, EXIT_GRACE)
         self._conversation.close(fatal.reason)
-        if not self._answered and fatal.kind not in _NO_VERDICT:
+        if not self._answered and fatal.kind != "output_closed":
             reason = f"during the handshake: {fatal.reason}"
             self._publish.publish(
                 PluginProtocolViolation(
@@ -306,7 +301,7 @@ class Life:
                 last_stderr=last_words,
             )
         )
-        spends = not self._wire.probing and (fatal is None or fatal.spends_budget)
+        spends = fatal is None or fatal.spends_budget
         if fatal is not None:
             diagnosis = Diagnosis(fatal.reason, see_its_log(self._name))
         else:

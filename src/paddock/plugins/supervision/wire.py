@@ -191,12 +191,6 @@ class Wire(Protocol):
         """Whether the plugin may speak before the first exchange is over, and say something wrong there."""
         ...
 
-    @property
-    def probing(self) -> bool:
-        """Whether the plugin was just asked something that not every one understands. One that ends over it is started
-        again at no cost, and not asked a second time."""
-        ...
-
     def follows(self, last: Wire) -> None:
         """This is the next life of the same plugin; what the last one found out need not be found out again."""
         ...

@@ -1,18 +1,19 @@
-"""Meeting a server: which revision it speaks is found out without harming one that knows only the older ones.
+"""Meeting a server: which revision it speaks is found out without harming one that knows only some of them.
 
-The newest revision has no handshake, so a server is asked `server/discover` first. One that does not know it says so,
-and gets `initialize`. One that says nothing may still be starting, or may ignore what it does not know: it gets
-`initialize` too, while the first question still counts, so that a slow server is not taken for an old one.
+Revisions with a handshake settle once what the newest says again with every request. On a pipe, which is a session
+anyway, that is worth having: the server has less to read and to check for each call. And nearly every server knows
+`initialize`, while many take anything else at first badly. So on a pipe the handshake comes first, and one that has
+moved on says so and is asked `server/discover`. Elsewhere, where a session is a burden, it is the other way round.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, cast
 
 from paddock.core.printable import printable
 from paddock.plugins.runtimes.mcp.revisions import (
     HANDSHAKE,
+    STATELESS,
     UNSUPPORTED_REVISION,
     Agreed,
     agreed_by_discovery,
@@ -23,10 +24,10 @@ from paddock.plugins.runtimes.mcp.revisions import (
 )
 from paddock.plugins.supervision.answers import fault_words
 from paddock.plugins.supervision.wire import Message, Talk
-from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
+from paddock.rpc.faults import RpcFault
 
 PATIENCE = 30.0  # seconds for a server to say anything at all
-PROBE = 3.0  # seconds in which one that is up says whether it knows `server/discover`
+PROBE = 10.0  # seconds in which one that is up says whether it knows `server/discover`
 
 DISCOVER = Message("server/discover", stamped({}))
 INITIALIZE = Message("initialize", initialize_params())
@@ -42,62 +43,16 @@ class NotUnderstood(Exception):
         self.fault = fault
 
 
-async def meet_any(talk: Talk) -> Agreed:
-    """Meet a server of which nothing is known.
-
-    Raises:
-        NotUnderstood, TimeoutError, PeerLost: there is no going on.
-    """
-    discovery, handshake = _asked(talk, DISCOVER), None
-    try:
-        await asyncio.wait({discovery}, timeout=PROBE)
-        if not discovery.done():
-            handshake = _asked(talk, INITIALIZE)
-            await _until_settled(discovery, handshake)
-            if _succeeded(handshake) and not _succeeded(discovery):
-                return _shaken(talk, handshake.result())
-        found = agreed_by_discovery(await _unless_refused(discovery))
-        return found if found is not None else await meet_old(talk, handshake)
-    finally:
-        for asked in (discovery, handshake):
-            if asked is not None:
-                asked.cancel()  # harmless when it is done
-
-
-async def _unless_refused(discovery: asyncio.Future[Any]) -> Any:
-    """The answer; None where it is an error, or where there is none: it may ignore what it does not know."""
-    try:
-        return await discovery
-    except RpcFault as fault:
-        _unless_hopeless(fault)
-    except TimeoutError:
-        pass
-    return None
-
-
-async def meet_new(talk: Talk) -> Agreed:
-    """Meet a server that spoke a stateless revision before."""
-    try:
-        found = agreed_by_discovery(await talk.ask(DISCOVER, PATIENCE))
-    except RpcFault as fault:
-        _unless_hopeless(fault)
-        found = None
-    return found if found is not None else await meet_old(talk)
-
-
-async def meet_old(talk: Talk, asked: asyncio.Future[Any] | None = None) -> Agreed:
-    """Meet a server by handshake; `asked` is one that is under way.
-
-    A server that refuses because it has moved on is met the new way.
+async def meet_by_handshake(talk: Talk) -> Agreed:
+    """Meet a server at the other end of a pipe.
 
     Raises:
         NotUnderstood, TimeoutError, PeerLost: there is no going on.
     """
     try:
-        return _shaken(talk, await (asked or talk.ask(INITIALIZE, PATIENCE)))
+        return _shaken(talk, await talk.ask(INITIALIZE, PATIENCE))
     except RpcFault as fault:
-        if fault.code not in (UNSUPPORTED_REVISION, METHOD_NOT_FOUND):
-            raise NotUnderstood(f"it refused the handshake: {fault_words(fault)}", fault) from None
+        _unless_hopeless(fault)
         refused = fault
     try:
         found = agreed_by_discovery(await talk.ask(DISCOVER, PATIENCE))
@@ -108,23 +63,20 @@ async def meet_old(talk: Talk, asked: asyncio.Future[Any] | None = None) -> Agre
     return found
 
 
-async def _until_settled(discovery: asyncio.Future[Any], handshake: asyncio.Future[Any]) -> None:
-    """Wait until one of the two was answered well, or neither will be."""
-    waiting = {discovery, handshake}
-    while waiting:
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if any(_succeeded(one) for one in done):
-            return
+async def meet_by_discovery(talk: Talk) -> Agreed:
+    """Meet a server elsewhere, or one that has no handshake.
 
-
-def _succeeded(asked: asyncio.Future[Any]) -> bool:
-    return asked.done() and not asked.cancelled() and asked.exception() is None
-
-
-def _asked(talk: Talk, message: Message) -> asyncio.Task[Any]:
-    asked = asyncio.ensure_future(talk.ask(message, PATIENCE))
-    asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # of two, one may never be looked at
-    return asked
+    Raises:
+        NotUnderstood, TimeoutError, PeerLost: there is no going on.
+    """
+    try:
+        found = agreed_by_discovery(await talk.ask(DISCOVER, PROBE))
+    except RpcFault as fault:
+        _unless_hopeless(fault)
+        found = None
+    except TimeoutError:
+        found = None  # it may ignore what it does not know
+    return found if found is not None else await meet_by_handshake(talk)
 
 
 def _shaken(talk: Talk, answer: Any) -> Agreed:
@@ -140,6 +92,6 @@ def _shaken(talk: Talk, answer: Any) -> Agreed:
 def _unless_hopeless(fault: RpcFault) -> None:
     """A server that names the revisions it speaks, none of them known to us, need not be asked further."""
     named = named_revisions(fault.data) if fault.code == UNSUPPORTED_REVISION else ()
-    if named and not set(named) & set(HANDSHAKE):
+    if named and not set(named) & {*HANDSHAKE, *STATELESS}:
         spoken = printable(", ".join(named), 200)
         raise NotUnderstood(f"it speaks only revisions of the protocol that we do not: {spoken}", fault)

@@ -15,7 +15,13 @@ from paddock.core.events_host import PluginProtocolViolation
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Form
 from paddock.plugins.runtimes.mcp.elicitation import ELICIT, answer_on_wire, asked_back, question_of
-from paddock.plugins.runtimes.mcp.greeting import DISCOVER, PATIENCE, NotUnderstood, meet_any, meet_new, meet_old
+from paddock.plugins.runtimes.mcp.greeting import (
+    DISCOVER,
+    PATIENCE,
+    NotUnderstood,
+    meet_by_discovery,
+    meet_by_handshake,
+)
 from paddock.plugins.runtimes.mcp.listing import list_everything
 from paddock.plugins.runtimes.mcp.results import result_of
 from paddock.plugins.runtimes.mcp.revisions import Agreed, stamped
@@ -73,8 +79,6 @@ class McpWire:
         self._deployment = deployment
         self._remote = remote
         self._before: Agreed | None = None  # what it was like in its last life
-        self._old = False  # it ended over a question that only newer servers know
-        self._probing = False
         self._agreed: Agreed | None = None
         self._subscribed = False
         self._acknowledged = False
@@ -91,14 +95,9 @@ class McpWire:
     def forgiving(self) -> bool:
         return True
 
-    @property
-    def probing(self) -> bool:
-        return self._probing
-
     def follows(self, last: Wire) -> None:
         if isinstance(last, McpWire):
             self._before = last._agreed or last._before
-            self._old = last._old or last._probing
 
     # --- the host's own requests --------------------------------------------------------------------------------------
 
@@ -109,18 +108,14 @@ class McpWire:
             raise Silent(PluginInitializeTimeout(name=self._deployment.name, timeout_sec=PATIENCE), PATIENCE) from None
         except NotUnderstood as error:
             raise Refusal(self._refused(error)) from None
-        self._agreed, self._probing = agreed, False
+        self._agreed = agreed
         if agreed.stateless:
             self._subscribe(talk)
         return Introduced(features=frozenset({f"mcp:{agreed.revision}"}))
 
     async def _meet(self, talk: Talk) -> Agreed:
-        if self._old:
-            return await meet_old(talk)
-        if self._before is not None:
-            return await (meet_new(talk) if self._before.stateless else meet_old(talk))
-        self._probing = True
-        return await meet_any(talk)
+        without = self._before.stateless if self._before is not None else self._remote
+        return await (meet_by_discovery(talk) if without else meet_by_handshake(talk))
 
     def _refused(self, error: NotUnderstood) -> Refused:
         event = PluginProtocolViolation(

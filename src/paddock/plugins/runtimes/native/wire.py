@@ -81,10 +81,6 @@ class NativeWire:
     def forgiving(self) -> bool:
         return False
 
-    @property
-    def probing(self) -> bool:
-        return False
-
     def follows(self, last: Wire) -> None:
         del last
 
