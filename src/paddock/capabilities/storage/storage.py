@@ -48,7 +48,7 @@ class Storage:
         self._workers = Workers(_THREADS)
         if not apsw.hard_heap_limit(-1):
             apsw.hard_heap_limit(self._limits.heap_bytes)
-        self._places: dict[Path, Place] = {}  # the least recently used first
+        self._places: dict[tuple[str, str], Place] = {}  # by tenant and plugin, the least recently used first
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -96,7 +96,7 @@ class Storage:
 
     async def ended(self, tenant: Tenant, plugin: PluginName, instance: str = "") -> None:
         """A process of the plugin is gone: roll back the transaction that it left open."""
-        place = self._places.get(file_of(self._directory, tenant, plugin))
+        place = self._places.get((tenant, plugin))
         left = place.transaction if place else None
         if place is not None and left is not None and left.instance == instance:
             await self._give_up(place, left, "the process that began it ended")
@@ -123,7 +123,7 @@ class Storage:
             await self._workers.run(lambda: _remove(place))
         finally:
             place.end_turn()
-            self._places.pop(place.path, None)
+            self._places.pop((tenant, plugin), None)
         return dropped
 
     async def aclose(self) -> None:
@@ -240,18 +240,17 @@ class Storage:
     def _place(self, tenant: Tenant, plugin: PluginName) -> Place:
         if self._closed:
             raise StoreUnavailable("the host is closing", code="storage.unavailable")
-        path = file_of(self._directory, tenant, plugin)
-        place = self._places.pop(path, None) or Place(path, self._limits)
-        self._places[path] = place
+        key = (tenant, plugin)
+        place = self._places.pop(key, None) or Place(file_of(self._directory, tenant, plugin), self._limits)
+        self._places[key] = place
         if len(self._places) > self._limits.open_files:
             self._close_one_idle(place)
         return place
 
     def _close_one_idle(self, besides: Place) -> None:
-        unused = next((one for one in self._places.values() if one.idle and one is not besides), None)
+        unused = next((key for key, one in self._places.items() if one.idle and one is not besides), None)
         if unused is not None:
-            del self._places[unused.path]
-            task = self._loop.create_task(self._close(unused))
+            task = self._loop.create_task(self._close(self._places.pop(unused)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
