@@ -121,7 +121,8 @@ def main() -> None:
         "mcp_call",
         given,
         f"{few:,} calls one after another, {many:,} with {IN_FLIGHT} under way, {rounds} rounds in turn, each with "
-        "new processes, on one event loop. CPU is that of the calling process alone; in ours it includes writing the audit events.",
+        "new processes, on one event loop. CPU is that of the calling process alone; in ours it includes writing the "
+        "audit events.",
         ["what", "p50", "calls a second", "CPU a call"],
     )
     best = {name: min(runs, key=lambda run: run.seconds) for name, runs in found.items()}

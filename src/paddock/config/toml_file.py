@@ -72,7 +72,7 @@ def read_toml(path: Path, largest: int = LARGEST) -> TomlFile | None:
     return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)  # the last one alone: what was replaced, a password perhaps, is not kept
 def _parsed(content: bytes, path: Path) -> tuple[str, Mapping[str, Any]]:
     """Once for all who read the same: a host does at every start of a plugin, and parsing takes milliseconds."""
     return parse_toml(content, path)

@@ -28,7 +28,7 @@ from paddock.cage.plan.layout import MOST_BINDS, Layout, below
 from paddock.cage.plan.machine import Machine, OneLook
 from paddock.cage.plan.programs import PROGRAM_PATH, Program, Traced, is_python, trace
 from paddock.cage.plan.runnable import Runnable
-from paddock.cage.plan.runtime_trees import COMMON, FOR_NETWORK, library_trees, python_trees
+from paddock.cage.plan.runtime_trees import COMMON, FOR_ENCRYPTION, library_trees, python_trees
 from paddock.cage.plan.worker import ISOLATED
 from paddock.cage.spec import SDK_PLACE, WORKER, Bind, CageSpec, Limits, PythonMain, Reach
 from paddock.core.errors import Problem
@@ -92,7 +92,8 @@ def compile_cage(
     runtime = manifest.runtime
     named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
     reaches = tuple(dict.fromkeys(Reach(one.host, one.port) for one in granted if isinstance(one, Network)))
-    job.show_libraries(FOR_NETWORK if reaches else ())
+    encrypts = bool(reaches) or any(isinstance(one, Execute) for one in granted)
+    job.show_libraries(FOR_ENCRYPTION if encrypts else ())
     job.show_granted(granted, places)
     job.programs.show_trees(trees)
     words = job.command(named, by_host=command is not None)

@@ -85,7 +85,7 @@ class DiskMachine:
 
 
 class OneLook:
-    """A machine of which every path is looked at once.
+    """A machine that is asked once what stands at a path, and once where a link points.
 
     Somebody may change a link meanwhile, and what is judged must be what is shown.
     """

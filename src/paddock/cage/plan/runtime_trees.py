@@ -20,9 +20,10 @@ COMMON = (
     "/usr/lib/locale",
     "/usr/share/zoneinfo",
 )
-# What has a network wants the authorities that servers are checked against. For all others it would only be more to
-# mount, and every mount counts in how long a start takes.
-FOR_NETWORK = (
+# What has a network wants the authorities that servers are checked against, and programs besides the plugin's own may
+# want OpenSSL's settings. For all others it would only be more to mount, and every mount counts in how long a start
+# takes.
+FOR_ENCRYPTION = (
     "/etc/pki/tls",
     "/etc/pki/ca-trust/extracted",
     "/etc/ssl/certs",
