@@ -142,6 +142,39 @@ async def test_a_session_that_the_server_forgot_is_begun_anew(stage: Stage) -> N
         assert len(odd.asked("server/discover")) == 1, "what it speaks is known by now"
 
 
+async def test_a_server_elsewhere_that_hangs_up_on_what_it_does_not_know_is_met_by_handshake(stage: Stage) -> None:
+    def curt(request: Request) -> None:
+        if request.asks == "server/discover":
+            request.writer.close()
+        else:
+            usual(request)
+
+    async with odd_server(curt) as odd:
+        server = connected(stage, odd.url)
+        status = await server.actor.until(State.RUNNING)
+        assert status.features == ("mcp:2025-06-18",) and status.failures == 1
+        assert await server.said("echo", {"text": "hi"}) == "hi"
+        assert len(odd.asked("server/discover")) == 1
+
+
+async def test_one_that_leaves_such_a_question_unanswered_is_met_by_handshake_in_the_same_life(stage: Stage) -> None:
+    def deaf(request: Request) -> None:
+        if request.asks != "server/discover":
+            usual(request)
+
+    async with odd_server(deaf) as odd:
+        server = connected(stage, odd.url)
+        status = await server.actor.until(State.RUNNING)
+        assert status.features == ("mcp:2025-06-18",) and status.failures == 0
+
+
+async def test_a_server_elsewhere_that_wants_credentials_is_asked_twice_and_no_more(stage: Stage) -> None:
+    async with odd_server(lambda request: request.answer("401 Unauthorized")) as odd:
+        status = await connected(stage, odd.url).actor.settled()
+        assert status.error_code == "remote.unauthorized"
+        assert [request.asks for request in odd.requests] == ["server/discover", "initialize"]
+
+
 async def test_a_stream_that_breaks_is_taken_up_where_it_broke(stage: Stage) -> None:
     waiting: list[Request] = []
 

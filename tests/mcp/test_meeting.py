@@ -52,11 +52,12 @@ async def test_a_server_that_answers_nothing_is_given_up_with_the_reason(stage: 
 @pytest.mark.parametrize(
     "refusal",
     [
-        "-32022, 'no handshakes here', data={'supported': ['2026-07-28'], 'requested': '2025-11-25'}",
-        "-32601, 'unknown method'",
-        "-32602, 'the protocol version is missing'",
+        "refuse(request, -32022, 'none', data={'supported': ['2026-07-28'], 'requested': '2025-11-25'})",
+        "refuse(request, -32601, 'unknown method')",
+        "refuse(request, -32602, 'the protocol version is missing')",
+        "answer(request, {**ABOUT, 'protocolVersion': '2026-07-28'})",
     ],
-    ids=["names its revision", "does not know it", "misses what it wants"],
+    ids=["names its revision", "does not know it", "misses what it wants", "answers with its own"],
 )
 async def test_a_server_that_has_done_with_handshakes_is_met_without_one_and_that_is_remembered(
     stage: Stage, refusal: str
@@ -68,7 +69,7 @@ asked = []
 found = {{"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{}}}}}}
 def hello(request):
     asked.append("handshake")
-    refuse(request, {refusal})
+    {refusal}
 def call(request):
     meta = request["params"]["_meta"]
     return {{"resultType": "complete", **text(meta["io.modelcontextprotocol/protocolVersion"] + str(asked))}}
@@ -80,6 +81,38 @@ serve(server_discover=lambda request: found, initialize=hello, tools_call=call)
     assert await server.said("echo") == "2026-07-28['handshake']"
     await stage.supervisor.stop(server.actor.key)
     assert await server.said("echo") == "2026-07-28[]"
+
+
+async def test_a_server_that_ends_over_a_handshake_is_met_without_one_in_its_next_life(stage: Stage) -> None:
+    server = scripted(
+        stage,
+        """
+found = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+said = lambda request: {"resultType": "complete", **text("hi")}
+serve(server_discover=lambda request: found, initialize=lambda request: sys.exit(3), tools_call=said)
+""",
+    )
+    await server.actor.until(State.CRASHED)
+    with hurrying():
+        status = await server.actor.until(State.RUNNING)
+    assert status.features == ("mcp:2026-07-28",) and status.failures == 1
+    assert await server.said("echo") == "hi"
+
+
+@pytest.mark.parametrize("then", ["sys.exit(1)", "pass"], ids=["and ends", "and ignores what it does not know"])
+async def test_what_a_server_says_when_it_refuses_reaches_people(stage: Stage, then: str) -> None:
+    server = scripted(
+        stage,
+        f"""
+def refusing(request):
+    refuse(request, -32603, 'the API key is missing')
+    {then}
+serve(initialize=refusing, server_discover=lambda request: None)
+""",
+    )
+    status = await server.actor.settled()
+    assert status.state is State.FAILED and "the API key is missing" in status.reason
+    assert len(stage.audience.of(PluginSpawned)) == 1
 
 
 async def test_banners_and_json_log_lines_on_its_output_disturb_nothing(stage: Stage) -> None:

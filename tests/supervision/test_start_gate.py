@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import patiently
 
-from paddock.plugins.supervision.start_gate import AT_ONCE, LONGEST_REST, REST, StartGate
+from paddock.plugins.supervision.start_gate import APART, AT_ONCE, LONGEST_APART, StartGate
 
 
 @pytest.fixture
@@ -63,33 +63,29 @@ async def test_a_turn_that_is_given_back_twice_counts_once() -> None:
         await one.__aexit__(None, None, None)
 
 
-async def test_those_that_crashed_start_one_by_one_with_a_rest_in_between_in_which_others_start() -> None:
-    gate, loop = StartGate(), asyncio.get_running_loop()
-    begun: list[float] = []
-
-    async def fallen() -> None:
-        async with gate.turn(crashed=True):
-            begun.append(loop.time())
-            await asyncio.sleep(0.1)
-
-    again = [asyncio.ensure_future(fallen()) for _ in range(3)]
-    await asyncio.sleep(0)
-    async with gate.turn():  # the other place is free for who did not crash
-        assert len(begun) == 1
-    await patiently(asyncio.gather(*again))
-    pauses = [later - earlier for earlier, later in pairwise(begun)]
-    assert min(pauses) >= 0.1 + min(REST * 0.1, LONGEST_REST)
-
-
-async def test_one_that_crashed_and_is_given_up_while_it_waits_is_in_nobodys_way() -> None:
+async def test_plugins_that_crashed_together_start_again_one_after_another() -> None:
     gate = StartGate()
-    held = [gate.turn() for _ in range(AT_ONCE)]
-    for one in held:
-        await patiently(one.__aenter__())
-    waiting = asyncio.ensure_future(gate.turn(crashed=True).__aenter__())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    for one in held:
-        await one.__aexit__(None, None, None)
-    async with asyncio.timeout(60), gate.turn(crashed=True):
-        pass
+    for _ in range(20):
+        async with gate.turn():
+            await asyncio.sleep(0.02)  # a start takes so long
+    booked = sorted(gate.book(100.0, 101.0) for _ in range(50))
+    assert booked[0] == 101.0
+    assert min(later - earlier for earlier, later in pairwise(booked)) >= 0.02 * (APART - 1)
+    assert booked[-1] <= 101.0 + 50 * LONGEST_APART
+
+
+async def test_one_whose_time_comes_early_does_not_wait_behind_those_whose_time_comes_late() -> None:
+    gate = StartGate()
+    async with gate.turn():
+        await asyncio.sleep(0.02)
+    late = [gate.book(100.0, 108.0) for _ in range(5)]
+    assert gate.book(100.0, 101.0) == 101.0 < min(late)
+    assert gate.book(200.0, 200.0) == 200.0, "what is over is nobody's concern"
+
+
+async def test_a_slow_start_does_not_push_the_others_far_away() -> None:
+    gate = StartGate()
+    async with gate.turn():
+        await asyncio.sleep(2)
+    assert gate.book(0.0, 1.0) == 1.0
+    assert gate.book(0.0, 1.0) == 1.0 + LONGEST_APART

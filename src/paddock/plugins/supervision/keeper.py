@@ -224,7 +224,7 @@ class Keeper:
     async def _live(self) -> Ending:
         around, deployment = self._around, self.deployment
         try:
-            async with around.starts.turn(crashed=bool(self._account.failures)) as turn:
+            async with around.starts.turn() as turn:
                 if not self._wanted:
                     return Stopped()
                 turn.began()
@@ -302,10 +302,10 @@ class Keeper:
             pause = with_jitter(verdict.pause, self._around.random.bytes(1)[0])
         elif passing:
             pause = HOST_TROUBLE_PAUSE
-        self._next_start = now + pause
+        self._next_start = self._around.starts.book(now, now + pause) if pause else now
         account = self._account
         try:
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(self._next_start - now):
                 while self._wanted and self._account is account:  # enabling it opens a fresh account
                     self._nudged.clear()
                     await self._nudged.wait()

@@ -1,19 +1,21 @@
-"""How many plugins may be starting at once."""
+"""How many plugins may be starting at once, and when those that crashed may start again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from bisect import insort
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 AT_ONCE = 2
 LONGEST_TURN = 1.0
-REST = 2.0  # after one that crashed was started again, so many times as long as that took belong to everybody else
-LONGEST_REST = 0.25
+APART = 3.0  # times as long as a start takes: so far apart are those of plugins that crashed
+LONGEST_APART = 0.15
+_SMOOTH = 8  # over about how many starts it is told how long one takes
 
 
 class StartGate:
-    """Lets two starts through at a time, and of those that crashed one, with a rest after it.
+    """Lets two starts through at a time, and spreads those of plugins that crashed.
 
     Starting interpreters is what costs a machine its quickness: fifty plugins that crash together would keep every
     core busy, again and again. A turn lasts until the plugin answered its handshake, but never long: one that hangs,
@@ -22,51 +24,52 @@ class StartGate:
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._crashed = asyncio.Semaphore(1)
+        self._took = 0.0  # seconds, the last ones counting most
+        self._booked: list[float] = []  # when plugins that crashed start again, the next one first
+
+    def book(self, now: float, earliest: float) -> float:
+        """When one that crashed may start again: at the earliest time at which no other one does.
+
+        Whoever then does not come leaves a gap, and holds up nobody.
+        """
+        apart = min(APART * self._took, LONGEST_APART)
+        self._booked = [at for at in self._booked if at > now - apart]
+        found = earliest
+        for at in self._booked:
+            if at - apart < found < at + apart:
+                found = at + apart
+        insort(self._booked, found)
+        return found
 
     @asynccontextmanager
-    async def turn(self, *, crashed: bool = False) -> AsyncGenerator[Turn, None]:
-        """A turn that is given back when the block ends, or earlier through `Turn.over`.
-
-        Args:
-            crashed: Whether it is for one that was started before and fell.
-        """
-        turn = Turn(self._turns, self._crashed if crashed else None)
+    async def turn(self) -> AsyncGenerator[Turn, None]:
+        """A turn that is given back when the block ends, or earlier through `Turn.over`."""
+        turn = Turn(self._turns, self._note)
         await turn.again()
         try:
             yield turn
         finally:
             turn.over()
 
+    def _note(self, took: float) -> None:
+        self._took += (took - self._took) / _SMOOTH
+
 
 class Turn:
-    """The right to be starting.
+    """The right to be starting; `note` is told how long it was held."""
 
-    Args:
-        turns: Those of all.
-        queue: Where one that crashed waits for the others that did.
-    """
-
-    def __init__(self, turns: asyncio.Semaphore, queue: asyncio.Semaphore | None) -> None:
+    def __init__(self, turns: asyncio.Semaphore, note: Callable[[float], None]) -> None:
         self._turns = turns
-        self._queue = queue
+        self._note = note
         self._since: float | None = None  # while it is held
         self._timer: asyncio.TimerHandle | None = None
 
     async def again(self) -> None:
         """Wait for the turn, where it is not held: it was never given, or was over before its owner got to use it."""
         self._no_timer()
-        if self._since is not None:
-            return
-        if self._queue is not None:
-            await self._queue.acquire()
-        try:
+        if self._since is None:
             await self._turns.acquire()
-        except BaseException:
-            if self._queue is not None:
-                self._queue.release()
-            raise
-        self._since = asyncio.get_running_loop().time()
+            self._since = asyncio.get_running_loop().time()
 
     def began(self) -> None:
         """Something is under way that may hang; from now on the turn lasts a moment longer at most."""
@@ -76,13 +79,10 @@ class Turn:
     def over(self) -> None:
         """Let the next one start. Harmless the second time."""
         self._no_timer()
-        if self._since is None:
-            return
-        loop = asyncio.get_running_loop()
-        took, self._since = loop.time() - self._since, None
-        self._turns.release()
-        if self._queue is not None:
-            loop.call_later(min(REST * took, LONGEST_REST), self._queue.release)
+        if self._since is not None:
+            self._note(asyncio.get_running_loop().time() - self._since)
+            self._since = None
+            self._turns.release()
 
     def _no_timer(self) -> None:
         if self._timer is not None:

@@ -79,6 +79,7 @@ class McpWire:
         self._deployment = deployment
         self._remote = remote
         self._before: Agreed | None = None  # what it was like in its last life
+        self._discovers = remote  # which question it is met with
         self._agreed: Agreed | None = None
         self._subscribed = False
         self._acknowledged = False
@@ -98,6 +99,7 @@ class McpWire:
     def follows(self, last: Wire) -> None:
         if isinstance(last, McpWire):
             self._before = last._agreed or last._before
+            self._discovers = self._before.stateless if self._before is not None else not last._discovers
 
     # --- the host's own requests --------------------------------------------------------------------------------------
 
@@ -114,8 +116,7 @@ class McpWire:
         return Introduced(features=frozenset({f"mcp:{agreed.revision}"}))
 
     async def _meet(self, talk: Talk) -> Agreed:
-        without = self._before.stateless if self._before is not None else self._remote
-        return await (meet_by_discovery(talk) if without else meet_by_handshake(talk))
+        return await (meet_by_discovery(talk) if self._discovers else meet_by_handshake(talk))
 
     def _refused(self, error: NotUnderstood) -> Refused:
         event = PluginProtocolViolation(
