@@ -30,13 +30,13 @@ def _done(as_json: bool, words: str, **facts: object) -> None:
         say(f"{styled('✓', 'green')} {words}")
 
 
-def _changed(as_json: bool, words: str, *, name: str, **facts: object) -> None:
+def _changed(as_json: bool, words: str, *, name: str, anew: bool = False, **facts: object) -> None:
     """The same for what may run differently from now on: a running daemon is asked whether it does."""
     from paddock.cli.running import runs_again
 
     if not as_json:
         _done(False, words)
-    runtime = runs_again(name)
+    runtime = runs_again(name, anew=anew)
     if as_json:
         document({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
 
@@ -121,7 +121,10 @@ def pin(
 
 @reporting
 def repair(name: Name, *, as_json: AsJson = False) -> None:
-    """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in."""
+    """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in.
+
+    A running daemon ends its process and starts another, with the files that were put back.
+    """
     from paddock.cli.opening import changing
     from paddock.cli.progress import ProgressLine
     from paddock.plugins.registry import require_plugin
@@ -132,7 +135,8 @@ def repair(name: Name, *, as_json: AsJson = False) -> None:
         mended = repair_plugin(host.plugins, name, line.report)
     versions = [row.version for row in mended]
     words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
-    _changed(as_json, words, name=plugin.name, restored=versions)
+    # What runs of it may have loaded what was changed.
+    _changed(as_json, words, name=plugin.name, anew=plugin.current_version in versions, restored=versions)
 
 
 @reporting

@@ -8,12 +8,13 @@ from paddock.cli.output import say, styled
 from paddock.core.errors import Failed, Problem, Unavailable
 
 
-def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
+def runs_again(name: str, *, way_back: str = "", anew: bool = False) -> dict[str, Any] | None:
     """How a changed plugin is doing once it runs or is known not to; None where no daemon runs or nobody enabled it.
 
     Args:
         name: The plugin.
         way_back: What to type when it does not run.
+        anew: Whether a process that runs has to make way for a new one, because its files were not the right ones.
 
     Raises:
         Unavailable: it should run, and does not.
@@ -29,10 +30,11 @@ def runs_again(name: str, *, way_back: str = "") -> dict[str, Any] | None:
     if not shown["enabled"] and not given_up:
         return None
     # Also the way to start one again that failed too often.
-    started = daemon.post(f"/plugins/{part(name)}/enable")
+    started = daemon.post(f"/plugins/{part(name)}/enable" + ("?anew=1" if anew else ""))
     if started["state"] != "running":
         raise does_not_run(started, way_back)
-    say(f"{styled('✓', 'green')} {started['name']} {started['version']} runs (pid {started['pid']})")
+    how = "was started anew" if anew else "runs"
+    say(f"{styled('✓', 'green')} {started['name']} {started['version']} {how} (pid {started['pid']})")
     return runtime_of(started)
 
 

@@ -30,6 +30,7 @@ from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
 from paddock.plugins.leavings import refuse_leaving
 from paddock.plugins.listing import Listed, list_plugins
+from paddock.plugins.listing import State as Seen
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Status
@@ -202,22 +203,26 @@ class Host:
     # --- plugins ------------------------------------------------------------------------------------------------------
 
     async def plugins(self) -> list[dict[str, Any]]:
-        """Every installed plugin, with how it is doing."""
+        """Every installed plugin, with how it is doing. One whose files changed is ended."""
         listed = await self._views.run(list_plugins)
+        for one in listed:
+            if one.version is not None:
+                self._judge(one.plugin.name, one.version.digest, one.state)
         return [self._listed(one) for one in listed]
 
     async def plugin(self, name: str) -> dict[str, Any]:
-        """Everything about one installed plugin.
+        """Everything about one installed plugin; it is ended where its files changed.
 
         Raises:
             NotFound: it is not installed.
         """
         details = await self._views.run(lambda store: details_of(store, name))
         facts = await asyncio.to_thread(details.to_value)  # a server may say a great deal
+        self._judge(facts["name"], facts["digest"], facts["state"])
         return facts | {"runtime": self._runtime(facts["name"])}
 
-    async def enable(self, name: str) -> dict[str, Any]:
-        """Let a plugin run, and wait until it does or is known not to.
+    async def enable(self, name: str, *, anew: bool = False) -> dict[str, Any]:
+        """Let a plugin run, and wait until it does or is known not to; `anew`: in a new process, however it is doing.
 
         Raises:
             PaddockError: it must not be enabled; see `plugins/enabling.py`.
@@ -234,7 +239,7 @@ class Host:
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
-        status = await self._reconciler.enable(key)
+        status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
         return {"name": row.plugin, "version": row.version, **runtime_value(status)}
 
     async def disable(self, name: str) -> dict[str, Any]:
@@ -302,6 +307,12 @@ class Host:
     async def _name(self, name: str) -> str:
         plugin = await self._views.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))
         return plugin.name
+
+    def _judge(self, name: str, digest: str, state: str) -> None:
+        """What was just seen of a plugin's files counts for its process too."""
+        key = self._reconciler.keys.get(name)
+        if state == Seen.MODIFIED and key is not None and key.digest == digest:
+            self._reconciler.distrust(key)
 
     def _listed(self, one: Listed) -> dict[str, Any]:
         return {

@@ -65,6 +65,7 @@ class Reconciler:
         self._telling: dict[InstanceKey, asyncio.Event] = {}
         self._returning: dict[InstanceKey, asyncio.Event] = {}
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
+        self._distrusted: set[InstanceKey] = set()  # files changed under them: they are being ended
         self._refused: dict[InstanceKey, Mapping[str, Any]] = {}  # the configuration that a plugin did not take
         self._unused: dict[InstanceKey, str] = {}  # and what was said about that
         self._looking = asyncio.Lock()
@@ -136,6 +137,28 @@ class Reconciler:
             await returning.wait()
         self._supervisor.enable(key)
         return await self._supervisor.settled(key)
+
+    async def restart(self, key: InstanceKey) -> Status:
+        """The same with a new process: one that runs is ended first, after the calls under way."""
+        await self._supervisor.stop(key)
+        return await self.enable(key)
+
+    def distrust(self, key: InstanceKey) -> None:
+        """Somebody saw that the files of a plugin changed: what runs of it must not load more of them.
+
+        It is started anew, without waiting for that, and every start compares the files: so it ends up refused, with
+        the reason for all to see, or runs with the right files where they were restored meanwhile.
+        """
+        status = self._supervisor.status(key)
+        if status is not None and status.state is State.RUNNING and key not in self._distrusted:
+            self._distrusted.add(key)
+            self._begin(self._started_anew, key)
+
+    async def _started_anew(self, key: InstanceKey) -> None:
+        try:
+            await self.restart(key)
+        finally:
+            self._distrusted.discard(key)
 
     async def forget(self, plugin: str) -> None:
         """End every process of a plugin that the rows no longer want, and wait for that."""

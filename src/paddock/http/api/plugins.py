@@ -47,6 +47,7 @@ class PluginRoutes:
                 self.enable_plugin,
                 "Enable a plugin and start it",
                 "How its process is doing once it runs or is known not to: the fields of `runtime`.",
+                query={"anew": "1: in a new process; one that runs is ended first, after the calls under way."},
             ),
             Endpoint(
                 "POST",
@@ -82,7 +83,7 @@ class PluginRoutes:
         return answer(await self._host.plugin(named(request)))
 
     async def enable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.enable(named(request)))
+        return answer(await self._host.enable(named(request), anew=flag(request, "anew")))
 
     async def disable_plugin(self, request: Request) -> Response:
         return answer(await self._host.disable(named(request)))
