@@ -23,6 +23,16 @@ def stop(message):
 serve(do_it=lambda request: None, paddock_cancel=stop, ask_it=lambda request: {"alive": True})
 """
 TWO = [{"name": name, "effects": ["read_only"]} for name in ("do.it", "ask.it")]
+# Holds its calls, heeds no word about them, and answers so many of them as it is told to: like one that is busy with
+# the first of them and has not read the others.
+BUSY = """
+held = []
+def let_go(request):
+    for _ in range(request["params"]["calls"]):
+        answer(held.pop(0), {"done": True})
+    return {}
+serve(do_it=held.append, ask_it=held.append, let_go=let_go)
+"""
 
 
 @pytest.fixture
@@ -106,6 +116,92 @@ async def test_a_cancelled_call_that_the_plugin_stops_ends_nothing(stage: Stage)
     await asyncio.sleep(20)  # of the loop's own time: well past the five seconds
     assert await actor.call("ask.it") == {"alive": True}
     assert actor.status.pid == pid
+
+
+def busy(stage: Stage, *, script: str = BUSY, ask_it: Mapping[str, Any] | None = None) -> Actor:
+    """A plugin whose call `do.it` may take long; `ask_it` is what the manifest says of the other one."""
+    read_only: dict[str, Any] = {"effects": ["read_only"], "timeout_sec": 600}
+    methods = [{"name": name, **read_only} for name in ("do.it", "let.go")]
+    methods.append({"name": "ask.it", **read_only, **(ask_it or {})})
+    return stage.actor(f'hello(features=["cancel"])\n{script}', methods=methods, timing={"health_interval_sec": 300})
+
+
+async def behind(stage: Stage, actor: Actor) -> asyncio.Task[Any]:
+    """A call that was sent after another, and that the plugin may not have got to."""
+    call = asyncio.ensure_future(actor.call("ask.it"))
+    await stage.audience.event(PluginMethodCalled, 2)
+    return call
+
+
+async def test_a_cancelled_call_that_may_wait_for_its_turn_costs_the_calls_before_it_nothing(stage: Stage) -> None:
+    actor = busy(stage)
+    first = await begun(stage, actor)
+    (await behind(stage, actor)).cancel()
+    await asyncio.sleep(20)  # of the loop's own time: well past the five seconds
+
+    await actor.call("let.go", calls=2)
+    assert await first == {"done": True}
+    await asyncio.sleep(20)
+    assert not stage.audience.of(PluginCrashed)
+
+
+async def test_a_call_that_times_out_before_its_turn_costs_the_calls_before_it_nothing(stage: Stage) -> None:
+    actor = busy(stage, ask_it={"timeout_sec": 2})
+    first = await begun(stage, actor)
+    with pytest.raises(TimedOut, match="within 2 s"):
+        await (await behind(stage, actor))
+    await asyncio.sleep(20)
+
+    await actor.call("let.go", calls=2)
+    assert await first == {"done": True}
+    assert not stage.audience.of(PluginCrashed)
+
+
+@pytest.mark.req("G-41")
+async def test_a_cancelled_call_that_has_not_stopped_after_those_before_it_ends_the_plugin(stage: Stage) -> None:
+    actor = busy(stage)
+    first = await begun(stage, actor)
+    (await behind(stage, actor)).cancel()
+    await asyncio.sleep(20)
+    assert not stage.audience.of(PluginCrashed)
+
+    await actor.call("let.go", calls=1)
+    assert await first == {"done": True}
+    await stage.audience.event(PluginCrashed)
+    assert (await actor.until(State.RUNNING)).failures == 0
+
+
+async def test_a_call_with_an_effect_that_is_cancelled_before_its_turn_ends_nothing_if_it_stops(stage: Stage) -> None:
+    stops = BUSY.replace("serve(", "serve(paddock_cancel=lambda message: answer(held.pop(), {}), ")
+    actor = busy(stage, script=stops, ask_it={"effects": ["external_send"]})
+    first = await begun(stage, actor)
+    (await behind(stage, actor)).cancel()
+    await asyncio.sleep(20)
+
+    await actor.call("let.go", calls=1)
+    assert await first == {"done": True}
+    assert not stage.audience.of(PluginCrashed)
+
+
+async def test_a_call_with_an_effect_that_does_not_stop_is_ended_whatever_else_is_under_way(stage: Stage) -> None:
+    actor = busy(stage, ask_it={"effects": ["external_send"]})
+    first = await begun(stage, actor)
+    (await behind(stage, actor)).cancel()
+    with pytest.raises(Unavailable, match="another call was cancelled and did not stop, and this one ended with its"):
+        await first
+    await stage.audience.event(PluginCrashed)
+
+
+async def test_whoever_loses_an_answer_to_the_call_of_another_is_told_so_and_to_call_again(stage: Stage) -> None:
+    actor = busy(stage)
+    first = await begun(stage, actor)
+    second = await behind(stage, actor)
+    first.cancel()
+    with pytest.raises(Unavailable, match="another call was cancelled and did not stop, and this one ended") as lost:
+        await second
+    assert lost.value.retryable
+    assert "call again" in lost.value.hint
+    assert (await actor.until(State.CRASHED)).reason == "a cancelled call did not stop"
 
 
 async def test_a_call_with_an_effect_is_ended_at_once_when_its_caller_goes_away(stage: Stage) -> None:

@@ -158,7 +158,8 @@ class Conversation:
         """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
-        not is ended, and at once where the call has an effect.
+        not is ended, and at once where the call has an effect. It is not ended while calls are under way that were sent
+        before that one: the plugin may not have got to it.
 
         Raises:
             TimedOut: no answer, and no sign of progress, in the time that the plan gives it.
@@ -272,40 +273,60 @@ class Conversation:
                 details={"plugin": self._name, "timeout_sec": flight.idle},
             )
         )
-        hung = Fatal("hung", f"a call was not answered within {flight.idle:g} s")
-        # A plugin that cannot be asked to stop has had its time.
-        self._end_unless_it_stops(flight, hung, at_once=flight.effect or not self.wire.stoppable)
+        unanswered = f"call was not answered within {flight.idle:g} s"
+        hung = Fatal("hung", f"a {unanswered}")
+        if self.wire.stoppable and self._may_go_on(flight):
+            self._end_unless_it_stops(flight, hung, f"another {unanswered}")
+        else:  # a plugin that cannot be asked to stop has had its time
+            self._end_at_once(flight, hung, f"another {unanswered}")
 
     def _abandoned(self, flight: Flight) -> None:
         unstoppable = Fatal("cancelled", "a cancelled call did not stop", spends_budget=False)
-        self._end_unless_it_stops(flight, unstoppable, at_once=flight.effect)
+        if self._may_go_on(flight):
+            self._end_unless_it_stops(flight, unstoppable, "another call was cancelled and did not stop")
+        else:
+            self._end_at_once(flight, unstoppable, "another call was cancelled, which has effects")
 
-    def _end_unless_it_stops(self, flight: Flight, fatal: Fatal, *, at_once: bool) -> None:
-        if at_once:
-            self._peer.forget(flight.pending)
-            self._on_fatal(fatal)
-            return
+    def _may_go_on(self, flight: Flight) -> bool:
+        """Whether a call that nobody waits for may have a moment to stop: every second of an effect may do more."""
+        return not flight.effect or (self.wire.stoppable and self._flights.any_ahead_of(flight))
+
+    def _end_at_once(self, flight: Flight, fatal: Fatal, told: str) -> None:
+        self._peer.forget(flight.pending)
+        self._end(fatal, told)
+
+    def _end_unless_it_stops(self, flight: Flight, fatal: Fatal, told: str) -> None:
         if self.wire.stoppable:
             self.tell(self.wire.stop(flight.pending.id, flight.token))
-        if not self.wire.answers_stops:
+        late: asyncio.Future[Any] | None = None
+        if self.wire.answers_stops:
+            late = self._peer.detach(flight.pending)
+        else:
             self._peer.forget(flight.pending)
-            look = self._loop.create_task(self._look_after_stop(fatal))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
-            return
-        late = self._peer.detach(flight.pending)
-        timer = self._loop.call_later(CANCEL_GRACE, self._on_fatal, fatal)
-        late.add_done_callback(lambda done: (timer.cancel(), done.cancelled() or done.exception()))
+        look = self._loop.create_task(self._look_after_stop(flight, late, fatal, told))
+        self._looks.add(look)
+        look.add_done_callback(self._looks.discard)
 
-    async def _look_after_stop(self, fatal: Fatal) -> None:
+    async def _look_after_stop(self, flight: Flight, late: asyncio.Future[Any] | None, fatal: Fatal, told: str) -> None:
+        while not await (self._well() if late is None else _comes(late)):
+            if flight.effect or not self._flights.any_ahead_of(flight):
+                self._end(fatal, told)
+                return
+            # It may not have had its turn. It gets the same grace again once it must have.
+            await self._flights.none_ahead_of(flight)
+
+    async def _well(self) -> bool:
         """A plugin that does not say whether it stopped may go on if it can still say that it is well."""
         try:
             async with asyncio.timeout(CANCEL_GRACE):
-                well = await self.wire.well(self)
+                return await self.wire.well(self)
         except (TimeoutError, PeerLost):
-            well = False
-        if not well:
-            self._on_fatal(fatal)
+            return False
+
+    def _end(self, fatal: Fatal, told: str) -> None:
+        """Have the process ended for one call; `told` says why to those whose calls end with it."""
+        self.explain(Diagnosis(f"{told}, and this one ended with its process", "call again: the plugin is restarted"))
+        self._on_fatal(fatal)
 
     async def _ended(self, reason: str) -> Unavailable:
         """What a caller meets whose plugin is gone. Why it went is known a moment after it went."""
@@ -320,3 +341,9 @@ class Conversation:
 
 def _has_result(future: asyncio.Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
+
+
+async def _comes(late: asyncio.Future[Any]) -> bool:
+    """Whether an answer comes within the time that a plugin has to stop."""
+    await asyncio.wait({late}, timeout=CANCEL_GRACE)
+    return late.done()

@@ -24,7 +24,19 @@ class Flight:
     Its deadline measures idleness: every event that the plugin sends for the call moves it.
     """
 
-    __slots__ = ("ask", "asking", "context", "deadline", "effect", "idle", "last", "on_event", "pending", "token")
+    __slots__ = (
+        "ask",
+        "asking",
+        "begun",
+        "context",
+        "deadline",
+        "effect",
+        "idle",
+        "last",
+        "on_event",
+        "pending",
+        "token",
+    )
 
     def __init__(
         self,
@@ -45,11 +57,13 @@ class Flight:
         self.on_event = on_event
         self.ask = ask
         self.asking: set[asyncio.Task[Answer]] = set()  # questions that wait for their answers
+        self.begun = False  # whether the plugin is known to work on it; it may wait there for its turn
         self.deadline = now + idle
         self.last = now + LONGEST
 
     def progressed(self, now: float, event: Mapping[str, Any]) -> None:
         """The plugin said something about this call."""
+        self.begun = True
         if not self.asking:
             self.deadline = min(now + self.idle, self.last)
         if self.on_event is not None:
@@ -71,7 +85,7 @@ class Flights:
         self._by_token: dict[str, Flight] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = _NEVER
-        self._empty = asyncio.Event()
+        self._awaited: list[asyncio.Future[None]] = []  # by those who wait for the next to land
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -98,8 +112,10 @@ class Flights:
         self._by_id.pop(flight.pending.id, None)
         self._by_token.pop(flight.token, None)
         flight.no_answers()
-        if not self._by_id:
-            self._empty.set()
+        awaited, self._awaited = self._awaited, []
+        for waiter in awaited:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def renew(self, flight: Flight, pending: Pending) -> None:
         """The same call goes on under another request."""
@@ -132,8 +148,24 @@ class Flights:
 
     async def all_landed(self) -> None:
         while self._by_id:
-            self._empty.clear()
-            await self._empty.wait()
+            await self._next_landed()
+
+    def any_ahead_of(self, flight: Flight) -> bool:
+        """Whether a call may not have had its turn yet: another that was sent before it is still under way.
+
+        Many plugins do one thing at a time, and hear only between two calls that one of them is not wanted any more.
+        """
+        return not flight.begun and any(number < flight.pending.id for number in self._by_id)
+
+    async def none_ahead_of(self, flight: Flight) -> None:
+        """Wait until all that were sent before a call have landed; each does, when its own time is up."""
+        while self.any_ahead_of(flight):
+            await self._next_landed()
+
+    async def _next_landed(self) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._awaited.append(waiter)
+        await waiter
 
     def close(self) -> None:
         if self._timer is not None:
