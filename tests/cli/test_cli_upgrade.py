@@ -254,3 +254,17 @@ def test_an_upgrade_says_when_it_comes_from_elsewhere(installed: Paddock, tmp_pa
     screen = installed("plugin", "install", other, "--yes").err
     assert "came from directory" in screen
     assert "now by Mallory" in screen
+
+
+def test_a_yes_to_what_a_plugin_does_not_ask_for_is_refused_with_the_way_to_give_it(
+    installed: Paddock, source: Path
+) -> None:
+    said = installed("plugin", "upgrade", "notes", "--grant", TWO, "--yes", "--json", code=6)
+
+    assert said.error["code"] == "capability.not_asked"
+    assert f"notes 1.0.0 does not ask for {TWO}" in said.err
+    assert "own manifest, give it a new version, then: paddock plugin upgrade notes" in said.err
+    # That way works.
+    native(source, version="1.1.0", capabilities=[ONE, TWO])
+    installed("plugin", "upgrade", "notes", "--grant", TWO, "--yes")
+    assert TWO in installed.quickly("plugin", "info", "notes", "--json").json["capabilities"]

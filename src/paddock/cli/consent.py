@@ -8,7 +8,8 @@ from typing import Any
 from paddock.cli.output import ask, interactive, say, styled
 from paddock.core.errors import NeedsConsent, OperatorError
 from paddock.core.printable import printable
-from paddock.manifest.capability import BadCapability, Capability, dangerous, describe, parse
+from paddock.manifest.capability import BadCapability, Capability, covers, dangerous, describe, parse
+from paddock.manifest.model import Manifest
 from paddock.plugins.consent import Screen
 
 
@@ -51,6 +52,26 @@ def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability
         return [parse(text) for text in texts]
     except BadCapability as error:
         raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
+
+
+def require_asked(grants: Sequence[str], manifest: Manifest, otherwise: str) -> None:
+    """Refuse a yes to what a plugin does not ask for: it would change nothing, and look as if it had.
+
+    Args:
+        grants: Capabilities that were named on the command line.
+        manifest: What the plugin asks for.
+        otherwise: The way to give it more.
+
+    Raises:
+        OperatorError: one of them is asked for by nobody, or is no capability.
+    """
+    unasked = [one for one in parse_grants(grants) if not any(covers(asked, one) for asked in manifest.capabilities)]
+    if unasked:
+        raise OperatorError(
+            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unasked))}; nothing was changed",
+            code="capability.not_asked",
+            hint=otherwise,
+        )
 
 
 def acknowledge(new: Sequence[Capability], named: Sequence[Capability], retype: str) -> list[Capability]:

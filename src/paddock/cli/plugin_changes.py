@@ -19,6 +19,7 @@ from paddock.cli.registry_choices import (
     Widening,
     choices_added,
     choices_made,
+    how_to_give_more,
     installed_before,
 )
 
@@ -170,6 +171,7 @@ def take(
     choices: Choices | None = None,
 ) -> dict[str, Any]:
     """Fetch, show, ask, install: the one way in for packages. What was done, as data."""
+    from paddock.cli.consent import require_asked
     from paddock.cli.progress import ProgressLine
     from paddock.core.errors import Conflict
     from paddock.plugins.preparing import prepare
@@ -182,6 +184,8 @@ def take(
                 code="plugin.other_name",
                 hint=f"install it as itself: paddock plugin install {shlex.quote(source.location)}",
             )
+        installed_as = prepared.manifest.name if prepared.installed is not None else ""
+        require_asked(grants, prepared.manifest, how_to_give_more(source, installed_as))
         return settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade, less_trust=less_trust)
 
 

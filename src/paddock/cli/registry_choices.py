@@ -58,9 +58,9 @@ def choices_made(
     arguments: list[str],
     capabilities: list[str],
     variables: list[str],
-    plugin: str = "NAME",
+    plugin: str = "",
 ) -> Choices | None:
-    """What a person says about a registry's server.
+    """What a person says about a registry's server; `plugin` is what it is installed as, where it is.
 
     Raises:
         OperatorError: the source is another kind of package, which says all that itself; or a variable may be a key.
@@ -84,17 +84,25 @@ def choices_made(
         raise OperatorError(
             "--name, --program, --arg, --env and --capability are for packages of a registry",
             code="source.not_a_registry",
-            hint=_widening_of(source, plugin),
+            hint=how_to_give_more(source, plugin),
         )
     return None
 
 
-def _widening_of(source: Source, plugin: str) -> str:
-    """Where to say it of a plugin from elsewhere."""
+def how_to_give_more(source: Source, plugin: str) -> str:
+    """The way to give a plugin more than its package asks for; `plugin` is empty where it is not installed."""
     from paddock.plugins.sources import SourceKind
 
     if source.kind is SourceKind.CONFIGURATION:
-        return f"import it with that: paddock import {shlex.quote(source.location)} --only {plugin} --capability …"
+        only = plugin or "NAME"
+        return f"import it with that: paddock import {shlex.quote(source.location)} --only {only} --capability …"
+    if source.kind.registry:
+        return "let a registry's server have it with --capability in place of --grant"
+    if plugin:
+        return (
+            "write what you want into the package's own manifest, give it a new version, then: "
+            f"paddock plugin upgrade {plugin}"
+        )
     return "write what you want into the package's own manifest"
 
 
