@@ -11,6 +11,10 @@ from paddock.host.command import open_for_command
 from paddock.plugins.enabling import disable
 
 WHY = "failed too often: it ended with exit status 3; its last words: going down"
+WAY = (
+    "if the plugin has to change, give it a new version and run: paddock plugin upgrade parrot; "
+    "after that, or if only this machine had to: paddock plugin enable parrot"
+)
 STRANGER = "import sys\nsys.stdin.readline()\nprint('[]', flush=True)\nsys.stdin.readline()  # {name} {version}\n"
 ORPHAN = "import a_library_of_mine  # {name} {version}\n"
 
@@ -32,12 +36,27 @@ def test_one_that_was_given_up_says_so_everywhere_without_a_daemon(paddock: Padd
 
     listed = paddock("plugin", "list")
     assert listed.out.splitlines()[1].split()[:6] == ["parrot", "1.0.0", "disabled", "(given", "up)", "-"]
-    assert f"parrot was given up and is disabled: it {WHY} — mend it, then: paddock plugin enable parrot" in listed.err
+    assert f"parrot was given up and is disabled: it {WHY} — {WAY}" in listed.err
     assert "disabled (given up)" in paddock("plugin", "info", "parrot").out
     refused = paddock("call", "parrot.say", "-p", "{}", "--json", code=3).error
     assert (refused["code"], refused["message"]) == ("plugin.not_enabled", f"parrot is not enabled: it {WHY}")
+    assert refused["hint"] == WAY
     (check,) = [one for one in paddock("doctor", "--json").json["checks"] if one["name"] == "plugins"]
     assert (check["status"], check["details"]) == ("warn", [f"parrot was given up: it {WHY}"])
+    assert WAY in check["why"]
+
+
+def test_the_way_that_is_named_takes_over_what_was_mended_in_the_folder_it_came_from(
+    paddock: Paddock, source: Path
+) -> None:
+    given_up(paddock, source)
+    parrot(source / "parrot", version="1.0.1")
+
+    paddock("plugin", "upgrade", "parrot", "--yes")
+    paddock("plugin", "enable", "parrot")
+
+    assert cells(paddock)[:3] == ["parrot", "1.0.1", "enabled"]
+    assert paddock("call", "parrot.say", "-p", '{"text": "again"}').json["said"] == "again"
 
 
 def test_enabling_it_forgets_that(paddock: Paddock, source: Path) -> None:

@@ -111,10 +111,12 @@ def _tell_waiting(name: str, waiting: int) -> None:
 
 def _tell_trouble(row: Mapping[str, Any]) -> None:
     """Why a plugin that should run does not, on stderr."""
+    from paddock.plugins.mending import mend_and_enable
+
     name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
     if row["given_up"]:
-        again = f"mend it, then: paddock plugin enable {name}"
-        say(f"{mark} {name} was given up and is disabled: it {printable(row['given_up'], 400)} — {again}")
+        why = printable(row["given_up"], 400)
+        say(f"{mark} {name} was given up and is disabled: it {why} — {mend_and_enable(name)}")
     elif runtime and runtime["reason"]:
         hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
         say(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")

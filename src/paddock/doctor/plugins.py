@@ -8,7 +8,6 @@ from paddock.core.errors import PaddockError
 from paddock.doctor.check import Check, Status
 
 _WHY = "A plugin whose files changed never loads."
-_WHY_GIVEN_UP = "A plugin that was given up runs again once it is mended and enabled."
 _MOST = 10
 
 
@@ -16,6 +15,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     """Look at every installed plugin as `plugin list` does, without waiting for whoever holds the store."""
     # Imported here: only a machine with plugins needs it.
     from paddock.plugins.listing import State, list_plugins
+    from paddock.plugins.mending import mend_and_enable
     from paddock.plugins.opening import open_plugin_store
     from paddock.store.database import embedded_path
 
@@ -38,8 +38,9 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         return Check("plugins", Status.WARN, found, _WHY, fix, "plugin.modified", reasons)
     if given_up:
         found = f"{len(given_up)} of {len(listed)} failed too often and were disabled: {', '.join(given_up)}"
-        fix = f"paddock plugin logs {next(iter(given_up))}"
-        return Check("plugins", Status.WARN, found, _WHY_GIVEN_UP, fix, "plugin.failed", reasons)
+        first = next(iter(given_up))
+        why = f"It is not started again until a person sees to it: {mend_and_enable(first)}."
+        return Check("plugins", Status.WARN, found, why, f"paddock plugin logs {first}", "plugin.failed", reasons)
     return Check("plugins", Status.OK, f"{len(listed)} installed, each as you consented to it")
 
 

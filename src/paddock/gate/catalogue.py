@@ -13,6 +13,7 @@ from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
+from paddock.plugins.mending import mend_and_enable
 from paddock.plugins.supervision.deployment import InstanceKey
 
 MOST_NAMED = 12  # callables in a hint
@@ -279,7 +280,7 @@ class Catalogue:
         return NotFound(
             f"{plugin} is not enabled: it {why}",
             code="plugin.not_enabled",
-            hint=f"mend it, then: paddock plugin enable {plugin}",
+            hint=mend_and_enable(plugin),
             details={"plugin": plugin, "given_up": why},
         )
 

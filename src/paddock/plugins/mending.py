@@ -1,0 +1,14 @@
+"""What a person does about a plugin that does not work, in words.
+
+What runs is the copy that was installed: mending the folder it came from changes nothing until an upgrade takes it in.
+"""
+
+from __future__ import annotations
+
+
+def mend_and_enable(plugin: str) -> str:
+    """The way to have a plugin run again that was given up."""
+    return (
+        f"if the plugin has to change, give it a new version and run: paddock plugin upgrade {plugin}; "
+        f"after that, or if only this machine had to: paddock plugin enable {plugin}"
+    )
