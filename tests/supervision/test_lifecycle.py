@@ -104,5 +104,5 @@ async def test_each_state_says_in_words_why_a_call_is_refused(stage: Stage) -> N
     with pytest.raises(Unavailable, match="actor does not run: it is being restarted: it ended") as refused:
         await actor.call("do.it")
     assert refused.value.retryable
-    assert refused.value.hint == "see what it wrote: paddock plugin logs actor"
+    assert refused.value.hint == "try again in a moment"
     assert refused.value.details["state"] == "crashed"

@@ -32,6 +32,9 @@ class Diagnosis:
     hint: str = ""
 
 
+# A daemon reads its settings when it starts.
+_MORE_MEMORY = "if it needs more, raise limits.memory_mb in config.toml, and start paddock serve again if it runs"
+
 _PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
 _SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -100,7 +103,7 @@ _TOLD: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "if that is a program, {how} exec:{0}:/",
     ),
     (_SYNTAX, "its code cannot be read: {0}", "the interpreter may be older than it needs"),
-    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", "raise limits.memory_mb"),
+    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", _MORE_MEMORY),
     (
         re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
         "it tried to reach a host that it was not granted",
@@ -153,27 +156,34 @@ def why_it_ended(
     if ended.cause == "memory":
         most = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
         pause = "" if answered else ","
-        return Diagnosis(f"it used more memory than it may{most}{pause}{when}", "raise limits.memory_mb if it needs it")
+        return Diagnosis(f"it used more memory than it may{most}{pause}{when}", _MORE_MEMORY)
     if ended.cause:
         return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
     said = what_it_said([*noise, *stderr], how)
     if said is not None:
-        return said if answered else Diagnosis(f"it ended{when}: {said.reason}", said.hint)
+        # One that served before may have lived with that, and have ended of something else.
+        told = f"{_how(ended)}; perhaps: {said.reason}" if answered else f"it ended{when}: {said.reason}"
+        return Diagnosis(told, said.hint)
     if ended.signal is not None:
-        name = _SIGNALS.get(ended.signal, f"signal {ended.signal}")
         hint = "it used a system call that plugins may not use" if ended.signal == _BAD_SYSTEM_CALL else ""
-        return Diagnosis(f"it was ended by {name}{when}", hint)
+        return Diagnosis(f"{_how(ended)}{when}", hint)
     last = next((line for line in reversed(stderr) if line.strip()), "")
     shown = f"; its last words: {printable(last, 160)}" if last else "; it wrote nothing to its log"
     if ended.code == 0:
         if answered:
-            return Diagnosis(f"it ended by itself{shown}", "a plugin serves until it is told to shut down")
+            return Diagnosis(f"{_how(ended)}{shown}", "a plugin serves until it is told to shut down")
         if noise:
             return Diagnosis(f"it ended without answering; {_heard(noise)}", _SPEAKS_JSON_RPC)
-        return Diagnosis(f"it ended by itself{when}{shown}", "it has to read requests from its standard input")
+        return Diagnosis(f"{_how(ended)}{when}{shown}", "it has to read requests from its standard input")
     if noise and not answered:
         shown += f"; {_heard(noise)}"
-    return Diagnosis(f"it ended with exit status {ended.code}{when}{shown}", see_its_log(plugin))
+    return Diagnosis(f"{_how(ended)}{when}{shown}", see_its_log(plugin) if last else "")
+
+
+def _how(ended: Exit) -> str:
+    if ended.signal is not None:
+        return f"it was ended by {_SIGNALS.get(ended.signal, f'signal {ended.signal}')}"
+    return f"it ended with exit status {ended.code}" if ended.code else "it ended by itself"
 
 
 def why_it_is_silent(

@@ -37,7 +37,8 @@ def refusal(
             kind = Failed
             words, hint = f"it failed: {why.reason}", why.hint or f"mend it, then: paddock plugin enable {plugin}"
         case State.CRASHED if restarts:
-            words, hint = f"it is being restarted: {why.reason}", why.hint or SOON
+            words = f"it is being restarted: {why.reason}"
+            hint = f"{SOON}; {why.hint}" if why.hint else SOON
         case State.CRASHED:
             words, hint = why.reason, why.hint or see_its_log(plugin)
         case State.DISABLED:
