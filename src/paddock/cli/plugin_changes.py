@@ -220,6 +220,7 @@ def settle(
     from paddock.plugins.consent import install_screen, upgrade_screen
     from paddock.plugins.enabling import missing_configuration
     from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
+    from paddock.plugins.missing_places import missing_places
     from paddock.plugins.readable_places import closed_places_here
     from paddock.plugins.ungranted_places import ungranted_places
 
@@ -245,6 +246,7 @@ def settle(
     show_screen(screen)
     warnings = [
         *prepared.warnings,
+        *missing_places(manifest.capabilities),
         *closed_places_here(manifest.capabilities),
         *ungranted_places(manifest, prepared.values, prepared.staged.source.source),
     ]

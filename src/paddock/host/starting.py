@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cage.launcher import CageUnavailable
 from paddock.cage.plan.compile import Surroundings, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.grants import Places, config_directories
@@ -69,7 +70,12 @@ class Starter:
             return Prepared(Elsewhere(runtime.url, runtime.headers, runtime.transport), checked.config)
         deployment = replace(deployment, manifest=manifest)
         # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
-        cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
+        try:
+            cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
+        except CageUnavailable as error:
+            if error.error_code == "cage.path_missing" and error.hint.startswith("mkdir "):
+                error.hint += self.after_mending(deployment.manifest)
+            raise
         return Prepared(cage, checked.config)
 
     def check(self, store: PluginStore, deployment: Deployment) -> Checked:
@@ -133,6 +139,10 @@ class Starter:
                 cpu_quota=limits.hard_quota(manifest.dialect.value),
             ),
         )
+
+    def after_mending(self, manifest: Manifest) -> str:
+        """What ends the advice to mend this machine: a start that was refused is not tried again at each call."""
+        return f"; then: paddock plugin enable {manifest.name}"
 
     def places_of(self, manifest: Manifest) -> Places:
         """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""

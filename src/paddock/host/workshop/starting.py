@@ -34,6 +34,10 @@ class FolderStarter(Starter):
             raise HostError(f"{deployment.name} has no files")
         return self.checked(store, deployment, root, self.config_of(store, deployment.manifest))
 
+    def after_mending(self, manifest: Manifest) -> str:
+        del manifest
+        return ""  # nothing is installed that could be enabled
+
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         entry = read_entries(store.local_file).get(manifest.name)
         kept = entry.system_values(self.environ) if entry else {}
