@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
+from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
 from paddock.host.command import open_for_command
 from paddock.plugins.enabling import disable
@@ -15,6 +18,21 @@ WAY = (
     "if the plugin has to change, give it a new version and run: paddock plugin upgrade parrot; "
     "after that, or if only this machine had to: paddock plugin enable parrot"
 )
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": "server", "version": "1"}
+    elif asked.get("method") == "tools/list":
+        result = {"tools": [{"name": "look", "description": "Looks", "inputSchema": {"type": "object"}}]}
+    else:
+        text = "ENOENT: no such file or directory, open '/srv/nothing/here'"
+        result = {"isError": True, "content": [{"type": "text", "text": text}]}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
 STRANGER = "import sys\nsys.stdin.readline()\nprint('[]', flush=True)\nsys.stdin.readline()  # {name} {version}\n"
 ORPHAN = "import a_library_of_mine  # {name} {version}\n"
 
@@ -102,3 +120,26 @@ def test_a_call_without_a_daemon_gives_the_advice_and_promises_no_restart(paddoc
     assert "its Python module a_library_of_mine cannot be imported in the cage" in refused["message"]
     assert "a_library_of_mine" in refused["hint"]
     assert "restart" not in refused["message"] + refused["hint"]
+
+
+@pytest.mark.parametrize("when", ["at its start", "in a tool"])
+def test_a_server_with_a_manifest_of_its_own_is_given_a_file_by_that_manifest(
+    paddock: Paddock, source: Path, when: str
+) -> None:
+    main = "open('/srv/nothing/here')\n" if when == "at its start" else SERVER
+    package = native(
+        source,
+        "server",
+        runtime={"command": ["python3", "./main.py"], "protocol": "mcp"},
+        capabilities=["net:[]"],
+        tools=None,
+    )
+    write_file(package / "main.py", main)
+    paddock("plugin", "install", package, "--yes")
+    paddock("plugin", "enable", "server")
+
+    refused = paddock("call", "server.look", "--json", code=7).error
+
+    assert "declare" in refused["hint"] and "read:fs:" in refused["hint"]
+    assert "new version" in refused["hint"] and "paddock plugin upgrade server" in refused["hint"]
+    assert "--capability" not in refused["hint"]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from paddock.cage.spec import MIB, Exit
 from paddock.core.printable import printable
 from paddock.manifest.credential_places import credentials_at
-from paddock.manifest.model import CommandRuntime, Manifest
+from paddock.manifest.environment_command import environment_program
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 
 _BAD_SYSTEM_CALL = 31
 _SIGNALS = {
@@ -116,11 +117,20 @@ IN_THE_MANIFEST = "declare it in the manifest:"
 
 
 def how_to_widen(manifest: Manifest) -> str:
-    """What begins the advice to give a plugin a capability. The author of an MCP server cannot declare any."""
+    """What begins the advice to give a plugin a capability. An MCP server brings no manifest that could declare any."""
     runtime = manifest.runtime
     if isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp":
+        if declares_for_itself(manifest):
+            return f"let its manifest, in a new version for 'paddock plugin upgrade {manifest.name}', declare"
         return f"give it that: paddock plugin upgrade {manifest.name} --capability"
     return IN_THE_MANIFEST
+
+
+def declares_for_itself(manifest: Manifest) -> bool:
+    """Whether what it may reach is written in a manifest of its own, and not said by whoever installs it."""
+    runtime = manifest.runtime
+    from_a_registry = isinstance(runtime, CommandRuntime) and environment_program(runtime.command) is not None
+    return manifest.dialect is Dialect.NATIVE and not from_a_registry
 
 
 _SPEAKS_JSON_RPC = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddock.core.errors import Failed, Unavailable
+from paddock.plugins.mending import mend_and_enable
 from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log
 from paddock.plugins.supervision.lifecycle import State
 
@@ -35,7 +36,7 @@ def refusal(
             words, hint = "it is still starting", SOON
         case State.FAILED:
             kind = Failed
-            words, hint = f"it failed: {why.reason}", why.hint or f"mend it, then: paddock plugin enable {plugin}"
+            words, hint = f"it failed: {why.reason}", why.hint or mend_and_enable(plugin)
         case State.CRASHED if restarts:
             words = f"it is being restarted: {why.reason}"
             hint = f"{SOON}; {why.hint}" if why.hint else SOON

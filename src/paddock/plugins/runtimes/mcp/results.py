@@ -17,18 +17,22 @@ _OF_THE_WIRE: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cac
 _OF_THE_CAGE: Final = (
     (
         re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
-        "it was told which folders are its own; give it one more: "
-        "paddock plugin upgrade {0} --arg FOLDER --capability write:fs:FOLDER",
+        "it was told which folders are its own; give it one more: {more}",
+        "write:fs:FOLDER",
+        "--arg FOLDER ",
     ),
     (
         re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
-        "it may write only where it was granted, which 'paddock plugin info {0}' shows; give it a folder: "
-        "paddock plugin upgrade {0} --capability write:fs:FOLDER, and tell it to write there",
+        "it may write only where it was granted, which 'paddock plugin info {0}' shows; give it a folder, "
+        "and tell it to write there: {more}",
+        "write:fs:FOLDER",
+        "",
     ),
     (
         re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
-        "it sees only the files it was granted, which 'paddock plugin info {0}' shows; show it more: "
-        "paddock plugin upgrade {0} --capability read:fs:FOLDER",
+        "it sees only the files it was granted, which 'paddock plugin info {0}' shows; show it more: {more}",
+        "read:fs:FOLDER",
+        "",
     ),
     (
         re.compile(
@@ -37,15 +41,18 @@ _OF_THE_CAGE: Final = (
             r"|connection (?:issue|error|refused)|connection attempts failed",
             re.IGNORECASE,
         ),
-        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows; give it one: "
-        "paddock plugin upgrade {0} --capability net:HOST:PORT",
+        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows; give it one: {more}",
+        "net:HOST:PORT",
+        "",
     ),
 )
 _WHAT: Final = {Form.RESOURCE: "contents", Form.PROMPT: "messages", Form.COMPLETION: "completion"}
 
 
-def result_of(plugin: PluginName, spec: CallableSpec, raw: Any) -> dict[str, Any]:
+def result_of(plugin: PluginName, spec: CallableSpec, raw: Any, *, declares_for_itself: bool = False) -> dict[str, Any]:
     """The result of a call, without what belongs to the wire: for a tool its `content` and `structuredContent`.
+
+    `declares_for_itself` says whether the server has a manifest of its own that can ask for more.
 
     Raises:
         PluginError: the tool failed, or this is no result.
@@ -66,7 +73,7 @@ def result_of(plugin: PluginName, spec: CallableSpec, raw: Any) -> dict[str, Any
         raise PluginError(
             words or "the tool failed and gave no reason",
             code="tool.failed",
-            hint=_hint(plugin, words),
+            hint=_hint(plugin, words, declares_for_itself=declares_for_itself),
             details={"plugin": plugin, **shown},
         )
     return shown
@@ -79,10 +86,15 @@ def _words(content: list[Any]) -> str:
     return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), LONGEST_MESSAGE)
 
 
-def _hint(plugin: PluginName, words: str) -> str:
+def _hint(plugin: PluginName, words: str, *, declares_for_itself: bool) -> str:
     """What to do where a tool failed because of its cage, of which its server knows nothing."""
-    hint = next((hint for pattern, hint in _OF_THE_CAGE if pattern.search(words)), "")
-    return hint.format(plugin)
+    for pattern, hint, capability, argument in _OF_THE_CAGE:
+        if pattern.search(words):
+            line = f"paddock plugin upgrade {plugin}"
+            told = f"{line} {argument}--capability {capability}"
+            declared = f"declare {capability} in its manifest, give that a new version, then: {line}"
+            return hint.format(plugin, more=declared if declares_for_itself else told)
+    return ""
 
 
 def _malformed(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:

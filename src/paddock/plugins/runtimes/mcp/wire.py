@@ -26,6 +26,7 @@ from paddock.plugins.runtimes.mcp.listing import list_everything
 from paddock.plugins.runtimes.mcp.results import result_of
 from paddock.plugins.runtimes.mcp.revisions import Agreed, stamped
 from paddock.plugins.supervision.deployment import Deployment
+from paddock.plugins.supervision.diagnosis import declares_for_itself
 from paddock.plugins.supervision.wire import (
     Announced,
     CallOf,
@@ -195,7 +196,8 @@ class McpWire:
         return asked_back(sent, raw) if self._agreed is not None and self._agreed.stateless else None
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
-        return result_of(self._deployment.name, spec, raw)
+        own = declares_for_itself(self._deployment.manifest)
+        return result_of(self._deployment.name, spec, raw, declares_for_itself=own)
 
     # --- what it says by itself ---------------------------------------------------------------------------------------
 
