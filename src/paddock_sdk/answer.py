@@ -23,7 +23,7 @@ class Answer(Generic[T]):
     """What the host answers to one question.
 
     Args:
-        read_until: Takes in what the host says until something is so.
+        read: Takes in more of what the host says; waits for it.
         call: The call on whose behalf it was asked.
         loop: The event loop that takes in what the host says, where there is one.
         convert: Makes the value out of the answer's result.
@@ -32,14 +32,14 @@ class Answer(Generic[T]):
 
     def __init__(
         self,
-        read_until: Callable[[Callable[[], bool]], None],
+        read: Callable[[], None],
         call: Underway | None,
         loop: AbstractEventLoop | None,
         *,
         convert: Callable[[Any], T] | None = None,
         undeclared: bool = False,
     ) -> None:
-        self._read_until = read_until
+        self._read = read
         self._call = call
         self._loop = loop
         self._convert = convert
@@ -60,8 +60,9 @@ class Answer(Generic[T]):
             HostRefused: the host answered with an error; CapabilityDenied where the plugin may not have it.
             HostGone: it closed the pipe.
         """
-        self._read_until(lambda: self._message is not None)
-        result = result_of(cast("JsonObject", self._message), undeclared=self._undeclared)
+        while self._message is None:
+            self._read()
+        result = result_of(self._message, undeclared=self._undeclared)
         return cast("T", result) if self._convert is None else self._convert(result)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from _thread import RLock  # not `threading`; see `pipes.py`
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, PluginFault
@@ -45,7 +44,6 @@ class Lines:
         self._length = 0  # of that line; beyond the limit it is counted but not kept
         self._longest = longest or LIMIT
         self._poll: select.poll | None = None
-        self._sending = RLock()  # what is answered in passing must not land in the middle of another line
 
     def read(self) -> list[Any]:
         """Wait for bytes; gives the messages that they completed, decoded and not judged further.
@@ -111,13 +109,12 @@ class Lines:
         if len(text) > LIMIT:
             raise TooLong(f"the message has {len(text)} bytes; at most {LIMIT} (4 MiB) are allowed")
         line = (text + "\n").encode()
-        with self._sending:
-            try:
-                sent = os.write(self.sink, line)
-                while sent < len(line):
-                    sent += os.write(self.sink, memoryview(line)[sent:])
-            except BrokenPipeError:
-                raise HostGone from None
+        try:
+            sent = os.write(self.sink, line)
+            while sent < len(line):
+                sent += os.write(self.sink, memoryview(line)[sent:])
+        except BrokenPipeError:
+            raise HostGone from None
 
     def _keep(self, piece: bytes) -> None:
         self._length += len(piece)

@@ -1,14 +1,12 @@
 """What the host has said and nobody has handled yet.
 
 Calls wait here in the order in which they came. Three things do not wait, whatever the plugin is busy with: a ping,
-which is answered on arrival, the answer to a question of ours, and the word that a call is no longer wanted. Where
-calls are handled one at a time somebody else looks for these while one runs; see `watch.py`.
+which is answered on arrival, the answer to a question of ours, and the word that a call is no longer wanted.
 """
 
 from __future__ import annotations
 
 import time
-from _thread import RLock  # not `threading`; see `pipes.py`. Reentrant: a handler of signals may look too
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
@@ -18,7 +16,6 @@ from paddock_sdk.faults import Cancelled, HostGone, PluginFault
 from paddock_sdk.framing import Lines
 from paddock_sdk.log import Log
 from paddock_sdk.message import Id, is_id, meant_as_answer, refusal, sound
-from paddock_sdk.watch import A_WHILE, Watch
 
 OK = {"status": "ok"}
 MOST_WAITING = 1024  # beyond it nothing more is read while a call runs, and the host feels it
@@ -52,25 +49,6 @@ class Inbox:
         self._cancel_method = cancel_method
         self._askers: dict[Id, Asker] = {}
         self._looked = 0.0
-        self._reading = RLock()  # held by whoever reads and sorts
-        self._watch: Watch | None = None
-
-    def watch(self) -> None:
-        """Have somebody look while a call runs: for those who handle one at a time."""
-        self._watch = Watch(self._glance)
-
-    def unwatch(self) -> None:
-        """Nobody else looks any more when this returns."""
-        with self._reading:
-            watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.end()
-
-    def accept(self, request_id: Id, call: Underway) -> None:
-        """Work on a call begins: from here on it can be cancelled."""
-        self.calls[request_id] = call
-        if self._watch is not None:
-            self._watch.call_begins()
 
     def next(self) -> JsonObject:
         """The next request or notification; waits for it.
@@ -80,10 +58,9 @@ class Inbox:
         """
         if self.waiting and time.monotonic() - self._looked > A_MOMENT:
             self.look()  # the next call may have been cancelled while the last one ran
-        with self._reading:
-            while not self.waiting:
-                self.read()
-            return self.waiting.popleft()
+        while not self.waiting:
+            self.read()
+        return self.waiting.popleft()
 
     def expect(self, question: Id, asker: Asker) -> None:
         """The answer to this question of ours goes to whoever asked."""
@@ -95,13 +72,12 @@ class Inbox:
         Raises:
             HostGone: nobody reads our answers any more.
         """
-        with self._reading:
-            while len(self.waiting) < MOST_WAITING and self._lines.arrived():
-                try:
-                    self.read()
-                except HostGone:
-                    return  # no more questions, but what was asked may still be answered
-            self._looked = time.monotonic()
+        while len(self.waiting) < MOST_WAITING and self._lines.arrived():
+            try:
+                self.read()
+            except HostGone:
+                return  # no more questions, but what was asked may still be answered
+        self._looked = time.monotonic()
 
     def read(self) -> None:
         """Take in what arrives next; waits for it.
@@ -109,40 +85,12 @@ class Inbox:
         Raises:
             HostGone: nothing will.
         """
-        with self._reading:
-            before = len(self.waiting)
-            for message in self._lines.read():
-                self._sort(message)
-            self._looked = time.monotonic()
+        before = len(self.waiting)
+        for message in self._lines.read():
+            self._sort(message)
+        self._looked = time.monotonic()
         if self.on_waiting is not None and len(self.waiting) > before:
             self.on_waiting()
-
-    def read_until(self, over: Callable[[], bool]) -> None:
-        """Take in what arrives until that is so; somebody else may take in what makes it so.
-
-        Raises:
-            HostGone: it will not be so.
-        """
-        while not over():
-            if self._reading.acquire(timeout=A_WHILE):
-                try:
-                    if not over():
-                        self.read()
-                finally:
-                    self._reading.release()
-
-    def _glance(self) -> bool:
-        """Look in the place of a handler that is busy; tells whether one is. See `Watch`."""
-        if not self.calls:
-            return False
-        if self._reading.acquire(blocking=False):  # else it is reading itself
-            try:
-                # Once more: a call that was taken out and not accepted yet could not be cancelled.
-                if self.calls and self._watch is not None:
-                    self.look()
-            finally:
-                self._reading.release()
-        return True
 
     def _sort(self, message: Any) -> None:
         if isinstance(message, PluginFault):

@@ -2,8 +2,8 @@
 
 Calls are handled one at a time, in the order in which they came. A handler may ask the host (`plugin.host`,
 `plugin.storage`, `plugin.request`), tell how far it is (`plugin.progress`) and look whether it should stop
-(`plugin.cancelled`). What is said to it meanwhile is read at these moments, or by the watcher in `watch.py`; see
-`inbox.py` for what then happens to it.
+(`plugin.cancelled`). Only at these moments is anything read while a handler works; see `inbox.py` for what then happens
+to it.
 """
 
 from __future__ import annotations
@@ -164,7 +164,6 @@ class Plugin:
     def serve(self, wire: Wire) -> None:
         """The same on a wire that is there already."""
         self._wire = wire
-        wire.inbox.watch()
         try:
             while (message := wire.inbox.next())["method"] != "shutdown":
                 self.serve_one(wire, message)
@@ -218,7 +217,7 @@ class Plugin:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
         underway = self._underway = Underway(message.get("id"), token)
         if underway.id is not None:
-            wire.inbox.accept(underway.id, underway)
+            wire.inbox.calls[underway.id] = underway
         result = handler.begin(own, context, host=self.host)
         if waits(result):
             result = run(outcome(result, Stream(self.event, lambda: wire.unwanted(underway))))

@@ -64,7 +64,7 @@ class Wire:
             HostGone: nobody reads it.
         """
         named = {**params, "_call": call.token} if call is not None and call.token is not None else params
-        answer = Answer[Any](self.inbox.read_until, call, self.loop, convert=convert, undeclared=undeclared)
+        answer = Answer[Any](self.inbox.read, call, self.loop, convert=convert, undeclared=undeclared)
         self.pass_on({"jsonrpc": "2.0", "method": method, "params": named}, answer)
         return answer
 

@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -130,14 +130,3 @@ def conversation(
             with suppress(BrokenPipeError):  # of what was never read
                 if pipe:
                     pipe.close()
-
-
-@contextmanager
-def gate(directory: Path) -> Generator[Callable[[], object], None, None]:
-    """A pipe called `gate`, at which a plugin can wait for a line; what this gives sends it."""
-    os.mkfifo(directory / "gate")
-    descriptor = os.open(directory / "gate", os.O_RDWR)  # both ends: nobody waits for the other to open it
-    try:
-        yield lambda: os.write(descriptor, b"go\n")
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.conversation import Conversation, conversation, gate
+from tests.sdk.conversation import Conversation, conversation
 
 PATIENT = '''
 import time
@@ -49,12 +49,6 @@ def stream(params, context):
 def ask(params, context):
     rows = plugin.storage.query("SELECT 1").rows
     return {"rows": rows, "cancelled": plugin.cancelled()}
-
-@plugin.tool
-def deaf(params, context):
-    plugin.event({"type": "begun"})
-    with open("gate") as gate:  # a pipe: waits there for a line, and looks at nothing meanwhile
-        return {"let": gate.readline()}
 
 @plugin.tool
 def quick(params, context):
@@ -132,22 +126,6 @@ def test_a_call_that_still_waits_is_answered_at_once_and_never_run(plugin: Conve
     plugin.tell(f"{namespace}.cancel", {"id": running})
     assert plugin.receive() == cancelled(running)
     assert plugin.receive() == {"jsonrpc": "2.0", "id": kept, "result": {"kept": True}}
-
-
-@pytest.mark.req("G-28", "python method routing")
-def test_a_call_that_waits_behind_a_handler_that_never_looks_is_answered_at_once_too(
-    plugin: Conversation, namespace: str, tmp_path: Path
-) -> None:
-    with gate(tmp_path) as let_go:
-        running = begun(plugin, "deaf")
-        waiting = plugin.ask("patient.quick")
-        kept = plugin.ask("patient.quick", {"kept": True})
-        plugin.tell(f"{namespace}.cancel", {"id": waiting})
-        assert plugin.receive() == cancelled(waiting)
-
-        let_go()
-        assert plugin.receive() == {"jsonrpc": "2.0", "id": running, "result": {"let": "go\n"}}
-        assert plugin.receive() == {"jsonrpc": "2.0", "id": kept, "result": {"kept": True}}
 
 
 @pytest.mark.req("G-28", "python method routing")

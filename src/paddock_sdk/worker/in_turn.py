@@ -12,7 +12,6 @@ from paddock_sdk.worker.worker import Worker
 
 def serve_in_turn(worker: Worker, wire: Wire) -> None:
     """Serve until the host says shutdown or closes the pipe."""
-    wire.inbox.watch()
     with suppress(HostGone):
         while (message := wire.inbox.next())["method"] != "shutdown":
             call = worker.accept(wire, message)
@@ -20,6 +19,5 @@ def serve_in_turn(worker: Worker, wire: Wire) -> None:
             if not begin(serving):
                 from paddock_sdk.worker.at_once import serve_at_once  # late: only who needs a loop loads one
 
-                wire.inbox.unwatch()  # the loop looks by itself, and does not share what it reads
                 serve_at_once(worker, wire, message, call, serving)
                 return

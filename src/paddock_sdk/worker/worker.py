@@ -50,7 +50,7 @@ class Worker:
         """Take a message on: from here on a call can be cancelled."""
         call = Underway(message.get("id"), None)
         if call.id is not None and message["method"] in CALLS:
-            wire.inbox.accept(call.id, call)
+            wire.inbox.calls[call.id] = call
         return call
 
     async def serve(self, wire: Wire, message: JsonObject, call: Underway) -> None:
