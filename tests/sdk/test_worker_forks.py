@@ -169,6 +169,13 @@ def test_the_next_process_is_loaded_before_its_call_comes_and_never_while_anothe
         assert [log.readline().strip() for _ in range(3)] == [b'"loaded"', b'"over"', b'"loaded"']
 
 
+def test_one_that_only_waits_for_the_next_call_keeps_nobody_from_going(tmp_path: Path) -> None:
+    with kernel(tmp_path, ASKING, "agent", cache) as agent:
+        assert agent.wire.call("ping") == {"status": "ok"}
+        agent.wire.tell("shutdown")
+        assert agent.wire.process.wait(PATIENCE) == 0
+
+
 @pytest.mark.req("K-23")
 def test_a_process_that_dies_while_it_waits_costs_no_call(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache) as agent:

@@ -89,14 +89,17 @@ class _Forks:
         if first.ended:
             raise SystemExit(1)
         self._listening = True
-        while self._listening or self._wire.inbox.waiting or any(fork.message for fork in self._forks):
+        while self._listening or self._wire.inbox.waiting or self._busy():
             self._start_waiting()
-            if self._listening or self._forks:
+            if self._listening or self._busy():  # the one that waits for the next call says nothing more
                 self._wait()
 
     def end(self) -> None:
         for fork in self._forks:
             fork.end()
+
+    def _busy(self) -> bool:
+        return any(fork.message for fork in self._forks)
 
     # --- listening -----------------------------------------------------------------------------------------------
 
