@@ -112,10 +112,11 @@ class Flights:
         self._by_id.pop(flight.pending.id, None)
         self._by_token.pop(flight.token, None)
         flight.no_answers()
-        awaited, self._awaited = self._awaited, []
-        for waiter in awaited:
-            if not waiter.done():
-                waiter.set_result(None)
+        if self._awaited:
+            awaited, self._awaited = self._awaited, []
+            for waiter in awaited:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def renew(self, flight: Flight, pending: Pending) -> None:
         """The same call goes on under another request."""
