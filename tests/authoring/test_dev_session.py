@@ -51,6 +51,7 @@ async def test_a_saved_file_is_loaded_and_the_call_is_made_again(tmp_path: Path)
 
 
 @pytest.mark.req("B-09")
+@pytest.mark.slow
 async def test_a_version_that_hangs_is_replaced_by_the_next_that_is_saved_without_waiting_for_its_call(
     tmp_path: Path,
 ) -> None:
@@ -111,6 +112,7 @@ async def test_advice_is_for_the_author_who_reads_it(tmp_path: Path) -> None:
     assert claimed["error"]["hint"] == add
 
 
+@pytest.mark.slow
 async def test_a_call_that_hangs_is_told_of_and_ended_by_typing_cancel(tmp_path: Path) -> None:
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")

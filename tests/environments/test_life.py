@@ -81,6 +81,7 @@ def test_a_directory_without_its_note_does_not_count_and_is_swept(paddock: Paddo
     assert not stranger.exists()
 
 
+@pytest.mark.slow
 def test_two_installs_at_once_end_with_one_environment_that_both_use(paddock: Paddock, index: PythonIndex) -> None:
     with (
         paddock.start("plugin", "install", SERVER, "--yes") as one,

@@ -63,6 +63,7 @@ def test_an_upgrade_adds_a_folder_to_what_the_server_was_installed_with_and_show
     }
 
 
+@pytest.mark.slow
 def test_the_same_package_installed_again_keeps_every_option_that_is_not_given(installed: Paddock) -> None:
     before = chosen(installed)
     assert installed.quickly("plugin", "install", SERVER, "--yes", "--json").json["action"] == "unchanged"

@@ -82,6 +82,7 @@ def test_what_a_package_brings_along_can_be_held_down_and_each_plugin_has_its_ow
     assert len(environments(paddock)) == 2
 
 
+@pytest.mark.slow
 def test_newer_dependencies_of_the_same_version_are_an_upgrade_that_says_what_changes(
     paddock: Paddock, index: PythonIndex
 ) -> None:
@@ -97,6 +98,7 @@ def test_newer_dependencies_of_the_same_version_are_an_upgrade_that_says_what_ch
     assert printed(paddock, "tiny-server") == "42"
 
 
+@pytest.mark.slow
 def test_a_name_that_another_package_has_is_not_taken_over(paddock: Paddock, index: PythonIndex) -> None:
     index.wheel("other", "1.0.0")
     paddock.quickly("plugin", "install", SERVER, "--yes")
@@ -187,6 +189,7 @@ def test_a_dependency_from_an_address_of_its_own_is_refused_even_when_it_is_buil
     assert said.error["code"] == "environment.elsewhere"
 
 
+@pytest.mark.slow
 def test_a_withdrawn_version_is_taken_only_by_name_and_with_a_warning(paddock: Paddock, index: PythonIndex) -> None:
     index.wheel("tiny-server", "1.1.0", needs=("tiny-lib",), yanked=True)
     assert "1.0.0" in paddock.quickly("plugin", "install", SERVER, code=4).err
@@ -206,6 +209,7 @@ def test_what_strangers_wrote_about_a_package_stays_short_and_plain(paddock: Pad
     assert "\x1b[2J" not in said.err
 
 
+@pytest.mark.slow
 def test_a_persons_own_settings_for_pip_are_honoured_and_ours_not_overridden(
     paddock: Paddock, index: PythonIndex, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def variables(paddock: Paddock) -> dict[str, str]:
     return dict(runtime.env)
 
 
+@pytest.mark.slow
 def test_a_variable_is_shown_before_consent_and_survives_an_upgrade(paddock: Paddock, index: PythonIndex) -> None:
     asked = paddock.quickly("plugin", "install", SERVER, "--env", FILE, "--json", code=4)
     runs = next(one for one in asked.error["details"]["screen"]["sections"] if one["title"] == "What it runs")
