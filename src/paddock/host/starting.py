@@ -73,7 +73,7 @@ class Starter:
         try:
             cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
         except CageUnavailable as error:
-            if error.error_code == "cage.path_missing" and error.hint.startswith("mkdir "):
+            if error.error_code == "cage.path_missing":
                 error.hint += self.after_mending(deployment.manifest)
             raise
         return Prepared(cage, checked.config)

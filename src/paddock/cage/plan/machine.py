@@ -45,7 +45,7 @@ class DiskMachine:
 
     def kind(self, path: str) -> Kind | None:
         try:
-            mode = os.lstat(path).st_mode  # no Path: a start looks at some hundred of them
+            mode = os.lstat(path).st_mode  # no Path: to make one takes longer than the look
         except (OSError, ValueError):
             return None
         if stat.S_ISLNK(mode):

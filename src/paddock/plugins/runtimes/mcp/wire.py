@@ -79,6 +79,7 @@ class McpWire:
     def __init__(self, deployment: Deployment, *, remote: bool = False) -> None:
         self._deployment = deployment
         self._remote = remote
+        self._declares_for_itself = declares_for_itself(deployment.manifest)
         self._before: Agreed | None = None  # what it was like in its last life
         self._discovers = remote  # which question it is met with
         self._agreed: Agreed | None = None
@@ -196,8 +197,7 @@ class McpWire:
         return asked_back(sent, raw) if self._agreed is not None and self._agreed.stateless else None
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
-        own = declares_for_itself(self._deployment.manifest)
-        return result_of(self._deployment.name, spec, raw, declares_for_itself=own)
+        return result_of(self._deployment.name, spec, raw, declares_for_itself=self._declares_for_itself)
 
     # --- what it says by itself ---------------------------------------------------------------------------------------
 
