@@ -32,6 +32,7 @@ class Examined:
     altering: bool
     hoards: bool  # may hold more than its values at once: JSON of many rows, what a full-text table found
     columns: list[str]  # of the rows it gives; none where it gives none
+    size_of_names: int  # in the JSON of one row, about
     largest_value: int
 
 
@@ -68,13 +69,15 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
             connection.execute(only[0], bound)
     finally:
         connection.exec_trace = None
+    names = column_names(columns)
     return Examined(
         statement=only[0],
         writes=guard.writes,
         defines=guard.defines,
         altering=guard.altering,
         hoards=guard.collects or not _OF_FULL_TEXT.isdisjoint(instructions),
-        columns=column_names(columns),
+        columns=names,
+        size_of_names=sum(map(len, names)) + 4 * len(names),
         largest_value=value_limit(
             instructions=len(instructions),
             searches=guard.searches,

@@ -11,9 +11,9 @@ with more in it opens nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
+from typing import Self
 
 import apsw
 
@@ -71,11 +71,12 @@ class Guard:
         self._look_every = partial(connection.set_progress_handler, self.progress)
         self._look_every(CHECKED_EVERY)
 
-    @contextmanager
     def plugin_runs(
         self, *, may_write: bool, deadline: float, examining: bool = False, altering: bool = False, hoards: bool = False
-    ) -> Generator[None, None, None]:
-        """Within the block, a statement is the plugin's. What was seen can be read afterwards, until the next one.
+    ) -> Self:
+        """Within `with guard.plugin_runs(…):`, a statement is the plugin's.
+
+        What was seen can be read afterwards, until the next one.
 
         Args:
             may_write: Whether it may change tables.
@@ -92,17 +93,20 @@ class Guard:
         self._memory_before = apsw.memory_used()
         self._looked = self._monotonic()
         self._written_before = None
-        self.trusted = False
         self._hoards = hoards
-        if hoards:
+        return self
+
+    # By hand: a generator would take longer than what it guards.
+    def __enter__(self) -> None:
+        self.trusted = False
+        if self._hoards:
             self._worked_before = time.thread_time()
             self._look_every(CHECKED_EVERY_OF_HOARDERS)
-        try:
-            yield
-        finally:
-            self.trusted = True
-            if hoards:
-                self._look_every(CHECKED_EVERY)
+
+    def __exit__(self, *_raised: object) -> None:
+        self.trusted = True
+        if self._hoards:
+            self._look_every(CHECKED_EVERY)
 
     def host_runs(self) -> None:
         """A statement of our own comes next; it has some time too."""

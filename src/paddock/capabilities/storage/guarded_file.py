@@ -10,9 +10,8 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import apsw
 import orjson
@@ -47,8 +46,7 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What one statement did and found."""
 
     rows_affected: int
@@ -175,9 +173,8 @@ class GuardedFile:
         ):
             self._limit_values(known.largest_value)
             try:
-                names = sum(map(len, known.columns)) + 4 * len(known.columns)
                 for row in connection.execute(known.statement, bound):
-                    size += estimated_size(row) + names
+                    size += estimated_size(row) + known.size_of_names
                     if size > most:
                         raise too_large(most)
                     rows.append(row)
@@ -190,8 +187,10 @@ class GuardedFile:
         return objects
 
     def _limit_values(self, largest: int) -> None:
-        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
-        self._functions.limit(largest)
+        if largest != self._largest_value:
+            self._largest_value = largest
+            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
+            self._functions.limit(largest)
 
     # --- our own statements -----------------------------------------------------------------------------------------
 
@@ -215,6 +214,7 @@ class GuardedFile:
             for limit, value in FIXED.items():
                 connection.limit(limit, value)
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+            self._largest_value = LARGEST_VALUE
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", True)

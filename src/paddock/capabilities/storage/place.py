@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from paddock.capabilities.storage.guarded_file import GuardedFile
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.core.errors import Busy, Conflict, NotFound, PaddockError
 from paddock.core.printable import printable
+
+T = TypeVar("T")
 
 _REMEMBERED_ENDS = 32
 
@@ -40,7 +41,7 @@ class OpenTransaction:
 class Place:
     """What the event loop knows of one file. The file itself is touched on worker threads only."""
 
-    def __init__(self, path: Path, limits: StorageLimits) -> None:
+    def __init__(self, path: Path, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
         self.path = path
         self.file: GuardedFile | None = None
         self.transaction: OpenTransaction | None = None
@@ -48,6 +49,7 @@ class Place:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._limits = limits
+        self._monotonic = monotonic
         self._ends: OrderedDict[str, str] = OrderedDict()
 
     @property
@@ -106,11 +108,15 @@ class Place:
             self._ends.popitem(last=False)
         self.end_turn()
 
-    @contextmanager
-    def damage_closes(self) -> Generator[None, None, None]:
-        """On a worker thread: a file found damaged is let go of, so that one restored from a backup is seen."""
+    def with_file(self, work: Callable[[GuardedFile], T]) -> T:
+        """Work with the file, on a worker thread and in turn.
+
+        A file found damaged is let go of, so that one restored from a backup is seen.
+        """
         try:
-            yield
+            if self.file is None:
+                self.file = GuardedFile(self.path, self._limits, self._monotonic)
+            return work(self.file)
         except PaddockError as error:
             if error.error_code in ("storage.corrupt", "storage.unavailable") and self.file is not None:
                 self.file.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -163,7 +164,7 @@ class Storage:
             return await self._in_transaction(place, transaction_id, asking.instance, work)
         await place.take_turn()
         # The turn ends with the work, not with whoever waits for it: a cancelled caller's statement still runs.
-        return await self._workers.run(lambda: self._with_file(place, work), after=place.end_turn)
+        return await self._workers.run(partial(place.with_file, work), after=place.end_turn)
 
     async def _in_transaction(
         self, place: Place, transaction_id: str, instance: str, work: Callable[[GuardedFile], T]
@@ -176,7 +177,7 @@ class Storage:
             transaction = place.current(transaction_id, instance)
             transaction.stop_timer()
             try:
-                return await self._workers.run(lambda: self._with_file(place, work))
+                return await self._workers.run(partial(place.with_file, work))
             finally:
                 if place.file is None or not place.file.in_transaction:
                     place.end_transaction(transaction, "a statement failed so badly that SQLite rolled it back")
@@ -187,7 +188,7 @@ class Storage:
         place = self._place(asking.tenant, asking.plugin)
         await place.take_turn()
         try:
-            await self._workers.run(lambda: self._with_file(place, GuardedFile.begin))
+            await self._workers.run(partial(place.with_file, GuardedFile.begin))
         except BaseException:
             place.end_turn()
             raise
@@ -206,7 +207,7 @@ class Storage:
             transaction = place.current(transaction_id, asking.instance)
             transaction.stop_timer()
             try:
-                await self._workers.run(lambda: self._with_file(place, work))
+                await self._workers.run(partial(place.with_file, work))
             except BaseException:
                 why = "it could not be committed"
                 raise
@@ -219,7 +220,7 @@ class Storage:
             if place.transaction is not transaction:
                 return
             with suppress(PaddockError):
-                await self._workers.run(lambda: self._with_file(place, GuardedFile.rollback))
+                await self._workers.run(partial(place.with_file, GuardedFile.rollback))
             place.end_transaction(transaction, why)
 
     def _start_timer(self, place: Place, transaction: OpenTransaction) -> None:
@@ -241,11 +242,14 @@ class Storage:
         if self._closed:
             raise StoreUnavailable("the host is closing", code="storage.unavailable")
         key = (tenant, plugin)
-        place = self._places.pop(key, None) or Place(file_of(self._directory, tenant, plugin), self._limits)
+        place = self._places.pop(key, None) or self._new_place(tenant, plugin)
         self._places[key] = place
         if len(self._places) > self._limits.open_files:
             self._close_one_idle(place)
         return place
+
+    def _new_place(self, tenant: Tenant, plugin: PluginName) -> Place:
+        return Place(file_of(self._directory, tenant, plugin), self._limits, self._clock.monotonic)
 
     def _close_one_idle(self, besides: Place) -> None:
         unused = next((key for key, one in self._places.items() if one.idle and one is not besides), None)
@@ -262,13 +266,6 @@ class Storage:
                 await self._workers.run(file.close)
         finally:
             place.end_turn()
-
-    def _with_file(self, place: Place, work: Callable[[GuardedFile], T]) -> T:
-        """On a worker thread, and in turn."""
-        with place.damage_closes():
-            if place.file is None:
-                place.file = GuardedFile(place.path, self._limits, self._clock.monotonic)
-            return work(place.file)
 
 
 @asynccontextmanager
