@@ -1,0 +1,185 @@
+"""The rows behind requests for a person's yes. Every function is part of its caller's unit of work.
+
+A state is changed by one statement that names the state it is changed from, so of any number of callers at once only
+one succeeds, on either engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from paddock.core.errors import Conflict, NotFound
+from paddock.policy.approvals.answering import require_open
+from paddock.policy.approvals.approval import TRANSITIONS, Approval, Given, Kind, State
+from paddock.policy.approvals.binding import Binding, Subject
+from paddock.store.database import Transaction
+
+_COLUMNS = (
+    "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash, payload,"
+    " context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces"
+)
+_MOST_LISTED = 1_000
+
+
+def keep(tx: Transaction, approval: Approval, token: str) -> None:
+    """Keep a new request. The token is kept as its hash only."""
+    binding = approval.binding
+    tx.execute(
+        f"INSERT INTO approvals ({_COLUMNS})"  # noqa: S608  # column names are ours
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            approval.id,
+            binding.subject.tenant,
+            approval.kind.value,
+            approval.state.value,
+            approval.call,
+            binding.subject.plugin,
+            binding.subject.callable,
+            binding.requester,
+            approval.for_person,
+            json.dumps(binding.to_json()),
+            approval.binding_hash,
+            hash_of(token),
+            json.dumps(approval.payload),
+            json.dumps(approval.context),
+            approval.reason,
+            approval.policy_version,
+            approval.remember,
+            approval.created_at,
+            binding.expires_at,
+            approval.ended_at,
+            approval.ended_why,
+            approval.replaces,
+        ),
+    )
+
+
+def find(tx: Transaction, tenant: str, approval_id: str) -> Approval:
+    """One request with its answers.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",  # noqa: S608
+        (tenant, approval_id),
+    )
+    if row is None:
+        raise NotFound(
+            f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approvals list --all"
+        )
+    return _of(row, _answers(tx, approval_id))
+
+
+def listed(tx: Transaction, *, tenant: str | None = None, states: tuple[State, ...] = ()) -> list[Approval]:
+    """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
+    wanted = [f"state IN ({', '.join('?' * len(states))})"] if states else []
+    wanted += ["tenant = ?"] if tenant is not None else []
+    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+    values: tuple[str, ...] = (*(state.value for state in states), *((tenant,) if tenant is not None else ()))
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals{where} ORDER BY created_at, id LIMIT ?",  # noqa: S608
+        (*values, _MOST_LISTED),
+    )
+    return [_of(row, _answers(tx, row["id"])) for row in rows]
+
+
+def of_call(tx: Transaction, call: str) -> Approval | None:
+    """The last request that a call made."""
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM approvals WHERE call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
+        (call,),
+    )
+    return None if row is None else _of(row, _answers(tx, row["id"]))
+
+
+def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
+    """Keep one person's answer.
+
+    Raises:
+        Conflict: they answered before.
+    """
+    kept = tx.execute(
+        "INSERT INTO approval_answers (approval, who, approved, at, comment) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (approval, who) DO NOTHING",
+        (approval_id, answer.by, answer.approved, answer.at, answer.comment),
+    )
+    if not kept:
+        raise Conflict(f"{answer.by} has answered {approval_id} already", code="approval.answered_before")
+
+
+def move(tx: Transaction, approval: Approval, state: State, *, at: str, why: str = "") -> None:
+    """Change the state, if nobody else did meanwhile.
+
+    Raises:
+        Conflict: somebody did, or there is no way from the one to the other.
+    """
+    if state not in TRANSITIONS[approval.state]:
+        require_open(approval)
+        raise Conflict(f"{approval.id} is {approval.state} and cannot be {state}", code="approval.not_ready")
+    ended = None if TRANSITIONS[state] else at
+    moved = tx.execute(
+        "UPDATE approvals SET state = ?, ended_at = ?, ended_why = ? WHERE id = ? AND state = ?",
+        (state.value, ended, why, approval.id, approval.state.value),
+    )
+    if not moved:
+        require_open(find(tx, approval.binding.subject.tenant, approval.id))
+        raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="look at it again")
+
+
+def token_fits(tx: Transaction, approval_id: str, token: str) -> bool:
+    """Whether this is the token that whoever asked was given."""
+    row = tx.one("SELECT token_hash FROM approvals WHERE id = ?", (approval_id,))
+    return row is not None and hmac.compare_digest(row["token_hash"], hash_of(token))
+
+
+def overdue(tx: Transaction, now: str) -> list[Approval]:
+    """The requests that are open and whose time is over."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
+        " ORDER BY expires_at, id LIMIT ?",
+        (State.PENDING.value, State.APPROVED.value, now, _MOST_LISTED),
+    )
+    return [_of(row, ()) for row in rows]
+
+
+def hash_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _answers(tx: Transaction, approval_id: str) -> tuple[Given, ...]:
+    rows = tx.all(
+        "SELECT who, approved, at, comment FROM approval_answers WHERE approval = ? ORDER BY at, who", (approval_id,)
+    )
+    return tuple(Given(row["who"], bool(row["approved"]), row["at"], row["comment"]) for row in rows)
+
+
+def _of(row: dict[str, Any], answers: tuple[Given, ...]) -> Approval:
+    return Approval(
+        id=row["id"],
+        kind=Kind(row["kind"]),
+        state=State(row["state"]),
+        call=row["call"],
+        binding=_binding(json.loads(row["binding"])),
+        binding_hash=row["binding_hash"],
+        payload=json.loads(row["payload"]),
+        context=json.loads(row["context"]),
+        for_person=row["for_person"],
+        reason=row["reason"],
+        policy_version=row["policy_version"],
+        remember=row["remember"],
+        created_at=row["created_at"],
+        ended_at=row["ended_at"],
+        ended_why=row["ended_why"],
+        replaces=row["replaces"],
+        answers=answers,
+    )
+
+
+def _binding(kept: dict[str, Any]) -> Binding:
+    subject = kept.pop("subject")
+    lists = {name: tuple(subject.pop(name)) for name in ("effects", "policies")}
+    return Binding(subject=Subject(**subject, **lists), approvers=tuple(kept.pop("approvers")), **kept)

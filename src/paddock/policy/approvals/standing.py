@@ -1,0 +1,131 @@
+"""Standing approvals: a yes that is good for more than one call, for as long as nothing about the callable changes.
+
+One holds for its holder, one callable or a whole plugin, and for one session or until it is revoked. A change of the
+plugin's files, of how the callable describes itself, of its effects or of a rule that asked makes it void by not
+fitting any more: what was said yes to is not there any longer.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from paddock.core.errors import NotFound
+from paddock.policy.approvals.binding import Subject
+from paddock.store.database import Transaction
+
+_COLUMNS = (
+    "id, tenant, holder, plugin, callable, session, digest, definition, effects, policies, given_by, given_at,"
+    " revoked_at, revoked_by, approval"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A yes that lasts.
+
+    Attributes:
+        holder: Whose calls it is good for.
+        callable: None: every callable of the plugin.
+        session: None: always.
+        definition, effects: Of the callable; None where it is for the whole plugin.
+        approval: The request that it came out of.
+    """
+
+    id: str
+    tenant: str
+    holder: str
+    plugin: str
+    callable: str | None
+    session: str | None
+    digest: str
+    definition: str | None
+    effects: tuple[str, ...] | None
+    policies: tuple[str, ...]
+    given_by: str
+    given_at: str
+    approval: str
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+
+    def covers(self, subject: Subject, holder: str, session: str | None) -> bool:
+        """Whether it is still good, for this."""
+        return (
+            self.revoked_at is None
+            and (self.tenant, self.holder, self.plugin) == (subject.tenant, holder, subject.plugin)
+            and self.digest == subject.digest
+            and (self.session is None or self.session == session)
+            and (
+                self.callable is None
+                or (self.callable, self.definition, self.effects)
+                == (subject.callable, subject.definition, subject.effects)
+            )
+            and set(subject.policies) <= set(self.policies)
+        )
+
+
+def keep(tx: Transaction, standing: Standing) -> None:
+    """Keep a new one."""
+    tx.execute(
+        f"INSERT INTO standing_approvals ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (
+            standing.id,
+            standing.tenant,
+            standing.holder,
+            standing.plugin,
+            standing.callable,
+            standing.session,
+            standing.digest,
+            standing.definition,
+            None if standing.effects is None else json.dumps(standing.effects),
+            json.dumps(standing.policies),
+            standing.given_by,
+            standing.given_at,
+            standing.revoked_at,
+            standing.revoked_by,
+            standing.approval,
+        ),
+    )
+
+
+def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) -> Standing:
+    """End one. Harmless when it has ended.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM standing_approvals WHERE tenant = ? AND id = ?",  # noqa: S608
+        (tenant, standing_id),
+    )
+    if row is None:
+        raise NotFound(
+            f"there is no standing approval {standing_id!r}",
+            code="approval.not_found",
+            hint="see: paddock approvals list --standing",
+        )
+    tx.execute(
+        "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ? WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
+        (at, by, tenant, standing_id),
+    )
+    return _of(row)
+
+
+def all_standing(tx: Transaction, tenant: str | None = None) -> list[Standing]:
+    """Those that were not revoked, oldest first."""
+    where, values = ("tenant = ? AND ", (tenant,)) if tenant is not None else ("", ())
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM standing_approvals WHERE {where}revoked_at IS NULL ORDER BY given_at, id",  # noqa: S608
+        values,
+    )
+    return [_of(row) for row in rows]
+
+
+def _of(row: dict[str, object]) -> Standing:
+    fields = dict(row)
+    effects, policies = fields.pop("effects"), fields.pop("policies")
+    return Standing(
+        **fields,  # pyright: ignore[reportArgumentType]  # the columns are its fields
+        effects=None if effects is None else tuple(json.loads(str(effects))),
+        policies=tuple(json.loads(str(policies))),
+    )

@@ -1,0 +1,1 @@
+CREATE TABLE ledger_placeholder (id INTEGER);

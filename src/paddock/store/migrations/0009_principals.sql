@@ -1,0 +1,1 @@
+CREATE TABLE principals_placeholder (id INTEGER);

@@ -1,0 +1,1 @@
+CREATE TABLE policy_placeholder (id INTEGER);
