@@ -51,6 +51,17 @@ def test_a_plugin_sees_the_five_fields_of_its_context_and_nothing_of_the_credent
     assert context().plugin_context()["operator_id"] is None
 
 
+def test_nobody_is_an_operator_or_a_human_who_answers_unless_a_credential_says_so() -> None:
+    somebody = Principal(PrincipalId("user:ann"))
+    assert (somebody.kind, somebody.interactive, somebody.roles, somebody.groups) == ("person", False, set(), set())
+    assert somebody.lacks(["email:send"]) == ["email:send"]
+
+
+def test_a_key_acts_for_the_person_it_belongs_to_and_everybody_else_for_themselves() -> None:
+    key = Principal(PrincipalId("key:0123abcd"), kind="key", owner=PrincipalId("user:ann"))
+    assert (key.person, WHO.person) == ("user:ann", "user_1")
+
+
 def test_outcomes_cannot_be_changed_afterwards() -> None:
     outcome = Outcome(Status.SUCCEEDED)
     with pytest.raises(FrozenInstanceError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from paddock.core.errors import Category, HostError
 from paddock.core.ids import (
@@ -28,13 +28,32 @@ OPERATOR: Final = "operator"
 """The role of whoever operates this host. They have every scope."""
 
 
+PrincipalKind = Literal["person", "key", "agent", "adapter", "plugin", "local"]
+"""What somebody who acts is. `local` is whoever sits at this machine; a `key` acts for the person it belongs to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts, with what the credential says they may do. Never taken from a request's body."""
+    """Who acts, with what the credential says they may do. Never taken from a request's body.
+
+    The defaults say the least: nobody is taken for a human who can answer without a credential that says so.
+    """
 
     id: PrincipalId
     scopes: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    kind: PrincipalKind = "person"
+    groups: frozenset[str] = frozenset()
+    interactive: bool = False
+    """Whether it is the credential of a human at a terminal or console: only such may answer for others."""
+    tenant: Tenant = DEFAULT_TENANT
+    owner: PrincipalId | None = None
+    """Whose key it is."""
+
+    @property
+    def person(self) -> PrincipalId:
+        """Whom a call of theirs is for: who confirms it and consents to it."""
+        return self.owner or self.id
 
     def with_needed(self, scopes: Iterable[str]) -> frozenset[str]:
         """The scopes that they have in a call which needs these."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import anyio
@@ -115,9 +116,8 @@ class Host:
 
     def operator_context(self, operator: str | None) -> CallContext:
         """The context of a call that the person at this machine makes."""
-        who = PrincipalId(f"local:{operator or 'operator'}")
         return CallContext(
-            principal=Principal(who, roles=frozenset({OPERATOR})),
+            principal=_at_this_machine(operator),
             request=RequestId(new_id("req", self._clock, self._random)),
             operator=OperatorId(operator) if operator else None,
         )
@@ -334,6 +334,13 @@ class Host:
         current = self._reconciler.keys.get(name)
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
         return runtime_value(shown, on_demand=self.on_demand(shown)) if shown is not None else None
+
+
+@lru_cache(maxsize=64)  # the same few people make every call
+def _at_this_machine(operator: str | None) -> Principal:
+    who = PrincipalId(f"local:{operator or 'operator'}")
+    # A program that embeds the host names nobody: it acts as the operator, and is no human who could answer.
+    return Principal(who, roles=frozenset({OPERATOR}), kind="local", interactive=operator is not None)
 
 
 def runtime_value(status: Status, *, on_demand: bool = False) -> dict[str, Any]:

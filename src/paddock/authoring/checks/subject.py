@@ -101,7 +101,7 @@ class Subject:
         self._calls += 1
         held = frozenset(one.spec.required_scopes if scopes is None else scopes)
         context = CallContext(
-            Principal(PrincipalId("local:author"), held),
+            Principal(PrincipalId("local:author"), held, kind="local"),
             RequestId(f"req_test_{self._calls}"),
             project=ProjectId("test"),
             agent_path=AgentPath("test"),

@@ -179,7 +179,7 @@ class Workshop:
             raise
 
     def _context(self) -> CallContext:
-        principal = Principal(PrincipalId("local:author"), roles=frozenset({OPERATOR}))
+        principal = Principal(PrincipalId("local:author"), roles=frozenset({OPERATOR}), kind="local")
         return CallContext(principal, RequestId(new_id("req", self._parts.clock, self._parts.random)))
 
     @asynccontextmanager
