@@ -1,69 +1,139 @@
-"""Who may answer which request. An agent never may, whatever roles somebody gave it. Pure."""
+"""People's answers: one no ends a request, and as many different people as its quorum have to say yes."""
 
 from __future__ import annotations
 
-from paddock.core.call import OPERATOR, Principal
-from paddock.core.errors import Conflict, Denied
-from paddock.policy.approvals.approval import OPEN, Approval, Kind, State
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
-_PEOPLE = frozenset({"person", "local"})
+from paddock.core.call import Principal
+from paddock.core.errors import CallerError, Conflict, Denied
+from paddock.core.events_approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
+from paddock.policy.approvals import rows, standing
+from paddock.policy.approvals.approval import Approval, Given, State
+from paddock.policy.approvals.asking import ask_again
+from paddock.policy.approvals.standing import Standing
+from paddock.policy.approvals.unit import Unit
+from paddock.policy.approvals.using import end, require_unexpired
+from paddock.policy.approvals.who_may_answer import require_may_answer, require_open
 
+Scope: TypeAlias = Literal["once", "session", "always"]
+Reach: TypeAlias = Literal["tool", "plugin"]
 
-def require_may_answer(approval: Approval, by: Principal) -> None:
-    """Refuse somebody whose answer must not count.
-
-    Raises:
-        Denied: they may not answer this request at all.
-        Conflict: they answered it before.
-    """
-    if by.kind not in _PEOPLE:
-        raise _denied(approval, f"{by.id} is not a person, and only people answer", "ask a person to answer it")
-    if approval.kind in (Kind.CONFIRMATION, Kind.CONSENT):
-        if by.id != approval.for_person:
-            raise _denied(approval, f"only {approval.for_person or 'the person the call is for'} can answer this")
-    else:
-        _require_approver(approval, by)
-    if any(answer.by == by.id for answer in approval.answers):
-        raise Conflict(f"{by.id} has answered {approval.id} already", code="approval.answered_before")
+_REACHES: Mapping[str, tuple[Reach, ...]] = {"never": (), "tool": ("tool",), "plugin": ("tool", "plugin")}
 
 
-def _require_approver(approval: Approval, by: Principal) -> None:
-    if not by.interactive:
-        raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
-    if approval.binding.four_eyes and by.id in (approval.binding.requester, approval.for_person):
-        raise _denied(
-            approval, f"{by.id} asked for it, and another person has to answer", "ask somebody else who may approve"
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Whether a yes is to be good for more than this call."""
+
+    scope: Scope = "once"
+    reach: Reach = "tool"
+
+
+def approve(
+    unit: Unit, approval_id: str, by: Principal, comment: str, remember: Remember, payload: Mapping[str, Any] | None
+) -> Approval:
+    """Say yes. See `Approvals.approve`."""
+    approval = _answerable(unit, approval_id, by)
+    _require_rememberable(approval, remember)
+    if payload is not None and payload != approval.payload:
+        edited = ask_again(unit, approval, payload)
+        end(unit, approval, State.VOIDED, f"{by.id} changed the parameters; see {edited.id}")
+        approval = edited
+    rows.note_answer(unit.tx, approval.id, Given(by.id, True, unit.now, comment))
+    approval = rows.find(unit.tx, unit.tenant, approval.id)
+    if not approval.still_needed:
+        rows.move(unit.tx, approval, State.APPROVED, at=unit.now)
+        if remember.scope != "once":
+            _stand(unit, approval, by, remember)
+    return _told(unit, approval, by, comment, approved=True)
+
+
+def deny(unit: Unit, approval_id: str, by: Principal, comment: str) -> Approval:
+    """Say no. See `Approvals.deny`."""
+    approval = _answerable(unit, approval_id, by)
+    rows.note_answer(unit.tx, approval.id, Given(by.id, False, unit.now, comment))
+    rows.move(unit.tx, approval, State.DENIED, at=unit.now, why=comment)
+    return _told(unit, approval, by, comment, approved=False)
+
+
+def revoke(unit: Unit, standing_id: str, by: Principal) -> Standing:
+    """End a standing approval. See `Approvals.revoke`."""
+    ended = standing.revoke(unit.tx, unit.tenant, standing_id, by=by.id, at=unit.now)
+    if ended.revoked_at is None:
+        unit.publish().publish(
+            StandingApprovalRevoked(standing=ended.id, name=ended.plugin, method=ended.callable, revoked_by=by.id)
         )
-    if by.id in approval.binding.approvers or OPERATOR in by.roles:
-        return
-    if not any(f"role:{role}" in approval.binding.approvers for role in by.roles):
-        wanted = " or ".join(approval.binding.approvers)
-        raise _denied(approval, f"{by.id} may not approve this", f"it takes {wanted}")
+    return ended
 
 
-def require_open(approval: Approval) -> None:
-    """Refuse to go on with a request that has ended.
+def _answerable(unit: Unit, approval_id: str, by: Principal) -> Approval:
+    approval = rows.find(unit.tx, unit.tenant, approval_id)
+    require_open(approval)
+    require_unexpired(approval, unit.now)
+    if approval.state is not State.PENDING:
+        raise Conflict(f"{approval.id} is approved already", code="approval.approved")
+    require_may_answer(approval, by)
+    return approval
 
-    Raises:
-        Conflict: it has, and how.
-    """
-    if approval.state in OPEN:
-        return
-    words = {
-        State.CONSUMED: "was approved and used",
-        State.DENIED: "was denied",
-        State.EXPIRED: "has expired",
-        State.VOIDED: "is void",
-        State.WITHDRAWN: "was withdrawn",
-    }[approval.state]
-    why = f": {approval.ended_why}" if approval.ended_why else ""
-    raise Conflict(
-        f"the request {approval.id} {words}{why}",
-        code=f"approval.{approval.state}",
-        hint="make the call again to ask once more",
-        details={"approval": approval.id, "state": approval.state.value},
+
+def _require_rememberable(approval: Approval, remember: Remember) -> None:
+    allowed = _REACHES[approval.remember]
+    if remember.scope != "once" and remember.reach not in allowed:
+        raise Denied(
+            "a yes to this can be remembered for the tool only" if allowed else "a yes to this cannot be remembered",
+            code="approval.not_rememberable",
+            hint="approve it once; the rule that asks says how far a yes goes",
+            details={"approval": approval.id},
+        )
+    if remember.scope == "session" and not approval.context.get("session"):
+        raise CallerError("this call belongs to no session", code="approval.no_session", hint="use once or always")
+
+
+def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) -> None:
+    subject, whole = approval.binding.subject, remember.reach == "plugin"
+    one = Standing(
+        id=unit.new_id("sta"),
+        tenant=subject.tenant,
+        holder=approval.binding.requester,
+        plugin=subject.plugin,
+        callable=None if whole else subject.callable,
+        session=approval.context["session"] if remember.scope == "session" else None,
+        digest=subject.digest,
+        definition=None if whole else subject.definition,
+        effects=None if whole else subject.effects,
+        policies=subject.policies,
+        given_by=by.id,
+        given_at=unit.now,
+        approval=approval.id,
+    )
+    standing.keep(unit.tx, one)
+    unit.publish().publish(
+        StandingApprovalGiven(
+            standing=one.id,
+            approval=approval.id,
+            name=one.plugin,
+            method=one.callable,
+            scope=remember.scope,
+            holder=one.holder,
+            given_by=by.id,
+        )
     )
 
 
-def _denied(approval: Approval, message: str, hint: str = "") -> Denied:
-    return Denied(message, code="approval.not_yours", hint=hint, details={"approval": approval.id})
+def _told(unit: Unit, approval: Approval, by: Principal, comment: str, *, approved: bool) -> Approval:
+    now = rows.find(unit.tx, unit.tenant, approval.id)
+    subject = now.binding.subject
+    unit.publish().publish(
+        ApprovalAnswered(
+            approval=now.id,
+            name=subject.plugin,
+            method=subject.callable,
+            approved=approved,
+            answered_by=by.id,
+            comment=comment,
+            state=now.state.value,
+        )
+    )
+    return now

@@ -12,14 +12,14 @@ import json
 from typing import Any
 
 from paddock.core.errors import Conflict, NotFound
-from paddock.policy.approvals.answering import require_open
 from paddock.policy.approvals.approval import TRANSITIONS, Approval, Given, Kind, State
 from paddock.policy.approvals.binding import Binding, Subject
+from paddock.policy.approvals.who_may_answer import require_open
 from paddock.store.database import Transaction
 
 _COLUMNS = (
-    "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash, payload,"
-    " context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces"
+    "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash,"
+    " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces"
 )
 _MOST_LISTED = 1_000
 
@@ -180,6 +180,6 @@ def _of(row: dict[str, Any], answers: tuple[Given, ...]) -> Approval:
 
 
 def _binding(kept: dict[str, Any]) -> Binding:
-    subject = kept.pop("subject")
-    lists = {name: tuple(subject.pop(name)) for name in ("effects", "policies")}
-    return Binding(subject=Subject(**subject, **lists), approvers=tuple(kept.pop("approvers")), **kept)
+    subject: dict[str, Any] = kept.pop("subject")
+    subject |= {name: tuple(subject[name]) for name in ("effects", "policies")}
+    return Binding(subject=Subject(**subject), approvers=tuple(kept.pop("approvers")), **kept)

@@ -105,18 +105,19 @@ def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) 
             hint="see: paddock approvals list --standing",
         )
     tx.execute(
-        "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ? WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
+        "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ?"
+        " WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
         (at, by, tenant, standing_id),
     )
     return _of(row)
 
 
-def all_standing(tx: Transaction, tenant: str | None = None) -> list[Standing]:
-    """Those that were not revoked, oldest first."""
-    where, values = ("tenant = ? AND ", (tenant,)) if tenant is not None else ("", ())
+def all_standing(tx: Transaction, tenant: str, holder: str | None = None) -> list[Standing]:
+    """Those of a tenant that were not revoked, oldest first; of one holder, or of all."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM standing_approvals WHERE {where}revoked_at IS NULL ORDER BY given_at, id",  # noqa: S608
-        values,
+        f"SELECT {_COLUMNS} FROM standing_approvals"  # noqa: S608
+        " WHERE tenant = ? AND (? = '' OR holder = ?) AND revoked_at IS NULL ORDER BY given_at, id",
+        (tenant, holder or "", holder or ""),
     )
     return [_of(row) for row in rows]
 

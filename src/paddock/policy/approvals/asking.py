@@ -1,0 +1,106 @@
+"""Asking for a person's yes: a request is bound to the exact thing and put where people see it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.core.canonical import sha256_of
+from paddock.core.events_approvals import ApprovalRequested
+from paddock.policy.approvals import rows
+from paddock.policy.approvals.approval import LASTS, Approval, Kind, State
+from paddock.policy.approvals.binding import Binding, Subject
+from paddock.policy.approvals.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that needs a person's yes. The fields are those of `Approval` and `Binding`."""
+
+    call: str
+    subject: Subject
+    kind: Kind
+    payload: Mapping[str, Any]
+    context: Mapping[str, Any]
+    requester: str
+    for_person: str
+    approvers: tuple[str, ...]
+    quorum: int
+    four_eyes: bool
+    reason: str
+    policy_version: str
+    remember: str
+
+
+def new_token() -> str:
+    """256 bits that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def ask(unit: Unit, asked: Asked, token: str) -> Approval:
+    """Keep a new request, under a token that whoever asked is given."""
+    binding = Binding(
+        subject=asked.subject,
+        kind=asked.kind.value,
+        payload_hash=sha256_of(asked.payload),
+        requester=asked.requester,
+        approvers=asked.approvers,
+        quorum=asked.quorum,
+        four_eyes=asked.four_eyes,
+        nonce=secrets.token_hex(16),
+        expires_at=(unit.clock.now() + LASTS[asked.kind]).isoformat(),
+    )
+    approval = Approval(
+        id=unit.new_id("apr"),
+        kind=asked.kind,
+        state=State.PENDING,
+        call=asked.call,
+        binding=binding,
+        binding_hash=binding.hash(),
+        payload=asked.payload,
+        context=asked.context,
+        for_person=asked.for_person,
+        reason=asked.reason,
+        policy_version=asked.policy_version,
+        remember=asked.remember,
+        created_at=unit.now,
+    )
+    _keep(unit, approval, token)
+    return approval
+
+
+def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any]) -> Approval:
+    """The request that takes this one's place, about another payload. What others said was about the old one."""
+    binding = replace(approval.binding, payload_hash=sha256_of(payload), nonce=secrets.token_hex(16))
+    edited = replace(
+        approval,
+        id=unit.new_id("apr"),
+        binding=binding,
+        binding_hash=binding.hash(),
+        payload=payload,
+        created_at=unit.now,
+        replaces=approval.id,
+        answers=(),
+    )
+    # Whoever asked holds the token of the old request, which is for the old payload and good for nothing any more.
+    _keep(unit, edited, new_token())
+    return edited
+
+
+def _keep(unit: Unit, approval: Approval, token: str) -> None:
+    rows.keep(unit.tx, approval, token)
+    subject = approval.binding.subject
+    unit.publish().publish(
+        ApprovalRequested(
+            approval=approval.id,
+            kind=approval.kind.value,
+            name=subject.plugin,
+            method=subject.callable,
+            binding=approval.binding_hash,
+            policies=subject.policies,
+            requester=approval.binding.requester,
+            expires_at=approval.binding.expires_at,
+        )
+    )

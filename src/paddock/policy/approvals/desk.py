@@ -1,0 +1,176 @@
+"""Where calls ask for a person's yes and people give it. Owns nothing but the way to the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from paddock.core.call import Principal
+from paddock.core.clock import Clock, Random
+from paddock.core.ids import Tenant
+from paddock.policy.approvals import answering, rows, standing, using
+from paddock.policy.approvals.answering import Remember
+from paddock.policy.approvals.approval import Approval, State
+from paddock.policy.approvals.asking import Asked, ask, new_token
+from paddock.policy.approvals.binding import Subject
+from paddock.policy.approvals.standing import Standing
+from paddock.policy.approvals.unit import PublishIn, Unit
+from paddock.store.database import Database, Transaction
+
+T = TypeVar("T")
+
+
+class Approvals:
+    """The requests of all tenants.
+
+    Args:
+        database: Where they are kept.
+        clock: Tells when they end.
+        random: Makes their ids. Tokens and nonces are not guessable, whatever it gives.
+        publish_in: Where a unit of work tells what it did.
+    """
+
+    def __init__(self, database: Database, clock: Clock, random: Random, publish_in: PublishIn) -> None:
+        self._database = database
+        self._clock = clock
+        self._random = random
+        self._publish_in = publish_in
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def standing_for(self, subject: Subject, holder: str, session: str | None) -> Standing | None:
+        """A standing approval that is good for this, where there is one."""
+        found = await self._database.read(lambda tx: standing.all_standing(tx, subject.tenant, holder))
+        return next((one for one in found if one.covers(subject, holder, session)), None)
+
+    async def ask(self, asked: Asked) -> tuple[Approval, str]:
+        """Put a request where people see it.
+
+        Returns:
+            The request, and the token that lets whoever asked use it once it is approved. It is kept nowhere.
+        """
+        token = new_token()
+        approval = await self._write(asked.subject.tenant, lambda unit: ask(unit, asked, token))
+        return approval, token
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    async def find(self, tenant: str, approval_id: str) -> Approval:
+        """One request.
+
+        Raises:
+            NotFound: this tenant has none of that id.
+        """
+        return await self._database.read(lambda tx: rows.find(tx, tenant, approval_id))
+
+    async def listed(self, tenant: str | None = None, states: tuple[State, ...] = ()) -> list[Approval]:
+        """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
+        return await self._database.read(lambda tx: rows.listed(tx, tenant=tenant, states=states))
+
+    async def of_call(self, call: str) -> Approval | None:
+        """The last request that a call made."""
+        return await self._database.read(lambda tx: rows.of_call(tx, call))
+
+    async def standing(self, tenant: str) -> list[Standing]:
+        """The standing approvals that were not revoked."""
+        return await self._database.read(lambda tx: standing.all_standing(tx, tenant))
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    async def approve(
+        self,
+        tenant: str,
+        approval_id: str,
+        by: Principal,
+        *,
+        comment: str = "",
+        remember: Remember | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> Approval:
+        """Say yes.
+
+        Args:
+            tenant: Whose request it is.
+            approval_id: Which one.
+            by: Who says it.
+            comment: Kept beside the answer.
+            remember: Whether the yes is to be good for more than this call.
+            payload: Other parameters: the yes is then to these, in a request that replaces this one.
+
+        Returns:
+            The request as it is now: approved, or pending where more people are needed.
+
+        Raises:
+            NotFound: there is none.
+            Denied: they may not answer it, or a yes to it may not be remembered that far.
+            Conflict: it is over, or they have answered before.
+        """
+        remembered = remember or Remember()
+        return await self._write(
+            tenant, lambda unit: answering.approve(unit, approval_id, by, comment, remembered, payload)
+        )
+
+    async def deny(self, tenant: str, approval_id: str, by: Principal, *, comment: str = "") -> Approval:
+        """Say no, which one person can. Errors are those of `approve`."""
+        return await self._write(tenant, lambda unit: answering.deny(unit, approval_id, by, comment))
+
+    async def revoke(self, tenant: str, standing_id: str, by: Principal) -> Standing:
+        """End a standing approval. Harmless when it has ended.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._write(tenant, lambda unit: answering.revoke(unit, standing_id, by))
+
+    # --- using --------------------------------------------------------------------------------------------------------
+
+    def consume(
+        self, tx: Transaction, tenant: str, approval_id: str, *, subject: Subject, payload_hash: str, requester: str
+    ) -> Approval:
+        """Use an approval for a call that starts in this same unit of work. Of any number of callers, one succeeds.
+
+        Args:
+            tx: The unit in which the call starts.
+            tenant: Whose it is.
+            approval_id: Which one.
+            subject: What is to be done, as it is now.
+            payload_hash: Of the parameters that the call is made with.
+            requester: Who makes it.
+
+        Raises:
+            NotFound: there is none.
+            Changed: it is for something else than this; `void` it.
+            Conflict: it is not approved, was used, or has expired.
+        """
+        unit = self._unit(tx, tenant)
+        return using.consume(unit, approval_id, subject=subject, payload_hash=payload_hash, requester=requester)
+
+    async def void(self, tenant: str, approval_id: str, why: str) -> None:
+        """What it was about is not there any more. Harmless when it is over."""
+        await self._ended(tenant, approval_id, State.VOIDED, why)
+
+    async def withdraw(self, tenant: str, approval_id: str, why: str) -> None:
+        """Whoever asked does not want it any more. Harmless when it is over."""
+        await self._ended(tenant, approval_id, State.WITHDRAWN, why)
+
+    async def expire(self) -> list[Approval]:
+        """End the requests whose time is over, and give them."""
+
+        def unit(tx: Transaction) -> list[Approval]:
+            over = rows.overdue(tx, self._clock.now().isoformat())
+            for approval in over:
+                tenant = approval.binding.subject.tenant
+                using.end(self._unit(tx, tenant), approval, State.EXPIRED, "nobody answered in time")
+            return over
+
+        return await self._database.write(unit)
+
+    async def _ended(self, tenant: str, approval_id: str, state: State, why: str) -> None:
+        await self._write(tenant, lambda unit: using.end(unit, rows.find(unit.tx, tenant, approval_id), state, why))
+
+    async def _write(self, tenant: str, work: Callable[[Unit], T]) -> T:
+        return await self._database.write(lambda tx: work(self._unit(tx, tenant)))
+
+    def _unit(self, tx: Transaction, tenant: str) -> Unit:
+        now = self._clock.now().isoformat()
+        return Unit(tx, Tenant(tenant), now, self._clock, self._random, self._publish_in)

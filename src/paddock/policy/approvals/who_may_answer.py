@@ -1,0 +1,69 @@
+"""Who may answer which request. An agent never may, whatever roles somebody gave it. Pure."""
+
+from __future__ import annotations
+
+from paddock.core.call import OPERATOR, Principal
+from paddock.core.errors import Conflict, Denied
+from paddock.policy.approvals.approval import OPEN, Approval, Kind, State
+
+_PEOPLE = frozenset({"person", "local"})
+
+
+def require_may_answer(approval: Approval, by: Principal) -> None:
+    """Refuse somebody whose answer must not count.
+
+    Raises:
+        Denied: they may not answer this request at all.
+        Conflict: they answered it before.
+    """
+    if by.kind not in _PEOPLE:
+        raise _denied(approval, f"{by.id} is not a person, and only people answer", "ask a person to answer it")
+    if approval.kind in (Kind.CONFIRMATION, Kind.CONSENT):
+        if by.id != approval.for_person:
+            raise _denied(approval, f"only {approval.for_person or 'the person the call is for'} can answer this")
+    else:
+        _require_approver(approval, by)
+    if any(answer.by == by.id for answer in approval.answers):
+        raise Conflict(f"{by.id} has answered {approval.id} already", code="approval.answered_before")
+
+
+def _require_approver(approval: Approval, by: Principal) -> None:
+    if not by.interactive:
+        raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
+    if approval.binding.four_eyes and by.id in (approval.binding.requester, approval.for_person):
+        raise _denied(
+            approval, f"{by.id} asked for it, and another person has to answer", "ask somebody else who may approve"
+        )
+    if by.id in approval.binding.approvers or OPERATOR in by.roles:
+        return
+    if not any(f"role:{role}" in approval.binding.approvers for role in by.roles):
+        wanted = " or ".join(approval.binding.approvers)
+        raise _denied(approval, f"{by.id} may not approve this", f"it takes {wanted}")
+
+
+def require_open(approval: Approval) -> None:
+    """Refuse to go on with a request that has ended.
+
+    Raises:
+        Conflict: it has, and how.
+    """
+    if approval.state in OPEN:
+        return
+    words = {
+        State.CONSUMED: "was approved and used",
+        State.DENIED: "was denied",
+        State.EXPIRED: "has expired",
+        State.VOIDED: "is void",
+        State.WITHDRAWN: "was withdrawn",
+    }[approval.state]
+    why = f": {approval.ended_why}" if approval.ended_why else ""
+    raise Conflict(
+        f"the request {approval.id} {words}{why}",
+        code=f"approval.{approval.state}",
+        hint="make the call again to ask once more",
+        details={"approval": approval.id, "state": approval.state.value},
+    )
+
+
+def _denied(approval: Approval, message: str, hint: str = "") -> Denied:
+    return Denied(message, code="approval.not_yours", hint=hint, details={"approval": approval.id})
