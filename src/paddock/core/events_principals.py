@@ -1,0 +1,95 @@
+"""Audit events about who may act: tenants, people, groups, keys and consents. Never a token."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paddock.core.event import Event, event
+
+
+@event("tenant.created")
+class TenantCreated(Event):
+    """A tenant was made; recorded with the default tenant, where the host's operator is."""
+
+    tenant: str
+    by: str
+
+
+@event("tenant.removed")
+class TenantRemoved(Event):
+    """A tenant that nothing belonged to was removed; recorded with the default tenant."""
+
+    tenant: str
+    by: str
+
+
+@event("person.added")
+class PersonAdded(Event):
+    """A person was added to a tenant."""
+
+    person: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    by: str
+
+
+@event("person.changed")
+class PersonChanged(Event):
+    """What a person may do changed; `roles` and `scopes` are those they have now."""
+
+    person: str
+    change: Literal["roles", "scopes", "disabled", "enabled", "removed"]
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    by: str
+
+
+@event("group.changed")
+class GroupChanged(Event):
+    """A group was made or removed, or `person` came or went."""
+
+    group: str
+    change: Literal["added", "removed", "member_added", "member_removed"]
+    person: str | None
+    by: str
+
+
+@event("api_key.created")
+class ApiKeyCreated(Event):
+    """A key was made that acts for its owner. The token is recorded nowhere."""
+
+    key_id: str
+    owner: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    expires_at: str | None
+    by: str
+
+
+@event("api_key.revoked")
+class ApiKeyRevoked(Event):
+    """A key that could still be used cannot be any more."""
+
+    key_id: str
+    owner: str
+    by: str
+
+
+@event("consent.given")
+class ConsentGiven(Event):
+    """A person enabled one callable for themselves and consented to what it does."""
+
+    person: str
+    plugin: str
+    callable: str
+    by: str
+
+
+@event("consent.revoked")
+class ConsentRevoked(Event):
+    """A person's consent to one callable was taken back, or went with its plugin or with the person."""
+
+    person: str
+    plugin: str
+    callable: str
+    by: str

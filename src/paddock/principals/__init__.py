@@ -1,0 +1,1 @@
+"""Who may act: tenants, people, groups, keys, and what people consented to."""

@@ -1,0 +1,104 @@
+"""What people enabled for themselves and consented to: one record a person and callable, which they can take back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.errors import NotFound
+from paddock.core.events_principals import ConsentGiven, ConsentRevoked
+from paddock.core.printable import printable
+from paddock.principals.change import Change
+from paddock.store.transaction import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """A person's yes to one callable; none any more once it was revoked."""
+
+    tenant: str
+    person: str
+    plugin: str
+    callable: str
+    given_at: str
+    given_by: str
+    revoked_at: str | None = None
+
+
+def consented(tx: Transaction, tenant: str, person: str, plugin: str, callable_name: str) -> bool:
+    """Whether this person's yes to this callable stands right now."""
+    found = tx.one(
+        "SELECT 1 AS yes FROM person_consents "
+        "WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ? AND revoked_at IS NULL",
+        (tenant, person, plugin, callable_name),
+    )
+    return found is not None
+
+
+def consents(tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False) -> list[Consent]:
+    """What stands in a tenant, of everybody or of one person; with `revoked` also what was taken back."""
+    rows = tx.all("SELECT * FROM person_consents WHERE tenant = ? ORDER BY person, plugin, callable", (tenant,))
+    found = [Consent(**row) for row in rows]
+    return [one for one in found if person in (None, one.person) and (revoked or one.revoked_at is None)]
+
+
+def give_consent(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+    """Keep a person's yes to one callable. One that stands stays as it was given."""
+    if consented(change.tx, change.tenant, person, plugin, callable_name):
+        return _one(change, person, plugin, callable_name)
+    given = Consent(change.tenant, person, plugin, callable_name, change.now, change.by)
+    change.tx.execute(
+        "INSERT INTO person_consents (tenant, person, plugin, callable, given_at, given_by) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (tenant, person, plugin, callable) DO UPDATE "
+        "SET given_at = excluded.given_at, given_by = excluded.given_by, revoked_at = NULL",
+        (given.tenant, person, plugin, callable_name, given.given_at, given.given_by),
+    )
+    change.publish.publish(ConsentGiven(person, plugin, callable_name, change.by))
+    return given
+
+
+def revoke_consent(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+    """Take a person's yes back.
+
+    Raises:
+        NotFound: there is none that stands.
+    """
+    if not consented(change.tx, change.tenant, person, plugin, callable_name):
+        raise NotFound(
+            f"{printable(person)} has not consented to {printable(plugin)} {printable(callable_name)}",
+            code="consent.not_found",
+            hint="see 'paddock consent list'",
+        )
+    _revoke(change, _one(change, person, plugin, callable_name))
+    return _one(change, person, plugin, callable_name)
+
+
+def revoke_consents_of(change: Change, person: str) -> None:
+    """Take back everything that a person said yes to in the change's tenant."""
+    for consent in consents(change.tx, change.tenant, person):
+        _revoke(change, consent)
+
+
+def forget_consents(tx: Transaction, plugin: str) -> list[Consent]:
+    """Drop all that anybody said of a plugin that goes, and tell what of it stood: the next of that name is another."""
+    rows: list[Row] = tx.all(
+        "SELECT * FROM person_consents WHERE plugin = ? ORDER BY tenant, person, callable", (plugin,)
+    )
+    tx.execute("DELETE FROM person_consents WHERE plugin = ?", (plugin,))
+    return [consent for row in rows if (consent := Consent(**row)).revoked_at is None]
+
+
+def _revoke(change: Change, consent: Consent) -> None:
+    change.tx.execute(
+        "UPDATE person_consents SET revoked_at = ? WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",
+        (change.now, consent.tenant, consent.person, consent.plugin, consent.callable),
+    )
+    change.publish.publish(ConsentRevoked(consent.person, consent.plugin, consent.callable, change.by))
+
+
+def _one(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+    row = change.tx.one(
+        "SELECT * FROM person_consents WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",
+        (change.tenant, person, plugin, callable_name),
+    )
+    assert row is not None  # asked just before, in this unit of work
+    return Consent(**row)

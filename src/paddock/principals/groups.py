@@ -1,0 +1,106 @@
+"""Groups of people, for rules to speak of. Being in one gives nothing by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.errors import Conflict, NotFound
+from paddock.core.events_principals import GroupChanged
+from paddock.core.ids import Tenant
+from paddock.core.printable import printable
+from paddock.principals.change import Change
+from paddock.principals.names import checked
+from paddock.principals.people import require_person
+from paddock.principals.tenants import require_tenant
+from paddock.store.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with the names of its members."""
+
+    tenant: Tenant
+    name: str
+    title: str
+    created_at: str
+    members: tuple[str, ...] = ()
+
+
+def groups(tx: Transaction, tenant: str) -> list[Group]:
+    """Every group of a tenant, by name."""
+    members: dict[str, list[str]] = {}
+    for row in tx.all("SELECT group_name, person FROM group_members WHERE tenant = ? ORDER BY person", (tenant,)):
+        members.setdefault(row["group_name"], []).append(row["person"])
+    rows = tx.all("SELECT tenant, name, title, created_at FROM groups WHERE tenant = ? ORDER BY name", (tenant,))
+    return [Group(**row, members=tuple(members.get(row["name"], ()))) for row in rows]
+
+
+def require_group(tx: Transaction, tenant: str, name: str) -> Group:
+    """The group of that name.
+
+    Raises:
+        NotFound: the tenant has none.
+    """
+    found = next((group for group in groups(tx, tenant) if group.name == name), None)
+    if found is None:
+        require_tenant(tx, tenant)
+        raise NotFound(
+            f"the tenant {tenant} has no group {printable(name, 80)!r}",
+            code="group.not_found",
+            hint="see 'paddock group list', or make one: paddock group add NAME",
+        )
+    return found
+
+
+def add_group(change: Change, name: str, title: str = "") -> Group:
+    """Make a group.
+
+    Raises:
+        NotFound: there is no such tenant.
+        OperatorError: no group can be called that.
+        Conflict: one is.
+    """
+    group = Group(require_tenant(change.tx, change.tenant).name, checked("group", name), title or name, change.now)
+    added = change.tx.execute(
+        "INSERT INTO groups (tenant, name, title, created_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (tenant, name) DO NOTHING",
+        (group.tenant, group.name, group.title, group.created_at),
+    )
+    if not added:
+        raise Conflict(f"there is a group {name!r} already", code="group.exists", hint="see 'paddock group list'")
+    change.publish.publish(GroupChanged(name, "added", None, change.by))
+    return group
+
+
+def change_member(change: Change, name: str, person: str, *, remove: bool = False) -> Group:
+    """Take somebody into a group, or out of it.
+
+    Raises:
+        NotFound: there is no such group or person.
+    """
+    group, member = require_group(change.tx, change.tenant, name), require_person(change.tx, change.tenant, person)
+    key = (change.tenant, group.name, member.name)
+    if remove:
+        changed = change.tx.execute("DELETE FROM group_members WHERE tenant = ? AND group_name = ? AND person = ?", key)
+    else:
+        changed = change.tx.execute(
+            "INSERT INTO group_members (tenant, group_name, person) VALUES (?, ?, ?) "
+            "ON CONFLICT (tenant, group_name, person) DO NOTHING",
+            key,
+        )
+    if changed:
+        word = "member_removed" if remove else "member_added"
+        change.publish.publish(GroupChanged(group.name, word, member.id, change.by))
+    return require_group(change.tx, change.tenant, name)
+
+
+def remove_group(change: Change, name: str) -> Group:
+    """Remove a group. Its members stay people.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    group = require_group(change.tx, change.tenant, name)
+    change.tx.execute("DELETE FROM groups WHERE tenant = ? AND name = ?", (change.tenant, group.name))
+    change.publish.publish(GroupChanged(group.name, "removed", None, change.by))
+    return group
