@@ -1,0 +1,162 @@
+"""Who may say yes, how many of them it takes, and what a no does."""
+
+from __future__ import annotations
+
+import pytest
+from tests.approvals.conftest import ANN, BOB, CLEO, PAYLOAD, SEND, Office, person
+
+from paddock.core.errors import CallerError, Conflict, Denied, NotFound
+from paddock.policy.approvals.answering import Remember
+from paddock.policy.approvals.approval import Kind, State
+
+
+@pytest.mark.req("S-21")
+async def test_a_yes_approves_and_both_are_told(office: Office) -> None:
+    approval = await office.asked()
+
+    answered = await office.desk.approve("default", approval.id, ANN, comment="fine")
+
+    assert answered.state is State.APPROVED
+    assert [(answer.by, answer.comment) for answer in answered.answers] == [("user:ann", "fine")]
+    assert office.heard.types() == ["approval.requested", "approval.answered"]
+
+
+async def test_one_no_ends_it(office: Office) -> None:
+    approval = await office.asked(quorum=2)
+    await office.desk.approve("default", approval.id, ANN)
+
+    denied = await office.desk.deny("default", approval.id, CLEO, comment="not to her")
+
+    assert denied.state is State.DENIED
+    with pytest.raises(Conflict, match="was denied: not to her"):
+        await office.desk.approve("default", approval.id, person("dan", "approver"))
+
+
+async def test_a_quorum_counts_people_and_not_answers(office: Office) -> None:
+    approval = await office.asked(quorum=2)
+
+    first = await office.desk.approve("default", approval.id, ANN)
+    with pytest.raises(Conflict, match="has answered"):
+        await office.desk.approve("default", approval.id, ANN)
+    second = await office.desk.approve("default", approval.id, CLEO)
+
+    assert (first.state, first.still_needed) == (State.PENDING, 1)
+    assert second.state is State.APPROVED
+
+
+@pytest.mark.parametrize("kind", ["agent", "adapter", "plugin", "key"])
+@pytest.mark.parametrize("asked", list(Kind))
+async def test_nobody_but_a_person_answers_anything(office: Office, kind: str, asked: Kind) -> None:
+    approval = await office.asked(asked)
+
+    with pytest.raises(Denied, match="not a person"):
+        await office.desk.approve("default", approval.id, person("bob", "operator", "approver", kind=kind))
+
+    assert (await office.desk.find("default", approval.id)).state is State.PENDING
+
+
+@pytest.mark.parametrize("kind", [Kind.CONFIRMATION, Kind.CONSENT])
+async def test_only_the_person_a_call_is_for_confirms_it_and_consents(office: Office, kind: Kind) -> None:
+    approval = await office.asked(kind)
+
+    with pytest.raises(Denied, match="only user:bob"):
+        await office.desk.approve("default", approval.id, ANN)
+
+    assert (await office.desk.approve("default", approval.id, person("bob"))).state is State.APPROVED
+
+
+@pytest.mark.parametrize("kind", [Kind.ACTION, Kind.GATE])
+async def test_an_action_takes_a_role_and_a_human_at_a_console(office: Office, kind: Kind) -> None:
+    approval = await office.asked(kind)
+
+    with pytest.raises(Denied, match="may not approve"):
+        await office.desk.approve("default", approval.id, person("dan", "member"))
+    with pytest.raises(Denied, match="a key cannot"):
+        await office.desk.approve("default", approval.id, person("ann", "approver", interactive=False))
+
+    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+
+
+async def test_with_four_eyes_whoever_asked_cannot_answer(office: Office) -> None:
+    approval = await office.asked(four_eyes=True)
+
+    with pytest.raises(Denied, match="another person has to answer"):
+        await office.desk.approve("default", approval.id, BOB)
+
+    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+
+
+async def test_without_four_eyes_an_approver_may_answer_their_own(office: Office) -> None:
+    approval = await office.asked()
+
+    assert (await office.desk.approve("default", approval.id, BOB)).state is State.APPROVED
+
+
+async def test_another_tenant_sees_and_answers_nothing(office: Office) -> None:
+    approval = await office.asked()
+
+    for refused in (
+        office.desk.find("other", approval.id),
+        office.desk.approve("other", approval.id, ANN),
+        office.desk.deny("other", approval.id, ANN),
+        office.desk.void("other", approval.id, "mine"),
+    ):
+        with pytest.raises(NotFound):
+            await refused
+    assert await office.desk.listed("other") == []
+
+
+async def test_an_edit_makes_a_new_request_that_the_editor_has_approved(office: Office) -> None:
+    approval = await office.asked()
+
+    edited = await office.desk.approve("default", approval.id, ANN, payload={**PAYLOAD, "text": "Hello"})
+
+    old = await office.desk.find("default", approval.id)
+    assert (edited.state, edited.payload["text"], edited.replaces) == (State.APPROVED, "Hello", approval.id)
+    assert edited.binding_hash != approval.binding_hash
+    assert (old.state, old.ended_why) == (State.VOIDED, f"user:ann changed the parameters; see {edited.id}")
+
+
+async def test_an_edit_does_not_carry_over_what_others_said_of_the_old_parameters(office: Office) -> None:
+    approval = await office.asked(quorum=2)
+    await office.desk.approve("default", approval.id, CLEO)
+
+    edited = await office.desk.approve("default", approval.id, ANN, payload={"to": "all@example.org"})
+
+    assert (edited.state, edited.still_needed) == (State.PENDING, 1)
+
+
+@pytest.mark.parametrize(("kind", "minutes"), [(Kind.ACTION, 15), (Kind.CONFIRMATION, 15), (Kind.GATE, 7 * 24 * 60)])
+async def test_a_request_expires_by_its_kind(office: Office, kind: Kind, minutes: int) -> None:
+    approval = await office.asked(kind)
+    office.clock.pass_time(minutes=minutes - 1)
+    assert await office.desk.expire() == []
+    office.clock.pass_time(minutes=1)
+
+    with pytest.raises(Conflict, match="has expired"):
+        await office.desk.approve("default", approval.id, BOB)
+
+    assert [one.id for one in await office.desk.expire()] == [approval.id]
+    assert (await office.desk.find("default", approval.id)).state is State.EXPIRED
+
+
+async def test_what_is_withdrawn_cannot_be_approved(office: Office) -> None:
+    approval = await office.asked()
+
+    await office.desk.withdraw("default", approval.id, "the caller cancelled")
+
+    with pytest.raises(Conflict, match="was withdrawn: the caller cancelled"):
+        await office.desk.approve("default", approval.id, ANN)
+
+
+async def test_a_yes_is_remembered_no_further_than_the_rule_says(office: Office) -> None:
+    never, tool = await office.asked(remember="never"), await office.asked(remember="tool")
+
+    with pytest.raises(Denied, match="cannot be remembered"):
+        await office.desk.approve("default", never.id, ANN, remember=Remember("always"))
+    with pytest.raises(Denied, match="for the tool only"):
+        await office.desk.approve("default", tool.id, ANN, remember=Remember("always", "plugin"))
+    with pytest.raises(CallerError, match="belongs to no session"):
+        await office.desk.approve("default", tool.id, ANN, remember=Remember("session"))
+
+    assert await office.desk.standing_for(SEND, "user:bob", None) is None

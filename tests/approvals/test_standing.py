@@ -1,0 +1,79 @@
+"""A yes that lasts: for whom, for what, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.approvals.conftest import ANN, SEND, Office
+
+from paddock.core.errors import NotFound
+from paddock.policy.approvals.answering import Reach, Remember
+from paddock.policy.approvals.standing import Standing
+
+
+async def standing(office: Office, lasting: Remember | None = None, **other: Any) -> Standing:
+    approval = await office.asked(**other)
+    await office.desk.approve("default", approval.id, ANN, remember=lasting or Remember("always"))
+    (one,) = await office.desk.standing("default")
+    return one
+
+
+async def test_an_always_is_good_for_the_next_call_of_the_same_requester(office: Office) -> None:
+    one = await standing(office)
+
+    assert await office.desk.standing_for(SEND, "user:bob", None) == one
+    assert await office.desk.standing_for(SEND, "user:bob", "ses_1") == one
+    assert await office.desk.standing_for(SEND, "user:eve", None) is None
+    assert "approval.standing_given" in office.heard.types()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tenant", "other"),
+        ("plugin", "post"),
+        ("callable", "send_all"),
+        ("digest", "sha256:cc"),
+        ("definition", "sha256:dd"),
+        ("effects", ("external_send", "db_write")),
+        ("policies", ("sending-needs-a-yes@22",)),
+        ("policies", ("sending-needs-a-yes@11", "and-another@1")),
+    ],
+)
+async def test_it_is_not_good_for_anything_that_changed(office: Office, field: str, value: object) -> None:
+    await standing(office)
+
+    assert await office.desk.standing_for(replace(SEND, **{field: value}), "user:bob", None) is None
+
+
+@pytest.mark.parametrize(("reach", "good"), [("tool", False), ("plugin", True)])
+async def test_one_for_a_plugin_is_good_for_its_other_tools(office: Office, reach: Reach, good: bool) -> None:
+    await standing(office, Remember("always", reach), remember="plugin")
+    other = replace(SEND, callable="draft", definition="sha256:ee", effects=("db_write",))
+
+    assert (await office.desk.standing_for(other, "user:bob", None) is not None) is good
+    assert await office.desk.standing_for(replace(other, digest="sha256:cc"), "user:bob", None) is None
+
+
+async def test_one_for_a_session_ends_with_it(office: Office) -> None:
+    context = {"request": "req_1", "session": "ses_1"}
+    one = await standing(office, Remember("session"), context=context)
+
+    assert await office.desk.standing_for(SEND, "user:bob", "ses_1") == one
+    assert await office.desk.standing_for(SEND, "user:bob", "ses_2") is None
+    assert await office.desk.standing_for(SEND, "user:bob", None) is None
+
+
+async def test_a_revoked_one_is_good_for_nothing(office: Office) -> None:
+    one = await standing(office)
+
+    await office.desk.revoke("default", one.id, ANN)
+    await office.desk.revoke("default", one.id, ANN)
+
+    assert await office.desk.standing_for(SEND, "user:bob", None) is None
+    assert await office.desk.standing("default") == []
+    assert office.heard.types().count("approval.standing_revoked") == 1
+    with pytest.raises(NotFound):
+        await office.desk.revoke("other", one.id, ANN)
