@@ -112,7 +112,7 @@ def asking(kind: Kind = Kind.ACTION, **other: Any) -> Asked:
 
 def person(name: str, *roles: str, **other: Any) -> Principal:
     """Somebody at a console."""
-    return Principal(PrincipalId(f"user:{name}"), roles=frozenset(roles), **({"interactive": True} | other))
+    return replace(Principal(PrincipalId(f"user:{name}"), roles=frozenset(roles), interactive=True), **other)
 
 
 ANN, BOB, CLEO = person("ann", "approver"), person("bob", "approver"), person("cleo", "approver")

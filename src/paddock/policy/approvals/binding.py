@@ -36,7 +36,7 @@ class Binding:
 
     Attributes:
         nonce: Makes two requests for the same thing two different things.
-        approvers: Roles, as `role:approver`, or people, as `user:ann`; whoever has one of them may answer.
+        approvers: `role:approver`, `group:editors` or a person's id; whoever has or is one of them may answer.
     """
 
     subject: Subject

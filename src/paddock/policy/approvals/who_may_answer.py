@@ -34,9 +34,8 @@ def _require_approver(approval: Approval, by: Principal) -> None:
         raise _denied(
             approval, f"{by.id} asked for it, and another person has to answer", "ask somebody else who may approve"
         )
-    if by.id in approval.binding.approvers or OPERATOR in by.roles:
-        return
-    if not any(f"role:{role}" in approval.binding.approvers for role in by.roles):
+    held = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
+    if OPERATOR not in by.roles and held.isdisjoint(approval.binding.approvers):
         wanted = " or ".join(approval.binding.approvers)
         raise _denied(approval, f"{by.id} may not approve this", f"it takes {wanted}")
 
