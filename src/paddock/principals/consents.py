@@ -34,6 +34,11 @@ def consented(tx: Transaction, tenant: str, person: str, plugin: str, callable_n
     return found is not None
 
 
+def consented_names(tx: Transaction, tenant: str, person: str) -> frozenset[str]:
+    """The full names of all that this person's yes stands for right now."""
+    return frozenset(f"{one.plugin}.{one.callable}" for one in consents(tx, tenant, person))
+
+
 def consents(tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False) -> list[Consent]:
     """What stands in a tenant, of everybody or of one person; with `revoked` also what was taken back."""
     rows = tx.all("SELECT * FROM person_consents WHERE tenant = ? ORDER BY person, plugin, callable", (tenant,))

@@ -1,0 +1,67 @@
+"""A database with the tenant acme and Ann in it, on each engine, and a place where what changes is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pytest
+
+from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
+from paddock.core.clock import SystemRandom
+from paddock.core.event import Event
+from paddock.core.ids import PrincipalId, Tenant
+from paddock.principals.api_keys import ApiKey, create_key
+from paddock.principals.change import Change
+from paddock.principals.people import add_person
+from paddock.principals.tenants import add_tenant
+from paddock.store.database import DirectDatabase, Transaction, open_direct
+
+__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
+
+T = TypeVar("T")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ACME = Tenant("acme")
+
+
+@dataclass
+class Office:
+    """Where people are looked after. `told` is every event so far."""
+
+    database: DirectDatabase
+    now: datetime = NOON
+    tenant: Tenant = ACME
+    told: list[Event] = field(default_factory=list)
+
+    def publish(self, event: Event) -> None:
+        self.told.append(event)
+
+    def read(self, unit: Callable[[Transaction], T]) -> T:
+        return self.database.read(unit)
+
+    def change(self, unit: Callable[[Change], T], tenant: str | None = None) -> T:
+        """Let the operator change something."""
+        return self.database.write(
+            lambda tx: unit(
+                Change(tx, Tenant(tenant or self.tenant), PrincipalId("local:ada"), self.now.isoformat(), self)
+            )
+        )
+
+    def later(self, **more: float) -> Office:
+        return replace(self, now=self.now + timedelta(**more))
+
+    def key(self, owner: str = "ann", *, tenant: str | None = None, **more: object) -> tuple[ApiKey, str]:
+        """A new key, and its token."""
+        key, token = self.change(lambda change: create_key(change, owner, SystemRandom(), **more), tenant)  # type: ignore[arg-type]
+        return key, token.reveal()
+
+
+@pytest.fixture
+def office(database_address: str) -> Generator[Office, None, None]:
+    with open_direct(database_address) as database:
+        made = Office(database)
+        made.change(lambda change: add_tenant(change, "acme", "Acme Labs"), "default")
+        made.change(lambda change: add_person(change, "ann", roles=("member", "approver"), scopes=("email:send",)))
+        yield made
