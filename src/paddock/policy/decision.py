@@ -1,0 +1,72 @@
+"""What the rules say to a request: yes, no, or only with a person's yes. Each says which rules decided, and why.
+
+Pure values. A decision made is never changed; it is recorded with the version of the rules that made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
+Remember: TypeAlias = Literal["never", "tool", "plugin"]
+Cause: TypeAlias = Literal["forbidden", "nothing_allows", "error"]
+
+#: From the lightest to the strictest; where several rules ask, the strictest holds.
+APPROVAL_KINDS: Final[tuple[ApprovalKind, ...]] = ("confirmation", "consent", "action", "gate")
+#: From the strictest to the widest; where several rules ask, the strictest holds.
+REMEMBERED: Final[tuple[Remember, ...]] = ("never", "tool", "plugin")
+DEFAULT_APPROVERS: Final = ("role:approver", "role:operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """It may happen, now."""
+
+    policies: tuple[str, ...]
+    """Ids of the rules that decided."""
+    reason: str
+    """Their texts, for people."""
+    version: str
+    """Of the rules; `versions.py` has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It must not happen."""
+
+    policies: tuple[str, ...]
+    """Ids of the rules that forbid it; empty where no rule allows it."""
+    reason: str
+    """For those who may know: the person who operates this host, and the ledger."""
+    version: str
+    cause: Cause = "forbidden"
+    public_reason: str = ""
+    """For everybody else, where a rule keeps its text from them; empty: the reason itself."""
+
+    @property
+    def told(self) -> str:
+        """What whoever asked is told."""
+        return self.public_reason or self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """It may happen once a person has said yes."""
+
+    policies: tuple[str, ...]
+    """Ids of the rules that want a person asked."""
+    reason: str
+    version: str
+    kind: ApprovalKind = "action"
+    approvers: tuple[str, ...] = DEFAULT_APPROVERS
+    """Who may answer an `action` or a `gate`: any of `role:…`, `group:…` or a principal's id."""
+    four_eyes: bool | None = None
+    """Whether it must be another person than the one who asks; None: as is usual for the tenant."""
+    quorum: int = 1
+    """How many people must say yes."""
+    remember: Remember = "never"
+    """What a yes may be kept for."""
+
+
+Decision: TypeAlias = Allow | Deny | Ask

@@ -1,0 +1,97 @@
+"""One question to the rules: may this subject do that to this target, here and now? Pure.
+
+Everything that a rule can see is in the request, so equal requests have equal answers for as long as the rules are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from paddock.policy.subject import Subject, reference
+from paddock.policy.target import CallableTarget, CapabilityTarget, Target
+
+Action: TypeAlias = Literal["call", "propose", "use"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallCircumstances:
+    """What surrounds a call."""
+
+    background: bool = False
+    """Nobody waits for it: a schedule or another machine started it."""
+    dry_run: bool = False
+    project: str | None = None
+    agent_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UseCircumstances:
+    """What surrounds a plugin's request to the host."""
+
+    method: str
+    granted: bool
+    """Whether a person granted the plugin what it takes."""
+    call_effects: frozenset[str] | None = None
+    """Declared effects of the call that it serves; None where it acts of its own accord."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The question. Build it with `to_call`, `to_propose` or `to_use`."""
+
+    subject: Subject
+    action: Action
+    target: Target
+    circumstances: CallCircumstances | UseCircumstances | None = None
+
+
+_ORDINARY = CallCircumstances()
+
+
+def to_call(subject: Subject, target: CallableTarget, circumstances: CallCircumstances = _ORDINARY) -> Request:
+    """May somebody call this?"""
+    return Request(subject, "call", target, circumstances)
+
+
+def to_propose(agent: Subject, target: CallableTarget) -> Request:
+    """May an agent put this into a plan?"""
+    return Request(agent, "propose", target)
+
+
+def to_use(
+    plugin: Subject,
+    target: CapabilityTarget,
+    *,
+    method: str,
+    granted: bool,
+    call_effects: Iterable[str] | None = None,
+) -> Request:
+    """May a plugin ask the host for this?
+
+    Args:
+        plugin: Who asks; see `plugin_subject`.
+        target: What for; see `capability_target`.
+        method: What it called.
+        granted: Whether a person granted what it takes.
+        call_effects: Declared effects of the call that it serves; None where it serves none.
+    """
+    declared = None if call_effects is None else frozenset(map(str, call_effects))
+    return Request(plugin, "use", target, UseCircumstances(method, granted, declared))
+
+
+def context_of(request: Request) -> dict[str, Any]:
+    """The circumstances as Cedar takes them; what is unknown is left out."""
+    match request.circumstances:
+        case None:
+            return {}
+        case CallCircumstances(background, dry_run, project, agent_path):
+            known = {"background": background, "dry_run": dry_run, "project": project, "agent_path": agent_path}
+            return {name: value for name, value in known.items() if value is not None}
+        case UseCircumstances(method, granted, call_effects):
+            context: dict[str, Any] = {"method": method, "granted": granted}
+            if call_effects is not None:
+                context["call_effects"] = [reference("Effect", effect) for effect in sorted(call_effects)]
+            return context

@@ -1,0 +1,120 @@
+"""What is acted on, as the rules see it: a callable, or something that a plugin asks of the host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network, NoNetwork, Storage
+from paddock.manifest.effects import Effect
+from paddock.manifest.effects_of import effects_of
+from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.policy.subject import NOBODY_BEHIND_IT, Entity, Traits, reference, trait_attributes, traits_of, uid
+
+# What changing something through a service does to the world. What is left out keeps books for the plugin itself: its
+# cache, how far it read, what it wrote to the log.
+_CHANGES: Final = {
+    "tables": Effect.DB_WRITE,
+    "storage": Effect.DB_WRITE,
+    "kb": Effect.DB_WRITE,
+    "memory": Effect.MEMORY_WRITE,
+    "vault": Effect.MEMORY_WRITE,
+    "http": Effect.EXTERNAL_CALL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTarget:
+    """Something that can be called, by its full name."""
+
+    name: str
+    plugin: str
+    traits: Traits = NOBODY_BEHIND_IT
+    effects: frozenset[str] = frozenset({"unknown"})
+    requires_approval: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityTarget:
+    """Something that a plugin asks of the host."""
+
+    name: str
+    """As it is granted: `storage:write`, `host:cache`."""
+    family: str
+    writes: bool = False
+    effects: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Target: TypeAlias = CallableTarget | CapabilityTarget
+
+
+def full_name(manifest: Manifest, spec: CallableSpec) -> str:
+    """What rules, consents and whitelists call it: after its plugin, or as the plugin where that is all it has."""
+    if spec.form is Form.WHOLE and len(manifest.callables) == 1:
+        return manifest.name
+    return f"{manifest.name}.{spec.name}"
+
+
+def callable_target(manifest: Manifest, spec: CallableSpec, *, tier: str, signature: str) -> CallableTarget:
+    """The target that a callable of a plugin is; made once, when the plugin is enabled."""
+    return CallableTarget(
+        full_name(manifest, spec),
+        manifest.name,
+        traits_of(manifest, tier=tier, signature=signature, tags=spec.policy_tags),
+        frozenset(map(str, effects_of(manifest, spec))),
+        spec.requires_approval,
+    )
+
+
+def capability_target(
+    needs: Capability | None, *, writes: bool, effects: Iterable[Effect] | None = None
+) -> CapabilityTarget:
+    """The target that a request to the host is.
+
+    Args:
+        needs: The capability that it takes; None for what every plugin may, which is writing to the log.
+        writes: Whether it changes or keeps something.
+        effects: What it does to the world, where that is better known than from the family.
+    """
+    family = _family(needs)
+    if effects is None:
+        effects = (_CHANGES[family],) if writes and family in _CHANGES else ()
+    return CapabilityTarget(str(needs or HostService("log")), family, writes, frozenset(map(str, effects)))
+
+
+def _family(needs: Capability | None) -> str:
+    match needs:
+        case None:
+            return "log"
+        case Storage():
+            return "tables"
+        case FileAccess():
+            return "fs"
+        case Execute():
+            return "exec"
+        case Network() | NoNetwork():
+            return "net"
+        case HostService(family):
+            return family
+
+
+def target_entity(target: Target, known_tags: frozenset[str]) -> Entity:
+    """The target as Cedar takes it."""
+    effects = [reference("Effect", effect) for effect in sorted(target.effects)]
+    if isinstance(target, CapabilityTarget):
+        attributes: Entity = {
+            "family": reference("Family", target.family),
+            "writes": target.writes,
+            "effects": effects,
+        }
+        return {"uid": uid("Capability", target.name), "attrs": attributes, "parents": []}
+    attributes = trait_attributes(target.traits, known_tags)
+    attributes |= {"effects": effects, "requires_approval": target.requires_approval}
+    return {"uid": uid("Callable", target.name), "attrs": attributes, "parents": [uid("Plugin", target.plugin)]}
