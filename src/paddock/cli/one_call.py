@@ -10,11 +10,11 @@ from typing import Any
 
 from paddock.cli.answering import Answering
 from paddock.cli.call_events import EventLine
+from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.questions import Answer
 from paddock.gate.calls import LiveCall
 from paddock.host.opening import Config, open_host
-from paddock.http.auth import user_name
 
 
 async def call_once(name: str, params: dict[str, Any], seconds: float | None, answering: Answering) -> dict[str, Any]:

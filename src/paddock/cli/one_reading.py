@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from paddock.cli.event_loop import run
+from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.call import CallContext
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
-from paddock.http.auth import user_name
 
 Read: TypeAlias = Callable[[Host, CallContext], Awaitable[dict[str, Any]]]
 

@@ -153,7 +153,7 @@ def _recorded(plugin: str, taken: Sequence[Shown]) -> list[dict[str, Any]]:
         else:
             import os
 
-            from paddock.http.auth import user_name
+            from paddock.config.owners import user_name
             from paddock.plugins.definitions.accepting import accept as accept_definition
 
             by = f"local:{user_name(os.geteuid())}"

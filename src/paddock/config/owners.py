@@ -1,11 +1,21 @@
-"""What to do about a place of ours that belongs to somebody else."""
+"""Users of this machine: what they are called, and what to do about a place of ours that belongs to another."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shlex
+from functools import lru_cache
 from pathlib import Path
+
+
+@lru_cache(maxsize=64)  # asking takes as long as the rest of a small request
+def user_name(uid: int) -> str:
+    """The login name of a user of this machine, or the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def become(owner: int) -> str:

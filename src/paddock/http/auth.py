@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pwd
 import socket
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
 
 from starlette.requests import Request
 
+from paddock.config.owners import user_name
 from paddock.core.errors import Denied
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid, as the kernel has them
@@ -54,15 +53,6 @@ def local_operator(peer: Peer | None, own_uid: int) -> Caller:
             hint=f"use it as user {own_uid}, who started it",
         )
     return Caller(user_name(peer.uid))
-
-
-@lru_cache(maxsize=64)  # asking takes as long as the rest of a small request
-def user_name(uid: int) -> str:
-    """The login name of a user of this machine, or the number where it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def caller_of(request: Request) -> Caller:

@@ -1,0 +1,75 @@
+"""What the commands about tenants, people, groups, keys and consents share: whose, by whom, and how it is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from paddock.cli.output import document, say, styled
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
+
+if TYPE_CHECKING:
+    from paddock.core.event import Event
+    from paddock.plugins.plugin_store import PluginStore
+    from paddock.principals.change import Change
+    from paddock.store.database import Transaction
+
+T = TypeVar("T")
+
+OfTenant = Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose it is (default).")]
+Removed = Annotated[bool, typer.Option("--remove", help="Take it away instead.")]
+DEFAULT = str(DEFAULT_TENANT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Where changes are told: in the record of one tenant, within the unit that makes them."""
+
+    store: PluginStore
+    tx: Transaction
+
+    def publish(self, event: Event) -> None:
+        self.store.publish(self.tx, event)
+
+
+def at_this_machine() -> PrincipalId:
+    """Who types this."""
+    from paddock.config.owners import user_name
+
+    return PrincipalId(f"local:{user_name(os.geteuid())}")
+
+
+def read(unit: Callable[[Transaction], T]) -> T:
+    """Look something up."""
+    from paddock.cli.opening import reading
+
+    with reading() as host:
+        return host.plugins.database.read(unit)
+
+
+def change(tenant: str, unit: Callable[[Change], T]) -> T:
+    """Change something, as whoever types this. A running daemon sees it at its next look at the rows."""
+    from paddock.cli.opening import reading
+    from paddock.principals.change import Change
+
+    with reading() as host:
+        store = replace(host.plugins, tenant=Tenant(tenant))
+        return store.database.write(
+            lambda tx: unit(Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx)))
+        )
+
+
+def done(as_json: bool, words: str, **facts: object) -> None:
+    """What a change came to."""
+    if as_json:
+        document(facts)
+    say(f"{styled('✓', 'green')} {words}")
+
+
+def elsewhere(tenant: str) -> str:
+    """What to add to a command for a tenant that is not the default one."""
+    return "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"
