@@ -15,12 +15,13 @@ from tests.host.conftest import Home
 from paddock import Config, Host, open_host
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
+from paddock.ledger.entry import Entry
+from paddock.ledger.feed import recent
 from paddock.manifest.model import Manifest
 from paddock.plugins.definitions.pacing import BURST, SHORTEST
 from paddock.plugins.registry import resolve_plugin
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey
 from paddock.plugins.supervision.wire import Definition, Listing
-from paddock.store.event_log import Recorded, recent
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -112,7 +113,7 @@ async def test_what_a_server_lists_beyond_what_is_read_is_on_record(home: Home) 
         listed = Listing.cut([Definition(READ.kind, READ.name, READ.raw)], 200)
         await host.definitions.met(deployment(home), listed)
 
-    recorded: list[Recorded] = []
+    recorded: list[Entry] = []
     home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: recent(tx, plugin="files"))))
     told = [event.data for event in recorded if event.type == "plugin.definitions_left_out"]
     assert [(one["kept"], one["left_out"]) for one in told] == [(1, 200)]

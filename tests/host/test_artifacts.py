@@ -16,10 +16,10 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.capabilities.pipes import arrival, channel
+from paddock.ledger.feed import recent
 from paddock.plugins.leavings import drop_all
 from paddock.plugins.removal import uninstall
 from paddock.store.database import open_direct
-from paddock.store.event_log import recent
 
 MB = 1_000_000
 ANY = {"type": "object"}

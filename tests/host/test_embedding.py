@@ -13,10 +13,10 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import CallerError, Conflict, Invalid, PluginError, TimedOut
+from paddock.ledger.feed import recent
 from paddock.plugins.runtimes.embedded.function import EmbeddedCall
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.store.database import open_direct
-from paddock.store.event_log import recent
 
 pytestmark = pytest.mark.req("B-11")
 

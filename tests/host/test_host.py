@@ -13,11 +13,11 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
+from paddock.ledger.feed import recent
 from paddock.plugins.enabling import disable
 from paddock.plugins.removal import uninstall
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.store.database import open_direct
-from paddock.store.event_log import recent
 
 TEXT = {"text": "hello"}
 

@@ -17,9 +17,9 @@ from fixtures.butler import butler
 from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, Host, open_host
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError
+from paddock.ledger.feed import recent
 from paddock.plugins.enabling import enable
 from paddock.plugins.supervision.questions import Answer, Question
-from paddock.store.event_log import recent
 
 pytestmark = pytest.mark.req("B-03")
 

@@ -30,11 +30,11 @@ def limited(paddock: Paddock, *words: object) -> Said:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path | None]:
-    """A disk of 600 KiB, or None where we may not mount one."""
+    """A disk of 1,200 KiB, or None where we may not mount one."""
     place = tmp_path / "disk"
     place.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=600k,mode=0700"):
+    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=1200k,mode=0700"):
         yield None
         return
     try:

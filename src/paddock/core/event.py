@@ -51,25 +51,27 @@ def event(name: str) -> Callable[[type[_E]], type[_E]]:
 def to_record(fact: Event) -> dict[str, Any]:
     """The event as plain JSON data: its type, then its fields."""
     record: dict[str, Any] = {"type": fact.type}
-    for name in _field_names(type(fact)):
-        record[name] = _plain(getattr(fact, name))
+    for name in field_names(type(fact)):
+        record[name] = plain(getattr(fact, name))
     return record
 
 
 @cache
-def _field_names(kind: type[Event]) -> tuple[str, ...]:
+def field_names(kind: type[Event]) -> tuple[str, ...]:
+    """The fields of a kind of event, in order."""
     return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A field's value as plain JSON data."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+        return {str(key): plain(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in cast("tuple[Any, ...]", value)]
+        return [plain(inner) for inner in cast("tuple[Any, ...]", value)]
     if isinstance(value, (set, frozenset)):
-        return sorted(_plain(inner) for inner in cast("frozenset[Any]", value))
+        return sorted(plain(inner) for inner in cast("frozenset[Any]", value))
     return value.value if isinstance(value, Enum) else value

@@ -30,6 +30,7 @@ from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
+from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import trees_in
 from paddock.plugins.runtimes.choosing import wire_for
@@ -42,7 +43,6 @@ from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
 from paddock.store.database import open_database
-from paddock.store.event_writer import open_event_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role=config.role) as database,
-        open_event_writer(database, clock, random) as events,
+        open_ledger(database, clock, random, state=directories.state) as events,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
         open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,

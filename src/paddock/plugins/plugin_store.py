@@ -23,7 +23,6 @@ from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, packages, versions
 from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
 from paddock.store.database import DirectDatabase, Transaction
-from paddock.store.event_log import EventTable
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environments
@@ -93,7 +92,10 @@ class PluginStore:
 
     def publish(self, tx: Transaction, event: Event) -> None:
         """Record an event in the unit of work that it belongs to."""
-        seam: Publish = EventTable(tx, self.clock, self.random, self.tenant)
+        # Imported here: with it comes what hashes and writes JSON, and most commands record nothing.
+        from paddock.ledger.append import LedgerTable
+
+        seam: Publish = LedgerTable(tx, self.clock, self.random, self.tenant)
         seam.publish(event)
 
     @contextmanager

@@ -26,6 +26,7 @@ from paddock.host.workshop.news import Audience, WorkshopNews
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.tapping import Tap, TappedBodies
 from paddock.host.workshop.workshop import Parts, Workshop
+from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.store_thread import open_store_thread
@@ -34,7 +35,6 @@ from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
 from paddock.store.database import open_database
-from paddock.store.event_writer import open_event_writer
 
 TREES = "workshop"  # below a home's data, beside the trees of what is installed there
 
@@ -72,7 +72,7 @@ async def open_workshop(
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role="daemon") as database,
-        open_event_writer(database, clock, random) as events,
+        open_ledger(database, clock, random, state=directories.state) as events,
         open_store_thread(opening) as store,
         open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,
         open_warden(network=network, trees=trees) as warden,

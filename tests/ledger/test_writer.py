@@ -10,9 +10,10 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.events_host import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.ledger.feed import recent
+from paddock.ledger.opening import open_ledger
+from paddock.ledger.writer import CROWDED, LedgerWriter
 from paddock.store.database import Database, Transaction, open_database
-from paddock.store.event_log import recent
-from paddock.store.event_writer import CROWDED, EventWriter, open_event_writer
 
 
 def called(number: int) -> PluginMethodCalled:
@@ -52,7 +53,7 @@ class Broken:
 
 async def test_what_was_published_is_in_the_table_once_the_writer_is_closed(database_address: str) -> None:
     async with open_database(database_address) as database:
-        async with open_event_writer(database, SystemClock(), SystemRandom()) as writer:
+        async with open_ledger(database, SystemClock(), SystemRandom()) as writer:
             for number in range(50):
                 writer.publisher(DEFAULT_TENANT).publish(called(number))
         found = await database.read(recent)
@@ -65,7 +66,7 @@ async def test_what_was_published_is_in_the_table_once_the_writer_is_closed(data
 async def test_events_of_one_moment_are_one_unit_of_work(sqlite_address: str) -> None:
     async with open_database(sqlite_address) as real:
         counted = Counted(real)
-        async with open_event_writer(counted, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
+        async with open_ledger(counted, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
             for number in range(20):
                 writer.take(called(number), "default")
                 await asyncio.sleep(0)  # as calls that come one after another
@@ -76,7 +77,7 @@ async def test_events_of_one_moment_are_one_unit_of_work(sqlite_address: str) ->
 async def test_a_store_that_is_full_is_told_and_nothing_is_lost_when_there_is_room_again(sqlite_address: str) -> None:
     async with open_database(sqlite_address) as real:
         broken = Broken(real)
-        async with open_event_writer(broken, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
+        async with open_ledger(broken, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
             writer.take(called(1), "default")
             with pytest.raises(StoreUnavailable):
                 await writer.flushed()
@@ -88,7 +89,7 @@ async def test_a_store_that_is_full_is_told_and_nothing_is_lost_when_there_is_ro
 
 async def test_whoever_makes_events_faster_than_they_are_written_is_asked_to_wait(sqlite_address: str) -> None:
     async with open_database(sqlite_address) as database:
-        writer = EventWriter(database, SystemClock(), SystemRandom())
+        writer = LedgerWriter(database, SystemClock(), SystemRandom())
         await asyncio.wait_for(writer.room(), 1)
         for number in range(CROWDED):
             writer.take(called(number), "default")

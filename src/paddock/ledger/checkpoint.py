@@ -1,0 +1,153 @@
+"""Checkpoints: what a chain was at some moment, signed, one JSON object a line in a file outside the database.
+
+A checkpoint is over the rows from `from_seq` to `to_seq`: `root` is the Merkle tree over their hashes and `head` the
+last of these. `previous` is the hash of the line before, so that no line can be taken out or put in. What is signed is
+"paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from paddock.core.canonical import canonical_bytes
+from paddock.core.errors import HostError, PaddockError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+NO_PREVIOUS = "0" * 64
+
+_DOMAIN = b"paddock.ledger.checkpoint.v1\0"
+_LONGEST_NAME = 200
+_LONGEST_LINE = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One line of a file of checkpoints."""
+
+    tenant: str
+    node: str
+    from_seq: int
+    to_seq: int
+    root: str
+    head: str
+    previous: str
+    at: str
+    key_id: str
+    signature: str = ""
+    v: int = 1
+
+    def body(self) -> dict[str, Any]:
+        """All but the signature."""
+        return {name: getattr(self, name) for name in _FIELDS if name != "signature"}
+
+    def line(self) -> bytes:
+        """The line as it stands in the file, without its end."""
+        return canonical_bytes({**self.body(), "signature": self.signature})
+
+    def digest(self) -> str:
+        """What the next line calls its previous."""
+        return sha256(self.line()).hexdigest()
+
+
+_FIELDS = tuple(Checkpoint.__dataclass_fields__)
+_NUMBERS = ("from_seq", "to_seq", "v")
+
+
+def signed(key: Ed25519PrivateKey, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with its signature."""
+    signature = base64.b64encode(key.sign(_DOMAIN + canonical_bytes(checkpoint.body()))).decode()
+    return Checkpoint(**checkpoint.body(), signature=signature)
+
+
+def signed_by(checkpoint: Checkpoint, public_keys: Iterable[bytes]) -> bool:
+    """Whether the holder of one of the keys signed it."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    content = _DOMAIN + canonical_bytes(checkpoint.body())
+    for raw in public_keys:
+        try:
+            Ed25519PublicKey.from_public_bytes(raw).verify(base64.b64decode(checkpoint.signature), content)
+        except (InvalidSignature, ValueError):
+            continue
+        return True
+    return False
+
+
+def parse(line: bytes) -> Checkpoint | None:
+    """The checkpoint in a line, or None where it is none, or not written as we write it."""
+    try:
+        read = json.loads(line) if len(line) <= _LONGEST_LINE else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict) or set(cast("dict[str, Any]", read)) != set(_FIELDS):
+        return None
+    fields = cast("dict[str, Any]", read)
+    if any(type(fields[name]) is not (int if name in _NUMBERS else str) for name in _FIELDS):
+        return None
+    try:
+        found = Checkpoint(**fields)
+        return found if found.v == 1 and found.line() == line else None
+    except PaddockError:
+        return None
+
+
+def checkpoint_file(state: Path, tenant: str) -> Path:
+    """Where the checkpoints of a tenant's chain are."""
+    name = quote(tenant, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"sha256-{sha256(tenant.encode()).hexdigest()}"
+    return state / "ledger" / f"{name}.checkpoints.jsonl"
+
+
+def whole_lines(file: Path) -> list[bytes]:
+    """The lines of a file of checkpoints; none where there is no file.
+
+    A last line without an end was never finished: power went, or the disk was full.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when it cannot be read.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unusable(file, error) from error
+    return content.split(b"\n")[:-1]
+
+
+def last_checkpoint(descriptor: int, file: Path) -> tuple[Checkpoint | None, int]:
+    """The last whole line of an open file, and the place behind it.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when the line is no checkpoint: somebody changed it.
+    """
+    size = os.fstat(descriptor).st_size
+    begin = max(0, size - 2 * _LONGEST_LINE)
+    content = os.pread(descriptor, size - begin, begin)
+    whole = content.rfind(b"\n") + 1
+    if not whole:
+        return None, 0
+    found = parse(content[: whole - 1].rsplit(b"\n", 1)[-1])
+    if found is None:
+        raise HostError(
+            f"the last line of {file} is no checkpoint",
+            code="ledger.checkpoints",
+            hint="paddock ledger verify; then move the file aside, and keep it",
+        )
+    return found, begin + whole
+
+
+def _unusable(file: Path, error: OSError) -> HostError:
+    return HostError(f"the checkpoints in {file} cannot be used: {error.strerror}", code="ledger.checkpoints")

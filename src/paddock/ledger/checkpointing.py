@@ -1,0 +1,181 @@
+"""Making checkpoints: each minute in which something was recorded, each thousand rows, and at a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.core.clock import Clock
+from paddock.core.errors import HostError, PaddockError, StoreUnavailable
+from paddock.ledger.checkpoint import NO_PREVIOUS, Checkpoint, checkpoint_file, last_checkpoint, signed
+from paddock.ledger.keys import key_id, signing_key
+from paddock.ledger.merkle import Tree
+from paddock.store.database import Database, Transaction
+from paddock.store.durable import sync_directory
+from paddock.store.space import OUT_OF_SPACE
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+EVERY_ROWS = 1_000
+EVERY_SECONDS = 60.0
+_PAGE = 10_000
+
+
+@dataclass(slots=True)
+class Checkpointer:
+    """Writes the checkpoints of all chains in a database, into the files of one home.
+
+    `failing` says why the last try came to nothing. Calls go on meanwhile: the chain itself is written, and the next
+    checkpoint is over all that has come since the last.
+    """
+
+    database: Database
+    clock: Clock
+    state: Path
+    failing: PaddockError | None = None
+    _reached: dict[str, int] = field(default_factory=dict[str, int])
+    _key: Ed25519PrivateKey | None = None
+
+    async def look(self, least: int = 1) -> int:
+        """Make a checkpoint of each chain that has grown by so many rows; gives how many were made."""
+        made = 0
+        try:
+            for tenant, seq in await self.database.read(_heads):
+                if seq - self._reached.get(tenant, 0) >= least and await self._make(tenant):
+                    made += 1
+        except (PaddockError, OSError) as error:
+            self.failing = error if isinstance(error, PaddockError) else _refused(error)
+        else:
+            self.failing = None
+        return made
+
+    async def _make(self, tenant: str) -> bool:
+        if self._key is None:
+            self._key = await asyncio.to_thread(signing_key, self.state)
+        file = checkpoint_file(self.state, tenant)
+        with _alone(file) as descriptor:
+            if descriptor is None:
+                return False  # another process of this home is at it
+            last, end = last_checkpoint(descriptor, file)
+            first = last.to_seq + 1 if last else 1
+            root, head, to_seq = await self._over(tenant, first, last)
+            if to_seq >= first:
+                made = signed(
+                    self._key,
+                    Checkpoint(
+                        tenant=tenant,
+                        node=os.uname().nodename,
+                        from_seq=first,
+                        to_seq=to_seq,
+                        root=root.hex(),
+                        head=head.hex(),
+                        previous=last.digest() if last else NO_PREVIOUS,
+                        at=self.clock.now().isoformat(),
+                        key_id=key_id(self._key.public_key().public_bytes_raw()),
+                    ),
+                )
+                # A copy: should we be cancelled, the thread goes on, and the number of ours is soon another file's.
+                await asyncio.to_thread(_put, os.dup(descriptor), file, made, end)
+                await self.database.write(lambda tx: _note(tx, made))
+            self._reached[tenant] = to_seq
+            return to_seq >= first
+
+    async def _over(self, tenant: str, first: int, last: Checkpoint | None) -> tuple[bytes, bytes, int]:
+        """The tree over all rows from the first on, and the last of them."""
+        tree, seq, head = Tree(), first - 1, b""
+        if last is not None:
+            await self.database.read(lambda tx: _require_unchanged(tx, last))
+        while True:
+            hashes = await self.database.read(lambda tx, after=seq: _hashes(tx, tenant, after))
+            for head in hashes:
+                tree.add(head)
+            seq += len(hashes)
+            if len(hashes) < _PAGE:
+                return tree.root(), head, seq
+
+
+def _heads(tx: Transaction) -> list[tuple[str, int]]:
+    return [(row["tenant"], row["seq"]) for row in tx.all("SELECT tenant, seq FROM ledger_heads ORDER BY tenant")]
+
+
+def _hashes(tx: Transaction, tenant: str, after: int) -> list[bytes]:
+    """Hashes of rows that follow each other."""
+    found = tx.all(
+        "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, _PAGE)
+    )
+    if any(row["seq"] != after + place for place, row in enumerate(found, 1)):
+        raise _broken(tenant, "rows are missing")
+    return [row["hash"] for row in found]
+
+
+def _require_unchanged(tx: Transaction, last: Checkpoint) -> None:
+    """Sign nothing on top of what is not what was signed before."""
+    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (last.tenant, last.to_seq))
+    if row is None or row["hash"].hex() != last.head:
+        raise _broken(last.tenant, f"row {last.to_seq:,} is not the one that was signed at {last.at}")
+
+
+def _note(tx: Transaction, made: Checkpoint) -> None:
+    tx.execute(
+        "INSERT INTO ledger_checkpoints (tenant, key_id, to_seq, hash) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (tenant, key_id) DO UPDATE SET to_seq = excluded.to_seq, hash = excluded.hash",
+        (made.tenant, made.key_id, made.to_seq, made.digest()),
+    )
+
+
+@contextmanager
+def _alone(file: Path) -> Generator[int | None, None, None]:
+    """The file, open for this process alone; None while another process has it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+        else:
+            yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _put(descriptor: int, file: Path, made: Checkpoint, end: int) -> None:
+    """Add the line, in the place of one that was never finished; closes what it was given."""
+    line = made.line() + b"\n"
+    try:
+        os.ftruncate(descriptor, end)
+        if os.pwrite(descriptor, line, end) != len(line):
+            raise _refused(OSError(next(iter(OUT_OF_SPACE)), "no room for a whole line", str(file)))
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, end)
+        raise
+    finally:
+        os.close(descriptor)
+    if not end:
+        sync_directory(file.parent)
+
+
+def _refused(error: OSError) -> PaddockError:
+    full = error.errno in OUT_OF_SPACE
+    return StoreUnavailable(
+        f"a checkpoint of the ledger cannot be written: {error.strerror}",
+        code="store.full" if full else "ledger.checkpoints",
+        hint="free some space: df -h" if full else "",
+    )
+
+
+def _broken(tenant: str, reason: str) -> HostError:
+    return HostError(
+        f"the ledger of {tenant} is not what was signed: {reason}; it gets no further checkpoints",
+        code="ledger.broken",
+        hint="paddock ledger verify",
+    )

@@ -1,0 +1,117 @@
+"""The key that signs checkpoints: made when first needed, private to this home, with its public half beside it."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.core.errors import HostError
+from paddock.store.durable import sync_directory
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_LONGEST = 16 * 1024
+_OURS = "ed25519:"
+
+
+def private_key_file(state: Path) -> Path:
+    return state / "keys" / "ledger.key"
+
+
+def public_key_file(state: Path) -> Path:
+    return state / "keys" / "ledger.pub"
+
+
+def key_id(raw: bytes) -> str:
+    """A short fingerprint of a public key, the same that `paddock key show` gives."""
+    return sha256(b"paddock-key-v1\n" + raw).hexdigest()[:16]
+
+
+def signing_key(state: Path) -> Ed25519PrivateKey:
+    """The private key of this home, made when there is none.
+
+    Raises:
+        HostError: `ledger.key`, when it cannot be read or made, or others can read it.
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    file = private_key_file(state)
+    try:
+        if not file.exists():
+            _make(state)
+        with file.open("rb") as opened:
+            if os.fstat(opened.fileno()).st_mode & 0o077:
+                raise _unusable(file, "others can read it", hint=f"chmod 600 {file}")
+            key = serialization.load_pem_private_key(opened.read(_LONGEST), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unusable(file, str(error)) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _unusable(file, "it is no Ed25519 key")
+    return key
+
+
+def read_public_key(file: Path) -> bytes:
+    """The 32 bytes of a public key, from PEM or from `ed25519:BASE64`.
+
+    Raises:
+        HostError: `ledger.key`, when it holds none.
+    """
+    import base64
+
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_LONGEST).strip()
+        if content.startswith(_OURS.encode()):
+            key = Ed25519PublicKey.from_public_bytes(base64.b64decode(content[len(_OURS) :], validate=True))
+        else:
+            key = serialization.load_pem_public_key(content)
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no public key"
+        raise _unusable(file, reason) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise _unusable(file, "it is no Ed25519 key")
+    return key.public_bytes_raw()
+
+
+def _make(state: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    folder = private_key_file(state).parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The public half first, and the private one under its name only when it is whole: its name says that both are.
+    ready = folder / f".ledger.key.{os.getpid()}"
+    _write(ready, private)
+    try:
+        os.link(ready, private_key_file(state))  # fails where another process was quicker, whose key then counts
+    except FileExistsError:
+        return
+    finally:
+        ready.unlink()
+    _write(public_key_file(state), public)
+    sync_directory(folder)
+
+
+def _write(file: Path, content: bytes) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _unusable(file: Path, reason: str, hint: str = "") -> HostError:
+    return HostError(f"the ledger's key {file} cannot be used: {reason}", code="ledger.key", hint=hint)

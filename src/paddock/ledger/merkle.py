@@ -1,0 +1,37 @@
+"""One hash over many: the Merkle tree of RFC 6962, built leaf by leaf. Pure.
+
+A leaf is hashed with 0x00 before it and a node with 0x01, so that neither passes for the other.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+EMPTY = sha256(b"").digest()
+
+
+class Tree:
+    """A tree that grows to the right; it keeps one hash for each bit of its size."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._full: list[bytes] = []  # the roots of full subtrees, the biggest first
+
+    def add(self, leaf: bytes) -> None:
+        """Add a leaf."""
+        node = sha256(b"\x00" + leaf).digest()
+        size = self.size
+        while size & 1:  # a full subtree of this size is there already: they become one of twice the size
+            node = sha256(b"\x01" + self._full.pop() + node).digest()
+            size >>= 1
+        self._full.append(node)
+        self.size += 1
+
+    def root(self) -> bytes:
+        """The hash over all leaves so far."""
+        if not self._full:
+            return EMPTY
+        *rest, node = self._full
+        for left in reversed(rest):
+            node = sha256(b"\x01" + left + node).digest()
+        return node

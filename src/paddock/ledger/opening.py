@@ -1,0 +1,64 @@
+"""The ledger for as long as a host runs: its writer, and the task that makes checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
+from paddock.ledger.checkpointing import EVERY_ROWS, EVERY_SECONDS, Checkpointer
+from paddock.ledger.writer import LedgerWriter
+from paddock.store.database import Database
+
+_SECONDS_AT_THE_END = 10
+
+
+@asynccontextmanager
+async def open_ledger(
+    database: Database, clock: Clock, random: Random, *, state: Path | None = None
+) -> AsyncGenerator[LedgerWriter, None]:
+    """The writer for as long as the block runs; what was accepted is written before it ends, where it can be.
+
+    Args:
+        database: Where the chains are.
+        clock: Gives the times of entries.
+        random: Gives their ids and salts.
+        state: Where checkpoints and their key go; without it none are made.
+    """
+    writer = LedgerWriter(database, clock, random)
+    tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]
+    checkpointer = None
+    if state is not None:
+        checkpointer = Checkpointer(database, clock, state)
+        tasks.append(asyncio.create_task(_keep_checkpoints(writer, checkpointer), name="checkpoint the ledger"))
+    try:
+        yield writer
+    finally:
+        with contextlib.suppress(PaddockError, TimeoutError):
+            async with asyncio.timeout(_SECONDS_AT_THE_END):
+                await writer.flushed()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if checkpointer is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SECONDS_AT_THE_END):
+                    await checkpointer.look()
+
+
+async def _keep_checkpoints(writer: LedgerWriter, checkpointer: Checkpointer) -> None:
+    while True:
+        begun = writer.rows
+        try:
+            async with asyncio.timeout(EVERY_SECONDS):
+                while writer.rows - begun < EVERY_ROWS:
+                    await writer.landed()
+        except TimeoutError:
+            await checkpointer.look()
+        else:
+            await checkpointer.look(least=EVERY_ROWS)
+        writer.unsigned = checkpointer.failing

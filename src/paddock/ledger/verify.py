@@ -1,0 +1,186 @@
+"""Whether a chain is what it was: a pure function of its rows and of what was signed outside the database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from paddock.ledger.anchors import Anchors
+from paddock.ledger.chain import BEGINNING, Sealed, committed, entry_hash
+from paddock.ledger.checkpoint import Checkpoint
+from paddock.ledger.entry import PRINCIPAL
+from paddock.ledger.merkle import Tree
+
+Verdict = Literal["sound", "tampered", "truncated", "unreadable"]
+EXIT_CODES: dict[Verdict, int] = {"sound": 0, "tampered": 1, "truncated": 2, "unreadable": 3}
+ERASED = "ledger.erased"
+
+
+class Head(NamedTuple):
+    """Where the database says that a chain ends."""
+
+    seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found. `seq` and `id` are those of the first bad row, where it is one."""
+
+    tenant: str
+    verdict: Verdict
+    what: str = ""
+    seq: int | None = None
+    id: str | None = None
+    rows: int = 0
+    erased: int = 0
+    checkpoints: int = 0
+    signed_to: int = 0
+
+    @property
+    def unsigned(self) -> int:
+        """Rows at the end that no checkpoint holds yet."""
+        return max(0, self.rows - self.signed_to)
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("tenant", "verdict", "what", "seq", "id", "rows", "erased", "checkpoints", "signed_to", "unsigned")
+        return {name: getattr(self, name) for name in names}
+
+
+class Wrong(Exception):
+    """A chain is not what it was."""
+
+    def __init__(self, verdict: Verdict, what: str, seq: int | None = None, row: Sealed | None = None) -> None:
+        super().__init__(what)
+        self.verdict: Verdict = verdict
+        self.what = what
+        self.seq = seq
+        self.id = row.id if row else None
+
+
+@dataclass(slots=True)
+class Walk:
+    """A walk along one chain, row by row."""
+
+    tenant: str
+    anchors: Anchors
+    seq: int = 0
+    last: bytes = BEGINNING
+    erased: list[int] = field(default_factory=list[int])
+    claimed: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    _next: int = 0
+    _open: list[tuple[Checkpoint, Tree]] = field(default_factory=list[tuple[Checkpoint, Tree]])
+
+    def step(self, row: Sealed) -> None:
+        """Look at the next row.
+
+        Raises:
+            Wrong: it is not what follows.
+        """
+        if row.seq != self.seq + 1:
+            raise Wrong("tampered", "the row is missing", self.seq + 1)
+        try:
+            right = entry_hash(self.last, self.tenant, row.seq, row, row.facts.encode()) == row.hash
+        except (TypeError, ValueError):  # a text that is none
+            right = False
+        if not right:
+            raise Wrong("tampered", "the row is not what its hash says", row.seq, row)
+        wrong = _wrong_about_a_person(row)
+        if wrong:
+            raise Wrong("tampered", wrong, row.seq, row)
+        self.seq, self.last = row.seq, row.hash
+        if row.erased:
+            self.erased.append(row.seq)
+        if row.type == ERASED:
+            self.claimed += [(first, last) for first, last in json.loads(row.facts)["rows"]]
+        self._sign(row.hash)
+
+    def _sign(self, leaf: bytes) -> None:
+        """Compare with the checkpoints that are over this row."""
+        points = self.anchors.checkpoints
+        while self._next < len(points) and points[self._next].from_seq <= self.seq:
+            self._open.append((points[self._next], Tree()))
+            self._next += 1
+        if not self._open:
+            return
+        for point, tree in self._open:
+            tree.add(leaf)
+            if point.to_seq == self.seq and (tree.root().hex(), leaf.hex()) != (point.root, point.head):
+                what = f"rows {point.from_seq:,} to {point.to_seq:,} are not those that were signed at {point.at}"
+                raise Wrong("tampered", what, point.from_seq)
+        self._open = [(point, tree) for point, tree in self._open if point.to_seq > self.seq]
+
+    def end(self, head: Head | None) -> None:
+        """Look at where the chain ends.
+
+        Raises:
+            Wrong: it does not end where it should, or something was erased and nobody said so.
+        """
+        far = max(self.anchors.checkpoints, key=lambda point: point.to_seq, default=None)
+        if far is not None and far.to_seq > self.seq:
+            what = f"rows up to {far.to_seq:,} were signed at {far.at}, and the last one here is {self.seq:,}"
+            raise Wrong("truncated", what, self.seq + 1)
+        if head is not None and head.seq > self.seq:
+            what = f"there were {head.seq:,} rows, and the last one here is {self.seq:,}"
+            raise Wrong("truncated", what, self.seq + 1)
+        if (Head(self.seq, self.last) if self.seq else head) != head:
+            raise Wrong("tampered", "the chain does not end where its head says", self.seq)
+        unclaimed = _first_outside(self.erased, self.claimed)
+        if unclaimed is not None:
+            raise Wrong("tampered", f"the row was erased, and no {ERASED} tells of it", unclaimed)
+        if self.anchors.wrong is not None:
+            raise Wrong(*self.anchors.wrong)
+
+    def found(self, wrong: Wrong | None) -> Finding:
+        """The result of the walk."""
+        points = self.anchors.checkpoints
+        return Finding(
+            self.tenant,
+            wrong.verdict if wrong else "sound",
+            wrong.what if wrong else "",
+            wrong.seq if wrong else None,
+            wrong.id if wrong else None,
+            rows=self.seq,
+            erased=len(self.erased),
+            checkpoints=len(points),
+            signed_to=max((point.to_seq for point in points), default=0),
+        )
+
+
+def verify(tenant: str, rows: Iterable[Sealed], anchors: Anchors, head: Head | None) -> Finding:
+    """What a whole chain is worth, given its rows in order."""
+    walk = Walk(tenant, anchors)
+    try:
+        for row in rows:
+            walk.step(row)
+        walk.end(head)
+    except Wrong as wrong:
+        return walk.found(wrong)
+    return walk.found(None)
+
+
+def _wrong_about_a_person(row: Sealed) -> str:
+    if row.personal is None:
+        if row.salt is not None or row.principal is not None:
+            return "the row was half erased"
+        return ""
+    if row.salt is None or row.commitment is None or committed(row.salt, row.personal.encode()) != row.commitment:
+        return "what the row says of a person is not what was recorded"
+    if json.loads(row.personal).get(PRINCIPAL) != row.principal:
+        return "the row is filed under another principal than it tells of"
+    return ""
+
+
+def _first_outside(numbers: Sequence[int], ranges: Iterable[tuple[int, int]]) -> int | None:
+    """The first of these ascending numbers that no range holds."""
+    left = sorted(ranges)
+    reach, place = 0, 0
+    for number in numbers:
+        while place < len(left) and left[place][0] <= number:
+            reach = max(reach, left[place][1])
+            place += 1
+        if number > reach:
+            return number
+    return None

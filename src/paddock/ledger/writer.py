@@ -1,0 +1,202 @@
+"""Entries on their way into the ledger: taken without waiting, written in batches a moment later.
+
+For facts that come from running plugins, thousands a second and outside any unit of work. What belongs to a unit of
+work is recorded in it, with `LedgerTable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import HostError, PaddockError
+from paddock.core.event import Event
+from paddock.core.ids import Tenant, new_ids
+from paddock.ledger.append import append
+from paddock.ledger.entry import Draft
+from paddock.store.database import Database, Transaction
+
+MOST_WAITING = 50_000
+CROWDED = 10_000  # from here on, whoever makes more is asked to wait
+LARGEST_BATCH = 1_000
+RETRY_AFTER = 1.0
+GATHER = 0.01  # seconds for which a batch waits for more: a transaction for each call would cost more than the call
+_PATIENCE = 5  # lost races with other nodes before it counts as failing
+
+
+class _Waiting(NamedTuple):
+    event: Event
+    tenant: str
+    at: datetime
+    call: str | None
+    request: str | None
+    principal: str | None
+    answer: asyncio.Future[None] | None
+
+
+class LedgerWriter:
+    """Takes events at once and writes them soon. While they cannot be written, `failing` says why.
+
+    What waits is bounded. Callers who make events wait for `room` when the disk does not keep up; when nothing can be
+    written at all, the gate refuses calls because of `failing`. What still comes after that, from plugins that crash
+    for instance, is lost and counted once there is no space left for it.
+    """
+
+    def __init__(self, database: Database, clock: Clock, random: Random) -> None:
+        self._database = database
+        self._clock = clock
+        self._random = random
+        self._waiting: list[_Waiting] = []
+        self._batch: list[tuple[str, _Waiting]] = []  # what is being written, under the names that it will have
+        self._doubtful = False  # whether the batch may be on disk although it failed
+        self._races = 0
+        self._hurry = asyncio.Event()
+        self._news = asyncio.Event()
+        self._written = asyncio.Event()
+        self.failing: PaddockError | None = None
+        self.unsigned: PaddockError | None = None
+        """Why no checkpoint can be made; calls go on meanwhile."""
+        self.lost = 0
+        self.rows = 0
+        """Entries written so far."""
+
+    def publisher(self, tenant: Tenant) -> TenantEvents:
+        """The seam for everything that happens to one tenant's plugins."""
+        return TenantEvents(self, tenant)
+
+    def take(
+        self,
+        event: Event,
+        tenant: str,
+        *,
+        call: str | None = None,
+        request: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        """Accept one event, with what is known of the call that it belongs to."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.lost += 1
+            return
+        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal, None))
+        self._news.set()
+
+    async def wrote(
+        self,
+        event: Event,
+        tenant: str,
+        *,
+        call: str | None = None,
+        request: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        """Record one event and return when it would survive a power cut: what an effect waits for.
+
+        Raises:
+            PaddockError: it cannot be written. It is not recorded later either, unless the code is
+                `store.outcome_unknown`.
+        """
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal, answer))
+        self._news.set()
+        self._hurry.set()
+        await answer
+
+    async def room(self) -> None:
+        """Wait until the disk has caught up far enough for more; usually not at all."""
+        while len(self._waiting) >= CROWDED and self.failing is None:
+            await self.landed()
+
+    async def landed(self) -> None:
+        """Wait until something more is on disk, or could not be written."""
+        self._written.clear()
+        await self._written.wait()
+
+    async def flushed(self) -> None:
+        """Wait until everything accepted so far is on disk.
+
+        Raises:
+            PaddockError: it cannot be written.
+        """
+        while self._waiting:
+            self._hurry.set()
+            await self.landed()
+            if self.failing is not None:
+                raise self.failing
+
+    async def write_forever(self) -> None:
+        """Write what is waiting, and what comes, in batches."""
+        while True:
+            await self._news.wait()
+            if len(self._waiting) < LARGEST_BATCH and not self._hurry.is_set():
+                await self._gather()
+            self._news.clear()
+            self._hurry.clear()
+            await self._write_batch()
+            if self._waiting:  # what came meanwhile, which others join
+                self._news.set()
+
+    async def _gather(self) -> None:
+        try:
+            async with asyncio.timeout(GATHER):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+
+    async def _write_batch(self) -> None:
+        if not self._batch:
+            # Named before the unit of work: a unit that is run again must write the same rows.
+            taken = self._waiting[:LARGEST_BATCH]
+            self._batch = list(zip(new_ids("evt", len(taken), self._clock, self._random), taken, strict=True))
+        batch, again = self._batch, self._doubtful
+        try:
+            await self._database.write(lambda tx: self._write(tx, batch, again))
+        except Exception as error:
+            # Whatever it is: a host that cannot record must be seen to be unable to.
+            await self._failed(
+                error if isinstance(error, PaddockError) else HostError(f"events cannot be kept: {error}")
+            )
+            return
+        self.failing, self._doubtful, self._races = None, False, 0
+        self.rows += len(batch)
+        self._batch = []
+        del self._waiting[: len(batch)]
+        for _, one in batch:
+            if one.answer is not None and not one.answer.done():
+                one.answer.set_result(None)
+        self._written.set()
+
+    async def _failed(self, error: PaddockError) -> None:
+        if error.error_code == "store.busy" and self._races < _PATIENCE:
+            self._races += 1
+            return
+        self.failing, self._races = error, 0
+        self._doubtful = self._doubtful or error.error_code == "store.outcome_unknown"
+        # Whoever waits is told, and what they wanted recorded does not happen.
+        for _, one in self._batch:
+            if one.answer is not None and not one.answer.done():
+                one.answer.set_exception(error)
+        self._batch = [(name, one) for name, one in self._batch if one.answer is None]
+        self._waiting = [one for one in self._waiting if one.answer is None or not one.answer.done()]
+        self._written.set()
+        await asyncio.sleep(RETRY_AFTER)
+
+    def _write(self, tx: Transaction, batch: list[tuple[str, _Waiting]], again: bool) -> None:
+        """Runs in the store's thread: hashing is kept off the event loop."""
+        drafts = [
+            Draft(name, one.at, one.event, one.tenant, one.call, one.request, one.principal) for name, one in batch
+        ]
+        append(tx, drafts, self._random, again=again)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantEvents:
+    """The `Publish` seam for one tenant."""
+
+    writer: LedgerWriter
+    tenant: Tenant
+
+    def publish(self, event: Event) -> None:
+        self.writer.take(event, self.tenant)
