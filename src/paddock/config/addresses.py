@@ -1,4 +1,4 @@
-"""Rules for settings that name a place on a network or disk: each gives a complaint, or None when all is well."""
+"""Rules for settings that name a place or a thing: each gives a complaint, or None when all is well."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paddock.core.printable import printable
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z"
 )
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 
 
 def check_host_names(value: Sequence[str]) -> str | None:
@@ -43,3 +44,16 @@ def check_store_url(value: str | None) -> str | None:
     if PurePosixPath(value.removeprefix("sqlite://")).is_absolute() and "\0" not in value:
         return None
     return "neither an absolute path of a SQLite file nor a postgresql:// address"
+
+
+def check_directory(value: str | None) -> str | None:
+    """A complaint when this is not an absolute path."""
+    if value is None or (PurePosixPath(value).is_absolute() and "\0" not in value):
+        return None
+    return f"{printable(value)} is not an absolute path"
+
+
+def check_tags(value: Sequence[str]) -> str | None:
+    """A complaint when one of these cannot be a policy tag."""
+    wrong = [tag for tag in value if not _TAG.fullmatch(tag)]
+    return f"not a policy tag: {', '.join(printable(tag) for tag in wrong)}" if wrong else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
-from paddock.config.addresses import check_address, check_host_names, check_store_url
+from paddock.config.addresses import check_address, check_directory, check_host_names, check_store_url, check_tags
 from paddock.config.setting import Kind, Setting, Tighter, row
 
 #: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
@@ -250,6 +250,26 @@ class ArtifactSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """The rules about what may happen."""
+
+    directory: str | None = row(
+        None,
+        "Folder of your own rules, files named `*.cedar`; an absolute path. Unset: `policies` beside `config.toml`, "
+        "if it is there.",
+        kind=Kind.TEXT,
+        check=check_directory,
+    )
+    tags: tuple[str, ...] = row(
+        (),
+        "Policy tags that your rules may name beside the shipped ones. Any other tag in a rule is taken for a typing "
+        "mistake.",
+        kind=Kind.NAMES,
+        check=check_tags,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSettings:
     """Where rows live."""
 
@@ -297,6 +317,7 @@ class Settings:
     analytics: AnalyticsSettings = field(default_factory=AnalyticsSettings)
     persona: PersonaSettings = field(default_factory=PersonaSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)

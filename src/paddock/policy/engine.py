@@ -16,7 +16,6 @@ from paddock.policy.cedar import Answer, Evaluator, numbered
 from paddock.policy.decision import APPROVAL_KINDS, REMEMBERED, Allow, Ask, Decision, Deny
 from paddock.policy.request import Request, context_of
 from paddock.policy.rules import Rule, Rules
-from paddock.policy.schema import schema_text
 from paddock.policy.subject import subject_entity, uid
 from paddock.policy.target import target_entity
 
@@ -38,7 +37,7 @@ class Policy:
         self._keep = keep
         self._kept: dict[Request, Decision] = {}
         self._tags = frozenset(rules.vocabulary.tags)
-        self._evaluator = Evaluator(schema_text(rules.vocabulary), rules.text)
+        self._evaluator = Evaluator(rules.schema, rules.text)
 
     def decide(self, request: Request) -> Decision:
         """What the rules say. Never raises: what cannot be decided is denied."""

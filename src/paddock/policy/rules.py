@@ -74,7 +74,12 @@ class Rules:
     @cached_property
     def version(self) -> str:
         """Of the schema, the rules and the words they may use; the order and place of rules do not matter."""
-        return version_of(self.rules, self.vocabulary)
+        return version_of(self.rules, self.schema)
+
+    @cached_property
+    def schema(self) -> str:
+        """What the rules fit."""
+        return schema_text(self.vocabulary)
 
     @property
     def text(self) -> str:
@@ -82,9 +87,10 @@ class Rules:
         return "\n".join(rule.source for rule in self.rules)
 
 
-def version_of(rules: Iterable[Rule], vocabulary: Vocabulary) -> str:
+def version_of(rules: Iterable[Rule], schema: str) -> str:
+    """The name of a version; the words that rules may use are part of the schema."""
     digest = hashlib.sha256(b"paddock.policy.v1\0")
-    for part in [schema_text(vocabulary), *sorted(rule.source for rule in rules)]:
+    for part in [schema, *sorted(rule.source for rule in rules)]:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return f"pol_{digest.hexdigest()[:32]}"

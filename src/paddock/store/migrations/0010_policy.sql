@@ -8,7 +8,7 @@ CREATE TABLE policy_versions (
 
 -- When which came into force. The same rules may come back.
 CREATE TABLE policy_in_force (
-    number  {bigint} PRIMARY KEY,
+    since   {text} NOT NULL,
     version {text} NOT NULL REFERENCES policy_versions (version),
-    since   {text} NOT NULL
+    PRIMARY KEY (since, version)
 ) {strict};
