@@ -87,3 +87,8 @@ def slug(text: str) -> str:
 
 def _shown(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:77] + "…")
+
+
+def full_name(plugin: str, callable_name: str) -> str:
+    """What rules, consents and whitelists call a callable: after its plugin, or as the plugin where it is all of it."""
+    return plugin if callable_name == plugin else f"{plugin}.{callable_name}"

@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network, NoNetwork, Storage
 from paddock.manifest.effects import Effect
 from paddock.manifest.effects_of import effects_of
-from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.manifest.model import CallableSpec, Manifest
+from paddock.manifest.names import full_name
 from paddock.policy.subject import NOBODY_BEHIND_IT, Entity, Traits, reference, trait_attributes, traits_of, uid
 
 # What changing something through a service does to the world. What is left out keeps books for the plugin itself: its
@@ -55,17 +56,10 @@ class CapabilityTarget:
 Target: TypeAlias = CallableTarget | CapabilityTarget
 
 
-def full_name(manifest: Manifest, spec: CallableSpec) -> str:
-    """What rules, consents and whitelists call it: after its plugin, or as the plugin where that is all it has."""
-    if spec.form is Form.WHOLE and len(manifest.callables) == 1:
-        return manifest.name
-    return f"{manifest.name}.{spec.name}"
-
-
 def callable_target(manifest: Manifest, spec: CallableSpec, *, tier: str, signature: str) -> CallableTarget:
     """The target that a callable of a plugin is; made once, when the plugin is enabled."""
     return CallableTarget(
-        full_name(manifest, spec),
+        full_name(manifest.name, spec.name),
         manifest.name,
         traits_of(manifest, tier=tier, signature=signature, tags=spec.policy_tags),
         frozenset(map(str, effects_of(manifest, spec))),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from paddock.core.errors import NotFound
 from paddock.core.events_principals import ConsentGiven, ConsentRevoked
 from paddock.core.printable import printable
+from paddock.manifest.names import full_name
 from paddock.principals.change import Change
 from paddock.store.transaction import Row, Transaction
 
@@ -36,7 +37,7 @@ def consented(tx: Transaction, tenant: str, person: str, plugin: str, callable_n
 
 def consented_names(tx: Transaction, tenant: str, person: str) -> frozenset[str]:
     """The full names of all that this person's yes stands for right now."""
-    return frozenset(f"{one.plugin}.{one.callable}" for one in consents(tx, tenant, person))
+    return frozenset(full_name(one.plugin, one.callable) for one in consents(tx, tenant, person))
 
 
 def consents(tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False) -> list[Consent]:
