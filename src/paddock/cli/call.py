@@ -22,6 +22,7 @@ app = typer.Typer(add_completion=False)
 _EXAMPLES = (
     """Examples: paddock call slow-count.count --params '{"to": 3}'"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --detach"""
+    """   ·   paddock call slow-count.count -p '{"to": 3}' --as user:ann"""
 )
 
 
@@ -47,6 +48,14 @@ def call(
             " there) or false (no) for each; @FILE reads a file. Without it you are asked at the terminal.",
         ),
     ] = None,
+    acting_as: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="PRINCIPAL",
+            help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
@@ -55,18 +64,22 @@ def call(
 
     given, seconds = parameters(params, name), _seconds(timeout)
     answering = Answering(given_answers(answers))
+    if acting_as is not None:
+        from paddock.principals.subjects import parse_subject
+
+        parse_subject(acting_as)  # nothing else stands in a header
     daemon = running_daemon()
     try:
         if daemon is None:
             if not wait:
                 require_daemon("--detach")
-            made = _by_ourselves(name, given, seconds, answering)
+            made = _by_ourselves(name, given, seconds, answering, acting_as)
         elif wait:
-            made = _by_the_daemon(daemon, name, given, seconds, answering)
+            made = _by_the_daemon(daemon, name, given, seconds, answering, acting_as)
         else:
             if answers is not None:
                 raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
-            _detached(daemon, name, given, as_json=as_json)
+            _detached(daemon, name, given, acting_as, as_json=as_json)
             return
     except NotFound as error:
         if error.error_code == "callable.not_found":
@@ -112,8 +125,8 @@ def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 
-def _detached(daemon: DaemonClient, name: str, params: dict[str, Any], *, as_json: bool) -> None:
-    made = daemon.post("/calls?detach=1", {"name": name, "params": params})
+def _detached(daemon: DaemonClient, name: str, params: dict[str, Any], acting_as: str | None, *, as_json: bool) -> None:
+    made = daemon.post("/calls?detach=1", {"name": name, "params": params}, acting_as=acting_as)
     if as_json:
         document(made)
         return
@@ -166,9 +179,14 @@ def _seconds(written: str | None) -> float | None:
 
 
 def _by_the_daemon(
-    daemon: DaemonClient, name: str, params: dict[str, Any], seconds: float | None, answering: Answering
+    daemon: DaemonClient,
+    name: str,
+    params: dict[str, Any],
+    seconds: float | None,
+    answering: Answering,
+    acting_as: str | None = None,
 ) -> dict[str, Any]:
-    with daemon.called({"name": name, "params": params}, seconds) as events:
+    with daemon.called({"name": name, "params": params}, seconds, acting_as) as events:
         return followed(daemon, events, answering)
 
 
@@ -220,11 +238,13 @@ def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | No
     return _by_the_daemon(daemon, name, params, seconds, Answering())
 
 
-def _by_ourselves(name: str, params: dict[str, Any], seconds: float | None, answering: Answering) -> dict[str, Any]:
+def _by_ourselves(
+    name: str, params: dict[str, Any], seconds: float | None, answering: Answering, acting_as: str | None
+) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once
 
     try:
-        return run(call_once(name, params, seconds, answering))
+        return run(call_once(name, params, seconds, answering, acting_as))
     except TimeoutError:
         raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

@@ -71,9 +71,9 @@ class DaemonClient:
         with self._asked("GET", path, None, wait) as answer:
             return _value(answer.read())
 
-    def post(self, path: str, body: Any = None, *, wait: float | None = PATIENCE) -> Any:
-        """What a POST answers; see `get`."""
-        with self._asked("POST", path, body, wait) as answer:
+    def post(self, path: str, body: Any = None, *, wait: float | None = PATIENCE, acting_as: str | None = None) -> Any:
+        """What a POST answers; see `get`. `acting_as` is in whose name, as in `user:ann`."""
+        with self._asked("POST", path, body, wait, acting_as=acting_as) as answer:
             return _value(answer.read())
 
     @contextmanager
@@ -84,19 +84,25 @@ class DaemonClient:
 
     @contextmanager
     def called(
-        self, body: dict[str, Any], seconds: float | None
+        self, body: dict[str, Any], seconds: float | None, acting_as: str | None = None
     ) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
         """Make a call and follow it to its end; leaving the block before that cancels it.
 
         Raises:
             TimedOut: it did not end within these seconds.
         """
-        with self._asked("POST", "/calls", body, seconds, accept=EVENTS) as answer:
+        with self._asked("POST", "/calls", body, seconds, accept=EVENTS, acting_as=acting_as) as answer:
             yield answer.events()
 
     @contextmanager
     def _asked(
-        self, method: str, path: str, body: Any, wait: float | None, accept: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        wait: float | None,
+        accept: str = "application/json",
+        acting_as: str | None = None,
     ) -> Generator[_Answer, None, None]:
         from paddock.cli.local_http import Exchange
 
@@ -106,7 +112,7 @@ class DaemonClient:
         with exchange:
             answer = _Answer(exchange, wait, accept)
             with _troubles_told(wait, accept):
-                exchange.ask(method, PREFIX + path, sent, accept)
+                exchange.ask(method, PREFIX + path, sent, accept, acting_as)
             if exchange.status >= 400:
                 raise error_from(_value(answer.read()), exchange.status)
             yield answer

@@ -79,8 +79,8 @@ class Exchange:
         self._answer.close()
         self._socket.close()
 
-    def ask(self, method: str, target: str, body: bytes | None, accept: str) -> None:
-        """Send the request and read the answer up to its body.
+    def ask(self, method: str, target: str, body: bytes | None, accept: str, acting_as: str | None = None) -> None:
+        """Send the request and read the answer up to its body; `acting_as` is in whose name, and has no line ends.
 
         Raises:
             TimeoutError: the seconds are over.
@@ -88,6 +88,8 @@ class Exchange:
         """
         self._mind_the_time()
         head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n"
+        if acting_as is not None:
+            head += f"Paddock-As: {acting_as}\r\n"
         if body is not None:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         # Whoever refuses a request early says why, and hangs up while we still speak.

@@ -17,8 +17,10 @@ from paddock.gate.calls import LiveCall
 from paddock.host.opening import Config, open_host
 
 
-async def call_once(name: str, params: dict[str, Any], seconds: float | None, answering: Answering) -> dict[str, Any]:
-    """The call as data, with its result.
+async def call_once(
+    name: str, params: dict[str, Any], seconds: float | None, answering: Answering, acting_as: str | None = None
+) -> dict[str, Any]:
+    """The call as data, with its result; `acting_as` is in whose name it is made.
 
     Raises:
         PaddockError: it failed.
@@ -27,7 +29,12 @@ async def call_once(name: str, params: dict[str, Any], seconds: float | None, an
     config = Config(role="command", start="nothing", cwd=working_directory())
     with EventLine() as shown:
         async with open_host(config) as host:
-            context = host.operator_context(user_name(os.geteuid()))
+            operator = user_name(os.geteuid())
+            context = (
+                host.operator_context(operator)
+                if acting_as is None
+                else host.context_of(await host.principal(acting_as), operator=operator)
+            )
             async with asyncio.timeout(seconds):
                 live = host.calls.begin_named(name, params, context)
                 try:

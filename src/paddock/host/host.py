@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 
 import anyio
@@ -13,12 +12,13 @@ import anyio
 from paddock.capabilities.artifacts.artifacts import Artifacts
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
-from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, PaddockError
-from paddock.core.ids import OperatorId, PrincipalId, RequestId, new_id
+from paddock.core.ids import DEFAULT_TENANT, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.callers import at_this_machine, context_for
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
@@ -39,6 +39,7 @@ from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
+from paddock.principals.subjects import principal_of
 
 
 class Host:
@@ -87,6 +88,7 @@ class Host:
         name: str,
         params: Mapping[str, Any],
         *,
+        principal: Principal | None = None,
         context: CallContext | None = None,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
@@ -96,7 +98,8 @@ class Host:
         Args:
             name: The full name.
             params: What it is called with.
-            context: Who calls; the person at this machine when left out.
+            principal: Who calls; the person at this machine when left out. See `principal`.
+            context: The same with all else that is known of the call's surroundings.
             on_event: Hears what the plugin tells while it works. An MCP server tells nothing where nobody hears: its
                 tools then have the ordinary time to answer, however far they are.
             ask: Puts the plugin's questions to a person; without it they are declined.
@@ -105,7 +108,8 @@ class Host:
             PaddockError: whatever stood in the way.
         """
         target = self._gate.catalogue.find(name)
-        context = context or self.operator_context(None)
+        if context is None:
+            context = self.operator_context(None) if principal is None else self.context_of(principal)
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except PaddockError as error:
@@ -116,10 +120,29 @@ class Host:
 
     def operator_context(self, operator: str | None) -> CallContext:
         """The context of a call that the person at this machine makes."""
-        return CallContext(
-            principal=_at_this_machine(operator),
-            request=RequestId(new_id("req", self._clock, self._random)),
-            operator=OperatorId(operator) if operator else None,
+        return self.context_of(at_this_machine(operator), operator=operator)
+
+    def context_of(self, principal: Principal, *, operator: str | None = None) -> CallContext:
+        """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did.
+
+        Raises:
+            NotFound: no plugins run for their tenant.
+        """
+        return context_for(principal, RequestId(new_id("req", self._clock, self._random)), operator)
+
+    async def principal(self, name: str) -> Principal:
+        """Somebody by name, as in `user:ann`, with the roles, scopes and groups that they have right now.
+
+        A name proves nothing: let only whoever operates the host name others.
+
+        Raises:
+            OperatorError: that names nobody who can act.
+            NotFound: nobody has that name.
+            Denied: they may not act any more.
+        """
+        now = self._clock.now()
+        return await self._views.run(
+            lambda store: store.database.read(lambda tx: principal_of(tx, name, DEFAULT_TENANT, now))
         )
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -334,13 +357,6 @@ class Host:
         current = self._reconciler.keys.get(name)
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
         return runtime_value(shown, on_demand=self.on_demand(shown)) if shown is not None else None
-
-
-@lru_cache(maxsize=64)  # the same few people make every call
-def _at_this_machine(operator: str | None) -> Principal:
-    who = PrincipalId(f"local:{operator or 'operator'}")
-    # A program that embeds the host names nobody: it acts as the operator, and is no human who could answer.
-    return Principal(who, roles=frozenset({OPERATOR}), kind="local", interactive=operator is not None)
 
 
 def runtime_value(status: Status, *, on_demand: bool = False) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
 from paddock.core.events_lifecycle import PluginUninstalled
+from paddock.core.events_principals import ConsentRevoked
+from paddock.core.ids import Tenant
 from paddock.plugins import leavings
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import require_plugin
@@ -20,6 +24,7 @@ from paddock.plugins.rows import (
     versions_of,
 )
 from paddock.plugins.versions import no_such_version
+from paddock.principals.consents import forget_consents
 from paddock.store.database import Transaction
 
 
@@ -45,7 +50,7 @@ def _removable(tx: Transaction, name: str, force: bool) -> PluginRow:
 
 
 def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Remove a plugin with all its versions, files, grants, aliases, values, artifacts and configuration.
+    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts and configuration.
 
     What it keeps beside the rows is marked only: it goes when nothing of the plugin runs any more (`leavings.drop`).
 
@@ -59,6 +64,9 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
         forget_values(tx, plugin.name)
+        for one in forget_consents(tx, plugin.name):
+            theirs = replace(store, tenant=Tenant(one.tenant))
+            theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by="host"))
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
         return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
 

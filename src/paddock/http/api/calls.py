@@ -9,12 +9,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.call import CallContext
 from paddock.core.errors import Invalid, Problem
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
 from paddock.host.host import Host
-from paddock.http.auth import caller_of
+from paddock.http.acting import context_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named, number
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
@@ -24,6 +23,7 @@ _ANSWER = (
     "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
     " What the plugin asks is put to callers of these two kinds, and declined for one that waits for the result alone."
+    " With the header `Paddock-As: user:ann` the operator makes the call as somebody else, with what they may do."
 )
 _ALSO = (
     (
@@ -124,26 +124,25 @@ class CallRoutes:
     async def call_method(self, request: Request) -> Response:
         params = await json_object(request)
         name, method = named(request), named(request, "method")
-        return await self._answered(request, self._begun(request, name, method, params))
+        return await self._answered(request, await self._begun(request, name, method, params))
 
     async def execute_plugin(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, params=dict)
         name, params = named(request), body.get("params", {})
-        return await self._answered(request, self._begun(request, name, "", params))
+        return await self._answered(request, await self._begun(request, name, "", params))
 
     async def make_call(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, name=str, params=dict)
         name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
-        live = self._host.calls.begin_named(name, params, self._context(request), answers=_answers(request))
+        context = await context_of(self._host, request)
+        live = self._host.calls.begin_named(name, params, context, answers=_answers(request))
         return await self._answered(request, live)
 
-    def _begun(self, request: Request, name: str, method: str, params: dict[str, Any]) -> LiveCall:
-        return self._host.calls.begin(name, method, params, self._context(request), answers=_answers(request))
-
-    def _context(self, request: Request) -> CallContext:
-        return self._host.operator_context(caller_of(request).operator)
+    async def _begun(self, request: Request, name: str, method: str, params: dict[str, Any]) -> LiveCall:
+        context = await context_of(self._host, request)
+        return self._host.calls.begin(name, method, params, context, answers=_answers(request))
 
     async def _answered(self, request: Request, live: LiveCall) -> Response:
         where = f"{PREFIX}/calls/{live.id}"

@@ -9,11 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.call import CallContext
 from paddock.core.errors import Invalid, Problem
 from paddock.gate.calls import CallCancelled
 from paddock.host.host import Host
-from paddock.http.auth import caller_of
+from paddock.http.acting import context_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import Endpoint, answer, flag, named
 from paddock.http.live import cancelled_when_gone
@@ -86,7 +85,7 @@ class DocumentRoutes:
         if not uri:
             problem = Problem("uri", "is missing", "give the address of the document", "missing")
             raise Invalid("the query is not valid", [problem], code="invalid_params")
-        reading = self._host.read_resource(named(request), uri, context=self._context(request))
+        reading = self._host.read_resource(named(request), uri, context=await context_of(self._host, request))
         return await _answered(request, reading)
 
     async def get_prompt(self, request: Request) -> Response:
@@ -94,12 +93,9 @@ class DocumentRoutes:
         only(body, arguments=dict)
         arguments = body.get("arguments", {})
         asking = self._host.get_prompt(
-            named(request), named(request, "prompt"), arguments, context=self._context(request)
+            named(request), named(request, "prompt"), arguments, context=await context_of(self._host, request)
         )
         return await _answered(request, asking)
-
-    def _context(self, request: Request) -> CallContext:
-        return self._host.operator_context(caller_of(request).operator)
 
 
 async def _answered(request: Request, reading: Coroutine[Any, Any, dict[str, Any]]) -> Response:

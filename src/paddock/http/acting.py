@@ -1,0 +1,31 @@
+"""In whose name a request acts: the caller's own, or that of somebody whom the operator names in `Paddock-As`.
+
+Naming somebody is no proof of being them. It is taken because every `Caller` is the operator of this daemon, who may
+act for anybody. Whoever is let in by another credential must be refused it.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from paddock.core.call import CallContext
+from paddock.core.errors import CallerError
+from paddock.host.host import Host
+from paddock.http.auth import caller_of
+
+HEADER = "paddock-as"
+
+
+async def context_of(host: Host, request: Request) -> CallContext:
+    """The context of whatever this request calls or reads.
+
+    Raises:
+        CallerError: several are named.
+        PaddockError: nobody has that name, or they may not act; see `Host.principal`.
+    """
+    operator, named = caller_of(request).operator, request.headers.getlist(HEADER)
+    if not named:
+        return host.operator_context(operator)
+    if len(named) > 1:
+        raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
+    return host.context_of(await host.principal(named[0]), operator=operator)
