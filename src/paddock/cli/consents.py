@@ -10,6 +10,7 @@ import typer
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, change, done, elsewhere, read
 from paddock.core.printable import printable
+from paddock.manifest.names import full_name
 
 if TYPE_CHECKING:
     from paddock.principals.consents import Consent
@@ -57,7 +58,7 @@ def revoke(name: Name, *, person: Whose = None, tenant: OfTenant = DEFAULT, as_j
     who = _person(person, tenant)
     standing = read(lambda tx: consents(tx, tenant, who))
     of_plugin = [one for one in standing if one.plugin == name]
-    found = next((one for one in standing if f"{one.plugin}.{one.callable}" == name), None)
+    found = next((one for one in standing if full_name(one.plugin, one.callable) == name), None)
     if found is None and len(of_plugin) == 1:
         found = of_plugin[0]
     plugin, _, callable_name = name.rpartition(".")
@@ -111,7 +112,7 @@ def _person(written: str | None, tenant: str) -> str:
 
 
 def _named(consent: Consent) -> str:
-    return printable(f"{consent.plugin}.{consent.callable}")
+    return printable(full_name(consent.plugin, consent.callable))
 
 
 def _cells(consent: Consent) -> list[Any]:
