@@ -36,6 +36,8 @@ COMMANDS = {
     "group": Entry("paddock.cli.group", "Put people into groups, for rules to speak of."),
     "apikey": Entry("paddock.cli.apikey", "Make and revoke keys for programs."),
     "consent": Entry("paddock.cli.consents", "Keep and take back what a person agreed to, callable by callable."),
+    "policy": Entry("paddock.cli.policy", "Check, read, test and try the rules about what may happen."),
+    "ledger": Entry("paddock.cli.ledger", "Look at what happened, verify, export and erase it."),
     "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),
     "doctor": Entry("paddock.cli.doctor", "Say what works on this machine, and what to type where it does not."),
     "demo": Entry("paddock.cli.demo", "Run the example plugins in a temporary home, and show what they do."),

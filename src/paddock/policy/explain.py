@@ -53,8 +53,8 @@ class Explanation:
     def lines(self) -> list[str]:
         """The explanation for a terminal."""
         said = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
-        lines = [f"{self.who} {said} {self.what}.", self.because]
-        lines += [f"  rule {rule.id} ({rule.origin}, line {rule.line}): {rule.text}" for rule in self.rules]
+        lines = [f"{self.who} {said} {self.what}."]
+        lines += [f"  {rule.text} (rule {rule.id}, {rule.where})" for rule in self.rules] or [f"  {self.because}"]
         lines += [_in_words(way) for way in self.ways]
         return lines
 
@@ -71,15 +71,19 @@ class Explanation:
         }
 
 
-def explain(policy: Policy, request: Request, decision: Decision | None = None) -> Explanation:
-    """The decision on a request, explained with everything: for those who may know.
+def explain(policy: Policy, request: Request, decision: Decision | None = None, *, to_all: bool = False) -> Explanation:
+    """The decision on a request, explained.
 
     Args:
         policy: The rules that decided.
         request: What was asked.
         decision: What they said, where that is known already.
+        to_all: Whether anybody may read it; then what a rule keeps from people is left out.
     """
     decision = decision or policy.decide(request)
+    if to_all and isinstance(decision, Deny) and decision.public_reason:
+        who = printable(str(request.subject))
+        return Explanation(who, what_of(request), "deny", decision.public_reason, (), (), decision.version)
     return Explanation(
         printable(str(request.subject)),
         what_of(request),
@@ -180,5 +184,5 @@ def _changes_of_target(rules: Rules, request: Request, target: CallableTarget) -
         yield f"it had not the tag {tag}", with_traits(tags=traits.tags - {tag})
     for tag in sorted(known - traits.tags):
         yield f"it had the tag {tag}", with_traits(tags=traits.tags | {tag})
-    if traits.signature != "verified":
+    if traits.signature in ("unsigned", "community-signed"):
         yield "somebody whom this host trusts had signed it", with_traits(signature="verified", tier="verified")

@@ -55,6 +55,11 @@ class Rule:
     wanted: Wanted = ORDINARY
 
     @property
+    def where(self) -> str:
+        """Where it stands."""
+        return f"{self.origin}, line {self.line}"
+
+    @property
     def pin(self) -> str:
         """The id with a hash of the rule: a changed rule has another one."""
         return f"{self.id}@{hashlib.sha256(self.source.encode()).hexdigest()}"
@@ -186,8 +191,8 @@ def _in_force(found: Sequence[tuple[Piece, Rule]], problems: list[Problem]) -> l
         among = shipped if rule.origin == SHIPPED else own
         first = among.get(rule.id)
         if first is not None:
-            where = f"{first.origin}, line {first.line}"
-            problems.append(mistake(piece, f"there is a rule {rule.id!r} already, in {where}", "give it another @id"))
+            words = f"there is a rule {rule.id!r} already: {first.where}"
+            problems.append(mistake(piece, words, "give it another @id"))
         elif among is own and rule.id in shipped and shipped[rule.id].fixed:
             hint = "it cannot be replaced; give yours another @id"
             problems.append(mistake(piece, f"the shipped rule {rule.id!r} is fixed", hint, at="@id"))

@@ -1,0 +1,240 @@
+"""Trying the rules on made-up requests: a table of cases, each with what the rules should say. Pure.
+
+    cases:
+      - who: {roles: [guest]}
+        what: {call: notes.add, effects: [db_write]}
+        expect: deny
+      - who: {kind: agent, may_call: [notes.list]}
+        what: {call: notes.list, effects: [read_only]}
+        expect: allow
+        rule: agents-on-their-whitelist
+
+`who` may be one word, a role; `what` may be one word, the name of something that only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from paddock.core.errors import Invalid, Problem
+from paddock.core.schema import compile_trusted
+from paddock.manifest.capability import BadCapability, parse
+from paddock.manifest.document import Document
+from paddock.policy.decision import Ask, Decision
+from paddock.policy.engine import Policy
+from paddock.policy.explain import answer_of
+from paddock.policy.request import CallCircumstances, Request, to_call, to_propose, to_use
+from paddock.policy.subject import Subject, SubjectType, Traits
+from paddock.policy.target import CallableTarget, capability_target
+from paddock.policy.vocabulary import Vocabulary
+
+Expected: TypeAlias = Literal["allow", "deny", "ask"]
+
+NOTHING: Final = "none"  # as the rule of a case: no rule allows it
+MOST_CASES: Final = 10_000
+_TYPES: Final[Mapping[str, SubjectType]] = {
+    "person": "User",
+    "local": "User",
+    "key": "ApiKey",
+    "agent": "Agent",
+    "adapter": "Adapter",
+    "plugin": "Plugin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request and what should come of it."""
+
+    name: str
+    request: Request
+    expect: Expected
+    rule: str | None = None
+    approval: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A case that came out otherwise."""
+
+    case: Case
+    decision: Decision
+    why: str
+
+
+def failures(policy: Policy, cases: Iterable[Case]) -> list[Failure]:
+    """The cases in which the rules do not say what they should."""
+    found: list[Failure] = []
+    for case in cases:
+        decision = policy.decide_anew(case.request)
+        why = _difference(case, decision)
+        if why:
+            found.append(Failure(case, decision, why))
+    return found
+
+
+def _difference(case: Case, decision: Decision) -> str:
+    said = answer_of(decision)
+    by = ", ".join(decision.policies) or decision.reason
+    if said != case.expect:
+        return f"expected {case.expect}, got {said} ({by})"
+    if case.rule is not None and case.rule not in (decision.policies or (NOTHING,)):
+        return f"expected the rule {case.rule}, got {by}"
+    if case.approval is not None and not (isinstance(decision, Ask) and decision.kind == case.approval):
+        got = decision.kind if isinstance(decision, Ask) else said
+        return f"expected an approval of kind {case.approval}, got {got}"
+    return ""
+
+
+def read_cases(document: Document, vocabulary: Vocabulary) -> list[Case]:
+    """The cases of a file.
+
+    Raises:
+        Invalid: with every mistake in it; effects, tags and other words of closed lists are checked too.
+    """
+    problems = compile_trusted(_schema(vocabulary)).errors(document.value)
+    listed = cast("Sequence[Mapping[str, Any]]", [] if problems else document.value["cases"])
+    for index, case in enumerate(listed):
+        problems += _unclear(f"cases[{index}].what", case["what"])
+    if problems:
+        count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        raise Invalid(f"{document.name} has {count}", document.placed(problems), code="policy.cases")
+    return [_case(number, one) for number, one in enumerate(listed, start=1)]
+
+
+def _unclear(path: str, what: Any) -> list[Problem]:
+    if isinstance(what, str):
+        return []
+    actions = [action for action in ("call", "propose", "use") if action in what]
+    if len(actions) != 1:
+        return [Problem(path, "must be one of call, propose and use", "write e.g. {call: notes.add}")]
+    try:
+        if "use" in what:
+            parse(what["use"])
+    except BadCapability as error:
+        return [Problem(f"{path}.use", error.message, error.hint)]
+    return []
+
+
+def _case(number: int, said: Mapping[str, Any]) -> Case:
+    request = _request(said["who"], said["what"])
+    name = said.get("name") or f"{number}: {request.subject} {request.action} {request.target}"
+    return Case(name, request, said["expect"], said.get("rule"), said.get("approval"))
+
+
+def _request(who: Any, what: Any) -> Request:
+    subject = described_subject({"roles": [who]} if isinstance(who, str) else who)
+    about: Mapping[str, Any] = {"call": what, "effects": ["read_only"]} if isinstance(what, str) else what
+    if "use" in about:
+        target = capability_target(parse(about["use"]), writes=about.get("writes", False))
+        return to_use(
+            subject,
+            target,
+            method=about.get("method", ""),
+            granted=about.get("granted", True),
+            call_effects=about.get("call_effects"),
+        )
+    target = described_target(about.get("call") or about["propose"], about)
+    if "propose" in about:
+        return to_propose(subject, target)
+    return to_call(subject, target, CallCircumstances(about.get("background", False), about.get("dry_run", False)))
+
+
+def described_subject(said: Mapping[str, Any]) -> Subject:
+    """Somebody made up; what is not said of them is not so."""
+    kind = said.get("kind", "person")
+    word = "user" if kind == "person" else kind
+    return Subject(
+        _TYPES[kind],
+        said.get("id") or f"{word}:somebody",
+        said.get("tenant", "default"),
+        frozenset(said.get("roles", ())),
+        frozenset(said.get("groups", ())),
+        frozenset(said.get("scopes", ())),
+        frozenset(said.get("consents", ())),
+        frozenset(said.get("may_call", ())),
+        said.get("interactive", False),
+        described_traits(said, "plugin_kind"),
+    )
+
+
+def described_target(name: str, said: Mapping[str, Any]) -> CallableTarget:
+    """A callable made up; of effects that are not said, nothing is known."""
+    return CallableTarget(
+        name,
+        said.get("plugin") or name.partition(".")[0],
+        described_traits(said, "kind"),
+        frozenset(said.get("effects", ("unknown",))),
+        said.get("requires_approval", False),
+    )
+
+
+def described_traits(said: Mapping[str, Any], kind: str) -> Traits:
+    return Traits(
+        said.get(kind, "plugin"),
+        said.get("tier", "personal"),
+        said.get("signature", "unsigned"),
+        frozenset(said.get("tags", ())),
+    )
+
+
+def _schema(vocabulary: Vocabulary) -> dict[str, Any]:
+    words = vocabulary.words
+    names: dict[str, Any] = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    flag: dict[str, Any] = {"type": "boolean"}
+    text: dict[str, Any] = {"type": "string", "minLength": 1}
+
+    def one_of(kind: str) -> dict[str, Any]:
+        return {"enum": list(words[kind])}
+
+    traits = {"tier": one_of("Tier"), "signature": one_of("Signature")}
+    tags = {"type": "array", "items": one_of("Tag")}
+    effects = {"type": "array", "items": one_of("Effect")}
+    who = {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": list(_TYPES)},
+            **dict.fromkeys(("id", "tenant"), text),
+            **dict.fromkeys(("roles", "groups", "scopes", "consents", "may_call"), names),
+            "interactive": flag,
+            "plugin_kind": one_of("Kind"),
+            "tags": tags,
+            **traits,
+        },
+        "additionalProperties": False,
+    }
+    what = {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys(("call", "propose", "use", "plugin", "method"), text),
+            "kind": one_of("Kind"),
+            "effects": effects,
+            "call_effects": effects,
+            "tags": tags,
+            **traits,
+            **dict.fromkeys(("requires_approval", "background", "dry_run", "writes", "granted"), flag),
+        },
+        "additionalProperties": False,
+    }
+    case = {
+        "type": "object",
+        "required": ["who", "what", "expect"],
+        "properties": {
+            "name": text,
+            # One type with both: of alternatives the validator could only say that none fits.
+            "who": who | {"type": ["string", "object"]},
+            "what": what | {"type": ["string", "object"]},
+            "expect": {"enum": ["allow", "deny", "ask"]},
+            "rule": text,
+            "approval": {"enum": ["confirmation", "consent", "action", "gate"]},
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "required": ["cases"],
+        "properties": {"cases": {"type": "array", "minItems": 1, "maxItems": MOST_CASES, "items": case}},
+        "additionalProperties": False,
+    }
