@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.principals.conftest import NOON, Office
@@ -120,7 +121,8 @@ def test_every_token_is_compared_in_constant_time_whether_its_id_exists_or_not(
 
 
 def test_a_key_never_has_what_its_owner_lacks(office: Office) -> None:
-    for more in ({"roles": ["operator"]}, {"scopes": ["notes.delete"]}):
+    too_much: list[dict[str, Any]] = [{"roles": ["operator"]}, {"scopes": ["notes.delete"]}]
+    for more in too_much:
         with pytest.raises(OperatorError, match="never has more than its owner") as refused:
             office.key(**more)
         assert refused.value.error_code == "api_key.too_much"

@@ -12,8 +12,7 @@ from paddock.core.call import CallContext
 from paddock.core.errors import CallerError
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
-
-HEADER = "paddock-as"
+from paddock.http.endpoint import AS
 
 
 async def context_of(host: Host, request: Request) -> CallContext:
@@ -23,7 +22,7 @@ async def context_of(host: Host, request: Request) -> CallContext:
         CallerError: several are named.
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
-    operator, named = caller_of(request).operator, request.headers.getlist(HEADER)
+    operator, named = caller_of(request).operator, request.headers.getlist(AS)
     if not named:
         return host.operator_context(operator)
     if len(named) > 1:

@@ -18,6 +18,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 JSON = "application/json"
 EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
+AS = "paddock-as"  # the header that names who the operator acts as
 LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
 
 
@@ -36,12 +37,20 @@ class Endpoint:
     media: str = JSON
     also: tuple[tuple[int, str, str], ...] = ()  # other good answers: status, media type, what it is
     prefix: str = PREFIX
+    for_others: bool = False  # whether the operator may do it as somebody else; see `acting.py`
 
     def route(self) -> Route:
         """The same row for the router."""
         return Route(self.prefix + self.path, self._answer, methods=[self.method], include_in_schema=False)
 
     async def _answer(self, request: Request) -> Response:
+        if AS in request.headers and not self.for_others:
+            # Whoever names somebody means to have no more than they have; here it would be done as the operator.
+            raise CallerError(
+                "only calls and readings are made as somebody else",
+                code="principal.not_here",
+                hint="leave Paddock-As out",
+            )
         response = await self.handler(request)
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             # Nobody would see what goes on here, and the connection would be held for it.

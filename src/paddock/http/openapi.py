@@ -12,6 +12,13 @@ from paddock.http.problems import MEDIA_TYPE
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _TEXT = {"type": "string"}
 
+_AS = {
+    "name": "Paddock-As",
+    "in": "header",
+    "description": "The operator acts as somebody else, with what they may do: `user:ann`, `key:ID`, `agent:PATH`.",
+    "schema": _TEXT,
+}
+
 PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "What went wrong (RFC 9457). `code` is stable; the same one stands in the command line's JSON.",
@@ -65,6 +72,7 @@ def _operation(one: Endpoint) -> dict[str, Any]:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": _TEXT} for name in _PARAMETER.findall(one.path)),
             *({"name": name, "in": "query", "description": what, "schema": _TEXT} for name, what in one.query.items()),
+            *([_AS] if one.for_others else []),
         ],
         "responses": {
             **answers,

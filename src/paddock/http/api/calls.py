@@ -55,6 +55,7 @@ class CallRoutes:
                 _ANSWER,
                 query=_DETACH,
                 also=_ALSO,
+                for_others=True,
                 body="The parameters.",
             ),
             Endpoint(
@@ -65,6 +66,7 @@ class CallRoutes:
                 _ANSWER,
                 query=_DETACH,
                 also=_ALSO,
+                for_others=True,
                 body="`params`: the parameters.",
             ),
             Endpoint(
@@ -75,6 +77,7 @@ class CallRoutes:
                 _ANSWER,
                 query=_DETACH,
                 also=_ALSO,
+                for_others=True,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
             ),
             Endpoint(

@@ -52,6 +52,7 @@ class DocumentRoutes:
                 "Read a document of a plugin",
                 "`contents`, as its server gives them: each with `uri`, `mimeType`, and `text` or `blob`.",
                 query={"uri": "Its address: one that is listed, or that fits a template."},
+                for_others=True,
             ),
             Endpoint(
                 "GET",
@@ -67,6 +68,7 @@ class DocumentRoutes:
                 "Fill a prompt in",
                 "`messages`, each with a `role` and its `content`.",
                 body="`arguments`: a text for each argument.",
+                for_others=True,
             ),
         ]
 
