@@ -113,6 +113,27 @@ class LimitSettings:
         maximum=900,
         tighter=Tighter.LOWER,
     )
+    calls_per_tenant: int | None = row(
+        None,
+        "How many calls a tenant may make in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    calls_per_principal: int | None = row(
+        None,
+        "How many calls one person, key or agent may make in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    calls_per_plugin: int | None = row(
+        None,
+        "How many calls of one tenant a plugin may get in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
 
     def hard_quota(self, dialect: str) -> float | None:
         """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""

@@ -39,6 +39,17 @@ def sha256_of(value: object) -> str:
     return "sha256:" + hashlib.sha256(canonical_bytes(value)).hexdigest()
 
 
+def hash_of(value: object) -> str:
+    """The same for any JSON value: where one has no canonical form, as with integers beyond 2^53, `sha256-as-written:`
+    of how it is written, sorted.
+    """
+    try:
+        return sha256_of(value)
+    except CallerError:
+        written = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+        return "sha256-as-written:" + hashlib.sha256(written).hexdigest()
+
+
 def _normal(value: object, depth: int, odd: list[object]) -> object:
     """A checked copy with one spelling for each number; what orjson would write differently is put into `odd`."""
     kind = type(value)

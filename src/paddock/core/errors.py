@@ -14,6 +14,7 @@ PaddockError
 │   ├── Conflict         it clashes with what is already there
 │   ├── Busy             too much at once; the same request may pass later
 │   ├── NeedsConsent     a person has to say yes first
+│   ├── NeedsApproval    the call waits for a person's yes
 │   └── Denied           policy said no, and says why
 └── HostError            ours: stop and say so
     └── StoreUnavailable the database cannot be opened, read or written
@@ -200,6 +201,13 @@ class NeedsConsent(CallerError):
     """A person has to say yes first; nothing has changed."""
 
     code = "consent_required"
+    category = Category.AUTHORIZATION
+
+
+class NeedsApproval(CallerError):
+    """The call waits for a person's yes, and is made once it has it; `details` say which, and what would be done."""
+
+    code = "approval_required"
     category = Category.AUTHORIZATION
 
 

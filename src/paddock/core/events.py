@@ -8,6 +8,8 @@ from paddock.core.event import EVENT_TYPES as EVENT_TYPES
 from paddock.core.event import Event as Event
 from paddock.core.event import Publish as Publish
 from paddock.core.event import to_record as to_record
+from paddock.core.events_approvals import *
+from paddock.core.events_calls import *
 from paddock.core.events_capabilities import *
 from paddock.core.events_contracts import *
 from paddock.core.events_definitions import *

@@ -51,7 +51,7 @@ class ApprovalEnded(Event):
     name: str
     method: str
     state: str
-    reason: str
+    ended_why: str
 
 
 @event("approval.standing_given")

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, Conflict, HostError, NotFound, PaddockError
+from paddock.core.errors import Busy, Conflict, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
@@ -26,7 +26,7 @@ KEPT_CALLS = 1_000
 KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
-CallStatus = Literal["running", "succeeded", "failed", "cancelled"]
+CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "cancelled"]
 EventKind = Literal["event", "question"]
 # The surroundings of a call to this callable.
 
@@ -59,6 +59,7 @@ class LiveCall:
         self.status: CallStatus = "running"
         self.result: Any = None
         self.error: PaddockError | None = None
+        self.held: NeedsApproval | None = None  # while it waits for a person
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
@@ -66,15 +67,19 @@ class LiveCall:
         self._count = 0
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
+        self._settled = asyncio.Event()
         self._cancel_asked = asyncio.Event()
 
     async def wait(self) -> Any:
         """The result.
 
         Raises:
+            NeedsApproval: the call waits for a person. It goes on once it has their yes: wait for it to be `over`.
             PaddockError: the call failed or was cancelled.
         """
-        await self._ended.wait()
+        await self._settled.wait()
+        if self.held is not None:
+            raise self.held
         if self.error is not None:
             raise self.error
         return self.result
@@ -118,6 +123,8 @@ class LiveCall:
             shown["result"] = self.result
         if self.error is not None:
             shown["error"] = to_json(self.error)
+        if self.held is not None:
+            shown["approval"] = dict(self.held.details)
         return shown
 
     # --- for whoever runs it ------------------------------------------------------------------------------------------
@@ -151,10 +158,22 @@ class LiveCall:
     async def asked_to_cancel(self) -> None:
         await self._cancel_asked.wait()
 
+    def hold(self, held: NeedsApproval) -> None:
+        """It waits for a person."""
+        self.status, self.held = "pending_approval", held
+        self._settled.set()
+        self._news.set()
+
+    def go_on(self) -> None:
+        """It has what it waited for."""
+        self.status, self.held = "running", None
+        self._settled.clear()
+
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
-        self.status, self.ended_at, self.result, self.error = status, at, result, error
+        self.status, self.ended_at, self.result, self.error, self.held = status, at, result, error, None
         self._result_bytes = _size_of(result)
         self.questions.close()
+        self._settled.set()
         self._ended.set()
         self._news.set()
 
@@ -219,11 +238,33 @@ class Calls:
         if self._running >= MOST_RUNNING:
             raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        live = LiveCall(call_id, target, context, self._now())
-        self._calls[call_id] = live
-        self._running += 1
-        self._tasks.start_soon(self._run, live, target, params, answers)
+        live = self._calls[call_id] = LiveCall(call_id, target, context, self._now())
+        self._begin(live, target, params, answers=answers)
         return live
+
+    def held(self, call_id: CallId, target: Target, context: CallContext, held: NeedsApproval) -> LiveCall:
+        """Know a call that waits for a person, and was made before this host came up."""
+        live = self._calls.get(call_id)
+        if live is None:
+            live = self._calls[call_id] = LiveCall(call_id, target, context, self._now())
+            live.hold(held)
+        return live
+
+    def go_on(self, live: LiveCall, target: Target, params: Mapping[str, Any], approval: str) -> None:
+        """Make a call that waited for a person, whose yes it has now. Whoever made it may be gone."""
+        live.go_on()
+        self._begin(live, target, params, approval=approval, answers=True)
+
+    def give_up(self, live: LiveCall, error: PaddockError) -> None:
+        """End a call that waited for a person and will not be made."""
+        live.end("failed", self._now(), error=error)
+        self._keep(live)
+
+    def _begin(
+        self, live: LiveCall, target: Target, params: Mapping[str, Any], *, answers: bool, approval: str | None = None
+    ) -> None:
+        self._running += 1
+        self._tasks.start_soon(self._run, live, target, params, answers, approval)
 
     def find(self, call_id: str) -> LiveCall:
         """A call by its id.
@@ -257,9 +298,13 @@ class Calls:
             for live in waiting:
                 live.cancel()
 
-    async def _run(self, live: LiveCall, target: Target, params: Mapping[str, Any], answers: bool) -> None:
+    async def _run(
+        self, live: LiveCall, target: Target, params: Mapping[str, Any], answers: bool, approval: str | None
+    ) -> None:
         ask = live.questions.put if answers else None
-        work = asyncio.ensure_future(self._gate.call(target, params, live.context, on_event=live.tell, ask=ask))
+        work = asyncio.ensure_future(
+            self._gate.call(target, params, live.context, call=live.id, approval=approval, on_event=live.tell, ask=ask)
+        )
         asked = asyncio.ensure_future(live.asked_to_cancel())
         try:
             await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -270,6 +315,8 @@ class Calls:
                 live.end("cancelled", self._now(), error=CallCancelled("the call was cancelled"))
             elif (error := work.exception()) is None:
                 live.end("succeeded", self._now(), result=work.result())
+            elif isinstance(error, NeedsApproval):
+                live.hold(error)
             elif isinstance(error, PaddockError):
                 live.end("failed", self._now(), error=error)
             else:
@@ -281,7 +328,8 @@ class Calls:
             if live.status == "running":  # we are being cancelled ourselves
                 work.cancel()
                 live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
-            self._keep(live)
+            if live.status != "pending_approval":
+                self._keep(live)
 
     def _keep(self, live: LiveCall) -> None:
         self._ended.append((live.id, live.size))

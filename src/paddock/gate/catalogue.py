@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
+from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.mending import mend_and_enable
 from paddock.plugins.supervision.deployment import InstanceKey
+from paddock.policy.target import CallableTarget, callable_target
 
+READS = (Effect.READ_ONLY.value,)
 MOST_NAMED = 12  # callables in a hint
 
 
@@ -27,7 +31,10 @@ class Target:
     the address of a document to read.
     """
 
-    __slots__ = ("_input", "_output", "asked", "key", "lists_itself", "manifest", "met", "schemas", "spec", "withheld")
+    __slots__ = (
+        "_definition", "_effects", "_input", "_output", "_ruled", "asked", "entry", "key", "lists_itself", "manifest",
+        "met", "schemas", "spec", "withheld",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -39,6 +46,7 @@ class Target:
         schemas: Schemas | None = None,
     ) -> None:
         self.asked = asked or spec.name
+        self.entry = entry
         self.key = entry.key
         self.manifest = entry.manifest
         self.lists_itself = entry.lists_itself
@@ -48,6 +56,37 @@ class Target:
         self.withheld = withheld
         self._input: CompiledSchema | None = None
         self._output: CompiledSchema | None = None
+        self._ruled: CallableTarget | None = None
+        self._effects: tuple[str, ...] | None = None
+        self._definition: str | None = None
+
+    @property
+    def ruled(self) -> CallableTarget:
+        """What the rules see of it."""
+        if self._ruled is None:
+            self._ruled = callable_target(
+                self.manifest, self.spec, tier=self.entry.tier, signature=self.entry.signature
+            )
+        return self._ruled
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """What it may do to the world, in order."""
+        if self._effects is None:
+            self._effects = tuple(sorted(self.ruled.effects))
+        return self._effects
+
+    @property
+    def only_reads(self) -> bool:
+        return self.effects == READS
+
+    @property
+    def definition(self) -> str:
+        """The hash of how it describes itself: whoever approved it approved that."""
+        if self._definition is None:
+            described = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
+            self._definition = hash_of(described)
+        return self._definition
 
     @property
     def title(self) -> str:
@@ -98,6 +137,8 @@ class Entry:
     met: bool = True  # whether the server has said anything yet
     withheld: Mapping[str, Withheld] = field(default_factory=dict[str, Withheld])  # by name, beside the callables
     documents: Documents | None = None  # None: what the manifest says
+    tier: str = "personal"  # the effective trust tier
+    signature: str = "unsigned"  # or what its signature is worth here, or `embedded`, or `remote`
 
 
 def _targets(entry: Entry) -> dict[str, Target]:

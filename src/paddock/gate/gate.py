@@ -1,4 +1,10 @@
-"""The one door: every call, whoever makes it, is resolved, checked, run and checked again here."""
+"""The one door: every call, whoever makes it, goes through `Gate.call`.
+
+    resolve → scope → validate input → decide → (approve) → start → run → check output → record
+
+Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
+recorded once, afterwards.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from paddock.core.call import CallContext
-from paddock.core.errors import CallerError, Invalid, PaddockError
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
+from paddock.core.event import Event
+from paddock.core.ids import CallId, new_id
 from paddock.gate.catalogue import Catalogue, Target
+from paddock.gate.course import Course
+from paddock.gate.deciding import Decides
+from paddock.gate.limits import Limits
+from paddock.gate.starting import Start
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
@@ -28,6 +41,18 @@ class Records(Protocol):
         """Wait until there is room for more."""
         ...
 
+    def take(
+        self,
+        event: Event,
+        tenant: str,
+        *,
+        call: str | None = None,
+        request: str | None = None,
+        principal: str | None = None,
+    ) -> None:
+        """Record one event soon, with the call that it belongs to."""
+        ...
+
 
 @dataclass(slots=True)
 class Gate:
@@ -35,6 +60,11 @@ class Gate:
 
     supervisor: Supervisor
     records: Records
+    decides: Decides
+    start: Start
+    limits: Limits
+    clock: Clock
+    random: Random
     catalogue: Catalogue = field(default_factory=Catalogue)
 
     async def call(
@@ -43,41 +73,50 @@ class Gate:
         payload: Mapping[str, Any],
         context: CallContext,
         *,
+        call: CallId | None = None,
+        approval: str | None = None,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
 
-        `on_event` hears what the plugin tells meanwhile; `ask` puts its questions to whoever makes the call, which are
-        declined without it.
+        Args:
+            target: What is called.
+            payload: With what.
+            context: By whom, and where.
+            call: Its id, where it has one already.
+            approval: The request that was approved for it, where it was held before.
+            on_event: Hears what the plugin tells meanwhile.
+            ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
-            Denied: the caller lacks a scope, or the plugin describes the callable otherwise than somebody accepted.
+            Denied: the caller lacks a scope, the rules forbid it, or the plugin describes the callable otherwise than
+                somebody accepted.
+            NeedsApproval: a person is asked first.
+            Busy: too much is under way, or was asked for in too short a time.
             Invalid: the payload does not fit; carries every mistake.
             Failed: it does not fit either, and the plugin does not run.
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
         await self._recording()
-        reserved = sorted(name for name in payload if name in ("_context", "_call"))
-        if reserved:
-            raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
-        if target.lists_itself:
-            target = await self._met(target)
-        require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
-        problems = target.input.errors(dict(payload))
-        if problems:
-            self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
-            raise Invalid(
-                f"the parameters of {target.title} are not valid",
-                problems,
-                code="invalid_params",
-                details={"plugin": target.key.plugin},
+        course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
+        try:
+            course.target = target = await self._resolved(target)
+            self._in_scope(target, context)
+            self._valid(target, payload)
+            course.decision = await self.decides.about(target, context)
+            await self.start.allow(course, approval)
+            await self._unchanged(target)
+            course.ran = True
+            result = await self.supervisor.call(
+                target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask
             )
-        result = await self.supervisor.call(target.key, target.spec, payload, context, on_event=on_event, ask=ask)
-        broken = target.output.errors(checked_part(target.manifest, result))
-        if broken:
-            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
+            self._kept_promise(target, result)
+        except BaseException as error:
+            self._record(course, None, error)
+            raise
+        self._record(course, result, None)
         return result
 
     async def meet(self, plugin: str) -> None:
@@ -90,20 +129,20 @@ class Gate:
         await self._recording()
         await self.supervisor.ready(self.catalogue.entry(plugin).key)
 
+    # --- the steps, in order ------------------------------------------------------------------------------------------
+
     async def _recording(self) -> None:
         await self.records.room()
         if self.records.failing is not None:
             raise self.records.failing
 
-    async def _met(self, target: Target) -> Target:
+    async def _resolved(self, target: Target) -> Target:
         """The target as its server describes it now, which is not known before the server runs.
-
-        From here to the call nothing may wait: the process that is called must be the one that was met.
 
         Raises:
             PaddockError: it may not be called, is not there any more, or its server does not run.
         """
-        while True:
+        while target.lists_itself:
             if target.withheld is not None:
                 raise target.withheld.refusal(target.key.plugin, target.asked)
             await self.supervisor.ready(target.key)
@@ -111,3 +150,61 @@ class Gate:
             if known.key == target.key and known.withheld is None:
                 return known
             target = known
+        return target
+
+    async def _unchanged(self, target: Target) -> None:
+        """See to it that a server still offers what was decided about. From here to the call nothing may wait: the
+        process that is called must be the one that was met.
+
+        Raises:
+            Conflict: it offers something else under that name now.
+        """
+        if target.lists_itself and (await self._resolved(target)).definition != target.definition:
+            raise Conflict(
+                f"{target.title} has changed since the call was made",
+                code="callable.changed",
+                hint="make the call again, to what it is now",
+                details={"plugin": target.key.plugin},
+            )
+
+    def _in_scope(self, target: Target, context: CallContext) -> None:
+        if target.key.tenant != context.tenant:
+            raise NotFound(
+                f"no plugin {target.key.plugin!r} is enabled for {context.tenant}",
+                code="plugin.not_enabled",
+                details={"plugin": target.key.plugin},
+            )
+        require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
+        self.limits.take(context.tenant, context.principal.id, target.key.plugin)
+
+    def _valid(self, target: Target, payload: Mapping[str, Any]) -> None:
+        reserved = sorted(name for name in payload if name in ("_context", "_call"))
+        if reserved:
+            raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
+        problems = target.input.errors(dict(payload))
+        if problems:
+            self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
+            raise Invalid(
+                f"the parameters of {target.title} are not valid",
+                problems,
+                code="invalid_params",
+                details={"plugin": target.key.plugin},
+            )
+
+    def _kept_promise(self, target: Target, result: Any) -> None:
+        broken = target.output.errors(checked_part(target.manifest, result))
+        if broken:
+            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
+
+    def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
+        context = course.context
+        self.records.take(
+            course.end(self.clock.monotonic(), result, error),
+            context.tenant,
+            call=course.call,
+            request=context.request,
+            principal=context.principal.id,
+        )
+
+    def _new_id(self) -> CallId:
+        return CallId(new_id("call", self.clock, self.random))

@@ -50,7 +50,7 @@ def embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., 
     # What an application brings along is its own: there is nobody to ask whether it may.
     deployment = Deployment(key, read, read.capabilities, functions=dict(functions))
     schemas = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in read.callables}
-    return Enabled(deployment, Entry(key, read, schemas), Listing())
+    return Enabled(deployment, Entry(key, read, schemas, signature="embedded"), Listing())
 
 
 def point_to_the_program(error: PaddockError, plugin: str) -> None:

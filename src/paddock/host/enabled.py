@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Digest
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.host.listings import Listing, listed_entry, read_listings
 from paddock.manifest.capability import BadCapability, Capability, covers, parse
-from paddock.manifest.model import Manifest
+from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.read import DirectoryFiles, read_bytes
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
@@ -18,6 +18,7 @@ from paddock.plugins.rows import Grant, VersionRow, all_aliases, all_grants, cur
 from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import State
+from paddock.plugins.trust import Standing, standing_of, trusted_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,16 @@ class EnabledPlugins:
 
     def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
         """Every enabled plugin in the version that is in use, by name."""
-        versions, grants, aliases, listings = store.database.read(
-            lambda tx: (current_versions(tx), all_grants(tx, store.tenant), all_aliases(tx), read_listings(tx, store))
+        versions, grants, aliases, listings, keys = store.database.read(
+            lambda tx: (
+                current_versions(tx),
+                all_grants(tx, store.tenant),
+                all_aliases(tx),
+                read_listings(tx, store),
+                trusted_keys(tx),
+            )
         )
+        trusted = {key.key_id: key.label for key in keys}
         targets = {**BUILT_IN_ALIASES, **aliases}
         given_up = {name: grant.given_up for name, grant in grants.items() if grant.given_up and not grant.enabled}
         self.given_up = {alias: given_up[name] for alias, name in targets.items() if name in given_up} | given_up
@@ -75,15 +83,17 @@ class EnabledPlugins:
                 continue
             own = tuple(alias for alias, target in targets.items() if target == name)
             listing = listings.get(name, Listing())
-            key = (name, row.digest, row.manifest_text, grant.capabilities, own, listing.fingerprint)
-            known[key] = self._known.get(key) or _read(store, row, grant, own, listing)
+            # What runs is what was installed: that is checked when it starts.
+            standing = standing_of(row, trusted, intact=True)
+            key = (name, row.digest, row.manifest_text, grant.capabilities, own, listing.fingerprint, standing)
+            known[key] = self._known.get(key) or _read(store, row, grant, own, listing, standing)
         self._known = known
         found = [one for one in known.values() if isinstance(one, Enabled)]
         return found, [one for one in known.values() if isinstance(one, Unreadable)]
 
 
 def _read(
-    store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...], listing: Listing
+    store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...], listing: Listing, standing: Standing
 ) -> Enabled | Unreadable:
     key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
     try:
@@ -94,14 +104,17 @@ def _read(
     except PaddockError as error:
         return Unreadable(key, row.version, error)
     deployment = Deployment(key, manifest, granted_of(manifest, grant))
+    signature = "remote" if isinstance(manifest.runtime, RemoteRuntime) else standing.state.value
     if speaks_mcp(manifest):
-        return Enabled(deployment, listed_entry(store, deployment, listing, aliases), listing)
+        entry = listed_entry(store, deployment, listing, aliases)
+        return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing)
     root = local_root(store, row)
     schemas = {
         spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
         for spec in manifest.callables
     }
-    return Enabled(deployment, Entry(key, manifest, schemas, aliases), listing)
+    entry = Entry(key, manifest, schemas, aliases, tier=standing.tier, signature=signature)
+    return Enabled(deployment, entry, listing)
 
 
 def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:

@@ -18,6 +18,7 @@ from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
+from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
@@ -55,6 +56,7 @@ class Host:
         supervisor: Supervisor,
         gate: Gate,
         calls: Calls,
+        approving: Approving,
         reconciler: Reconciler,
         departures: Departures,
         artifacts: Artifacts,
@@ -67,6 +69,7 @@ class Host:
         self.directories = directories
         self.settings = settings
         self.calls = calls
+        self.approving = approving
         self.definitions = definitions
         self.artifacts = artifacts
         self._store = store

@@ -19,15 +19,20 @@ from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
-from paddock.gate.gate import Gate
+from paddock.gate.deciding import ByTheRules
+from paddock.gate.limits import Rates
+from paddock.gate.resume import Resumption
+from paddock.host.approving import Approving
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
+from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
+from paddock.host.rulebook import open_rulebook
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
 from paddock.ledger.opening import open_ledger
@@ -94,21 +99,39 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         ) as services,
         owned_tasks() as tasks,
     ):
+        rulebook = await open_rulebook(directories, settings.policy, database, clock)
+        approvals = approvals_on(database, clock, random)
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(
             bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock))),
             wire_for=partial(wire_for, door=services.door),
             prepare=starter,
-            publish_for=events.publisher,
+            publish_for=lambda tenant: BesideTheGate(events.publisher(tenant)),
             watcher=news,
             clock=clock,
             random=random,
             starts=StartGate(),
             lasting=config.role == "daemon",
         )
-        async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
-            gate = Gate(supervisor, events)
+        limits = settings.limits
+        async with open_supervisor(around, call_timeout=limits.call_timeout_s) as supervisor:
+            gate = gate_to(
+                supervisor,
+                ledger=events,
+                database=database,
+                decides=ByTheRules(rulebook, database, clock),
+                approvals=approvals,
+                rates=Rates(
+                    settings.limits.calls_per_tenant,
+                    settings.limits.calls_per_principal,
+                    settings.limits.calls_per_plugin,
+                ),
+                clock=clock,
+                random=random,
+            )
+            calls = Calls(gate, tasks, clock, random)
+            resumption = Resumption(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
             departures = Departures(store, reconciler, services, logs, tasks)
@@ -123,7 +146,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 views=views,
                 supervisor=supervisor,
                 gate=gate,
-                calls=Calls(gate, tasks, clock, random),
+                calls=calls,
+                approving=Approving(approvals, resumption),
                 reconciler=reconciler,
                 departures=departures,
                 artifacts=services.artifacts,
@@ -135,8 +159,11 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             )
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
+            tasks.start_soon(rulebook.look_again)
             if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
                 tasks.start_soon(departures.look_again)
+                await resumption.come_back()
+                tasks.start_soon(resumption.expire_forever)
             try:
                 yield host
             finally:

@@ -17,8 +17,10 @@ from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.gate import Gate
+from paddock.gate.deciding import TheirOwn
+from paddock.gate.limits import Rates
 from paddock.host.door import open_services
+from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.refusals import LoggedRefusals
@@ -96,7 +98,7 @@ async def open_workshop(
             bodies=bodies,
             wire_for=partial(wire_for, door=services.door),
             prepare=starter,
-            publish_for=events.publisher,
+            publish_for=lambda tenant: BesideTheGate(events.publisher(tenant)),
             watcher=news,
             clock=clock,
             random=random,
@@ -105,7 +107,16 @@ async def open_workshop(
         async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
             parts = Parts(
                 supervisor=supervisor,
-                gate=Gate(supervisor, events),
+                gate=gate_to(
+                    supervisor,
+                    ledger=events,
+                    database=database,
+                    decides=TheirOwn(),
+                    approvals=approvals_on(database, clock, random),
+                    rates=Rates(),
+                    clock=clock,
+                    random=random,
+                ),
                 starter=starter,
                 news=news,
                 bodies=bodies,

@@ -1,0 +1,66 @@
+"""The audit events of calls: what was asked, decided and done. A call that only reads is one entry, at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.core.event import Event, event
+
+
+@event("call.started")
+class CallStarted(Event):
+    """A call that changes something is about to reach its plugin; on disk before the first byte does.
+
+    `stands_for` are the events of other documents that this one says as well.
+    """
+
+    name: str
+    method: str
+    version: str
+    digest: str
+    effects: tuple[str, ...]
+    request_id: str
+    operator_id: str | None
+    project_id: str | None
+    payload_hash: str
+    decision: str
+    policies: tuple[str, ...]
+    policy_version: str
+    approval: str | None
+    stands_for: tuple[str, ...] = ("plugin.method_called",)
+
+
+@event("call.ended")
+class CallEnded(Event):
+    """What became of a call, whatever that was: an answer, a failure, a denial, or that a person is asked first.
+
+    `success` is whether its plugin answered; `status` says more. `effects` are those that the rules took it to have.
+    """
+
+    name: str
+    method: str
+    version: str
+    digest: str
+    effects: tuple[str, ...]
+    request_id: str
+    operator_id: str | None
+    project_id: str | None
+    session_id: str | None
+    agent_path: str | None
+    payload_hash: str | None
+    result_hash: str | None
+    status: str
+    success: bool
+    duration_ms: float
+    metrics: Mapping[str, Any]
+    error_code: str | None
+    error_category: str | None
+    error_message: str | None
+    nondeterminism: Mapping[str, Any] | None
+    model: str | None
+    decision: str | None
+    policies: tuple[str, ...]
+    policy_version: str | None
+    approval: str | None
+    stands_for: tuple[str, ...]

@@ -1,0 +1,187 @@
+"""The course of one call, as the ledger will tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+from paddock.core.call import CallContext
+from paddock.core.canonical import hash_of
+from paddock.core.errors import Busy, CallerError, Denied, NeedsApproval, PaddockError, TimedOut
+from paddock.core.events_calls import CallEnded, CallStarted
+from paddock.core.ids import CallId
+from paddock.gate.catalogue import Target
+from paddock.plugins.supervision.flight import OnEvent
+from paddock.policy.decision import Allow, Ask, Decision, Deny
+
+Became: TypeAlias = Literal["succeeded", "failed", "denied", "refused", "timed_out", "cancelled", "pending_approval"]
+
+_CALLED, _RETURNED = "plugin.method_called", "plugin.method_returned"
+
+
+class Course:
+    """What happened so far. The gate fills it in as the call goes on; the target may change while it is looked for."""
+
+    __slots__ = (
+        "_payload_hash",
+        "approval",
+        "began",
+        "call",
+        "context",
+        "decision",
+        "payload",
+        "ran",
+        "started",
+        "target",
+        "told",
+    )
+
+    def __init__(
+        self, call: CallId, target: Target, payload: Mapping[str, Any], context: CallContext, began: float
+    ) -> None:
+        self.call = call
+        self.target = target
+        self.payload = payload
+        self.context = context
+        self.began = began
+        self.decision: Decision | None = None
+        self.approval: str | None = None
+        self.started = False  # whether `call.started` was recorded
+        self.ran = False  # whether the plugin was asked
+        self.told = Telling()
+        self._payload_hash: str | None = None
+
+    @property
+    def payload_hash(self) -> str:
+        if self._payload_hash is None:
+            self._payload_hash = hash_of(self.payload)
+        return self._payload_hash
+
+    def hears(self, on_event: OnEvent | None) -> OnEvent | None:
+        """What hears the plugin on the caller's behalf, and counts."""
+        if on_event is None:
+            return None
+
+        def hear(event: Mapping[str, Any]) -> None:
+            self.told.note(event)
+            on_event(event)
+
+        return hear
+
+    def start(self) -> CallStarted:
+        """That it is about to reach its plugin."""
+        target, context, decision = self.target, self.context, self.decision
+        self.started = True
+        return CallStarted(
+            name=target.key.plugin,
+            method=target.spec.name,
+            version=target.manifest.version,
+            digest=target.key.digest,
+            effects=target.effects,
+            request_id=context.request,
+            operator_id=context.operator,
+            project_id=context.project,
+            payload_hash=self.payload_hash,
+            decision=_word(decision) or "allow",
+            policies=decision.policies if decision else (),
+            policy_version=decision.version if decision else "",
+            approval=self.approval,
+        )
+
+    def end(self, now: float, result: Any = None, error: BaseException | None = None) -> CallEnded:
+        """What became of it."""
+        target, context, decision = self.target, self.context, self.decision
+        known = error if isinstance(error, PaddockError) else None
+        fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+        metrics: dict[str, Any] = self.told.to_json()
+        own = fields.get("metrics")
+        if isinstance(own, dict):
+            metrics["plugin"] = own
+        disclosed = fields.get("nondeterminism")
+        return CallEnded(
+            name=target.key.plugin,
+            method=target.spec.name,
+            version=target.manifest.version,
+            digest=target.key.digest,
+            effects=target.effects,
+            request_id=context.request,
+            operator_id=context.operator,
+            project_id=context.project,
+            session_id=context.session,
+            agent_path=context.agent_path,
+            payload_hash=self.payload_hash,
+            result_hash=None if error is not None else hash_of(cast("object", result)),
+            status=_status(error),
+            success=error is None,
+            duration_ms=int((now - self.began) * 1e6) / 1000,
+            metrics=metrics,
+            error_code=None if error is None else known.error_code if known else "internal",
+            error_category=None if error is None else known.category.value if known else "internal",
+            error_message=None if known is None else known.message,
+            nondeterminism=cast("dict[str, Any]", disclosed) if isinstance(disclosed, dict) else None,
+            model=_model(fields),
+            decision=_word(decision),
+            policies=decision.policies if decision else (),
+            policy_version=decision.version if decision else None,
+            approval=self.approval,
+            stands_for=((_RETURNED,) if self.started else (_CALLED, _RETURNED)) if self.ran else (),
+        )
+
+
+class Telling:
+    """How much a plugin told while it worked: the ledger keeps the count and one hash over all of it."""
+
+    __slots__ = ("_digest", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._digest: Any = None
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        self.count += 1
+        if self._digest is None:
+            self._digest = hashlib.sha256()
+        self._digest.update(hash_of(event).encode())
+
+    def to_json(self) -> dict[str, Any]:
+        if self._digest is None:
+            return {}
+        return {"events": self.count, "events_hash": f"sha256:{self._digest.hexdigest()}"}
+
+
+def _status(error: BaseException | None) -> Became:
+    match error:
+        case None:
+            return "succeeded"
+        case NeedsApproval():
+            return "pending_approval"
+        case Denied():
+            return "denied"
+        case TimedOut():
+            return "timed_out"
+        case Busy() | CallerError():
+            return "refused"
+        case asyncio.CancelledError():
+            return "cancelled"
+        case _:
+            return "failed"
+
+
+def _word(decision: Decision | None) -> str | None:
+    match decision:
+        case Allow():
+            return "allow"
+        case Deny():
+            return "deny"
+        case Ask():
+            return "ask"
+        case None:
+            return None
+
+
+def _model(fields: Mapping[str, Any]) -> str | None:
+    """The model that a plugin says it used, where its envelope says so."""
+    model = fields.get("model")
+    return model[:200] if isinstance(model, str) else None

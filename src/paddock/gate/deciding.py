@@ -1,0 +1,118 @@
+"""What the rules say to a call: who makes it, as the rules see them, and the rules that are in force now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from paddock.core.call import CallContext, Principal
+from paddock.core.clock import Clock
+from paddock.core.errors import Denied
+from paddock.core.ids import CallId
+from paddock.gate.catalogue import Target
+from paddock.policy.decision import Allow, Decision, Deny
+from paddock.policy.engine import Policy
+from paddock.policy.request import CallCircumstances, to_call
+from paddock.policy.subject import Subject, subject_of
+from paddock.principals.consents import consented_names
+from paddock.store.database import Database
+
+GOOD_FOR = 1.0  # seconds for which what a person consented to is remembered, for calls that only read
+_MOST_KEPT = 10_000
+
+
+class Decides(Protocol):
+    """Who decides about calls."""
+
+    async def about(self, target: Target, context: CallContext) -> Decision:
+        """What the rules say to this call."""
+        ...
+
+    def pins(self, decision: Decision) -> tuple[str, ...]:
+        """The deciding rules, each as `id@hash of the rule`."""
+        ...
+
+
+class InForce(Protocol):
+    """Where the rules that are in force are found."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+
+class ByTheRules:
+    """Asks the rules that are in force.
+
+    Args:
+        rules: Where they are found.
+        database: Where people's consents are.
+        clock: Tells how old what is remembered of them is.
+    """
+
+    def __init__(self, rules: InForce, database: Database, clock: Clock) -> None:
+        self._rules = rules
+        self._database = database
+        self._clock = clock
+        self._consents: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+        self._subjects: dict[tuple[Principal, frozenset[str]], Subject] = {}
+
+    async def about(self, target: Target, context: CallContext) -> Decision:
+        principal = context.principal
+        consents = await self._consented(principal, fresh=not target.only_reads)
+        circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
+        return self._rules.policy.decide(to_call(self._subject(principal, consents), target.ruled, circumstances))
+
+    def pins(self, decision: Decision) -> tuple[str, ...]:
+        return self._rules.policy.pins(decision)
+
+    def _subject(self, principal: Principal, consents: frozenset[str]) -> Subject:
+        known = self._subjects.get((principal, consents))
+        if known is None:
+            known = subject_of(principal, consents=consents)
+            if len(self._subjects) >= _MOST_KEPT:
+                self._subjects.clear()
+            self._subjects[principal, consents] = known
+        return known
+
+    async def _consented(self, principal: Principal, *, fresh: bool) -> frozenset[str]:
+        """What their person consented to. An effect is never decided on what was true a moment ago."""
+        key = (principal.tenant, principal.person)
+        now = self._clock.monotonic()
+        known = self._consents.get(key)
+        if known is not None and not fresh and now - known[0] < GOOD_FOR:
+            return known[1]
+        found = await self._database.read(lambda tx: consented_names(tx, principal.tenant, principal.person))
+        if len(self._consents) >= _MOST_KEPT:
+            self._consents.clear()
+        self._consents[key] = (now, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TheirOwn:
+    """For an author at work on a plugin of theirs: it runs caged, nobody else is there, and they ask themselves."""
+
+    reason: str = "an author tries a plugin of theirs"
+
+    async def about(self, target: Target, context: CallContext) -> Decision:
+        del target, context
+        return Allow((), self.reason, "")
+
+    def pins(self, decision: Decision) -> tuple[str, ...]:
+        del decision
+        return ()
+
+
+def refusal(decision: Deny, target: Target, call: CallId) -> Denied:
+    """The error for whoever made the call; what a rule keeps from people is not in it."""
+    return Denied(
+        f"{target.title} is denied: {decision.told}",
+        code="policy_denied",
+        hint=f"paddock explain {call}",
+        details={
+            "plugin": target.key.plugin,
+            "call_id": call,
+            "policies": [] if decision.public_reason else list(decision.policies),
+            "policy_version": decision.version,
+        },
+    )

@@ -1,0 +1,151 @@
+"""Calls that wait for a person: what becomes of them when somebody answers, when nobody does, and after a restart.
+
+Everything that is needed to make a call later lies beside its request, so it does not matter which host answers for it.
+Who asked is looked up again, with the rights that they have then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from paddock.core.call import CallContext
+from paddock.core.clock import Clock
+from paddock.core.errors import Conflict, Denied, NeedsApproval, PaddockError
+from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.gate import Gate
+from paddock.gate.starting import preview
+from paddock.policy.approvals.approval import Approval, State
+from paddock.policy.approvals.desk import Approvals
+from paddock.principals.subjects import principal_of
+from paddock.store.database import Database
+
+_log = logging.getLogger("paddock.gate")
+
+LOOK_AGAIN = 2.0  # seconds between two looks for requests whose time is over
+
+
+class Resumption:
+    """Goes on with what waited.
+
+    Args:
+        gate: The one door; a call that waited goes through all of it again.
+        calls: Where calls are found.
+        approvals: Where they wait.
+        database: Where whoever asked is looked up.
+        clock: The time.
+    """
+
+    def __init__(self, gate: Gate, calls: Calls, approvals: Approvals, database: Database, clock: Clock) -> None:
+        self._gate = gate
+        self._calls = calls
+        self._approvals = approvals
+        self._database = database
+        self._clock = clock
+
+    async def answered(self, approval: Approval) -> LiveCall | None:
+        """Somebody answered: make the call, end it, or let it wait for more of them.
+
+        Raises:
+            PaddockError: what was to be called is not there any more; the request is void.
+        """
+        match approval.state:
+            case State.PENDING:
+                return await self._waiting(approval)
+            case State.APPROVED:
+                live = await self._waiting(approval)
+                target = self._gate.catalogue.find_in(
+                    approval.binding.subject.plugin, approval.binding.subject.callable
+                )
+                self._calls.go_on(live, target, approval.payload, approval.id)
+                return live
+            case _:
+                live = await self._waiting(approval)
+                self._calls.give_up(live, ended(approval))
+                return live
+
+    async def come_back(self) -> None:
+        """After a restart: know what waits, and make what was approved meanwhile."""
+        for approval in await self._approvals.listed(states=(State.PENDING, State.APPROVED)):
+            try:
+                await self.answered(approval)
+            except PaddockError as error:
+                _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+
+    async def expire_forever(self) -> None:
+        """End, again and again, what nobody answered in time."""
+        while True:
+            try:
+                for approval in await self._approvals.expire():
+                    now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
+                    await self.answered(now)
+            except PaddockError as error:
+                _log.warning("requests could not be looked through: %s", error.message)
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _waiting(self, approval: Approval) -> LiveCall:
+        """The call that waits, which may have been made before this host came up.
+
+        Raises:
+            PaddockError: it cannot be made any more; the request is void.
+        """
+        subject = approval.binding.subject
+        try:
+            target = self._gate.catalogue.find_in(subject.plugin, subject.callable)
+            context = await self._context(approval)
+        except PaddockError as error:
+            await self._approvals.void(subject.tenant, approval.id, error.message)
+            raise
+        held = NeedsApproval(
+            f"{target.title} waits for a person: {approval.reason}",
+            hint=f"paddock approvals approve {approval.id}",
+            details={
+                "call_id": approval.call,
+                "plugin": subject.plugin,
+                "approval": approval.id,
+                "kind": approval.kind.value,
+                "expires_at": approval.binding.expires_at,
+                "preview": preview(approval, target),
+            },
+        )
+        return self._calls.held(CallId(approval.call), target, context, held)
+
+    async def _context(self, approval: Approval) -> CallContext:
+        kept = dict(approval.context)
+        tenant, now = approval.binding.subject.tenant, self._clock.now()
+        name = str(kept.pop("principal"))
+        principal = await self._database.read(lambda tx: principal_of(tx, name, tenant, now))
+        return CallContext(principal=principal, **_typed(kept))
+
+
+def ended(approval: Approval) -> PaddockError:
+    """What whoever waits is told of a request that ended without its call."""
+    who = ", ".join(answer.by for answer in approval.answers if not answer.approved)
+    why = f": {approval.ended_why}" if approval.ended_why else ""
+    details = {"approval": approval.id, "call_id": approval.call, "plugin": approval.binding.subject.plugin}
+    match approval.state:
+        case State.DENIED:
+            return Denied(f"{who or 'somebody'} denied it{why}", code="approval.denied", details=details)
+        case State.EXPIRED:
+            hint = "make the call again to ask once more"
+            return Conflict("nobody answered in time", code="approval.expired", hint=hint, details=details)
+        case _:
+            return Conflict(f"the request is {approval.state}{why}", code=f"approval.{approval.state}", details=details)
+
+
+_TYPES: dict[str, Any] = {
+    "request": RequestId,
+    "tenant": Tenant,
+    "operator": OperatorId,
+    "project": ProjectId,
+    "agent_path": AgentPath,
+    "session": SessionId,
+    "workflow": WorkflowId,
+    "step": StepId,
+}
+
+
+def _typed(kept: dict[str, Any]) -> dict[str, Any]:
+    return {name: _TYPES[name](value) for name, value in kept.items() if name in _TYPES}

@@ -1,0 +1,177 @@
+"""From a decision to the start of a call: with a person's yes where the rules want one, and on record first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paddock.core.call import CallContext
+from paddock.core.errors import NeedsApproval
+from paddock.core.event import Event
+from paddock.core.ids import Tenant
+from paddock.core.printable import printable
+from paddock.gate.catalogue import Target
+from paddock.gate.course import Course
+from paddock.gate.deciding import Decides, refusal
+from paddock.manifest.effects import IN_WORDS, Effect
+from paddock.policy.approvals.approval import Approval, Kind
+from paddock.policy.approvals.asking import Asked
+from paddock.policy.approvals.binding import Subject
+from paddock.policy.approvals.desk import Approvals
+from paddock.policy.approvals.using import Changed
+from paddock.policy.decision import Ask, Deny
+from paddock.principals.approvers import count_approvers
+from paddock.store.database import Database, Transaction
+
+RecordIn = Callable[[Transaction, Course, Event], None]
+"""Writes an event of a call into the ledger, in a unit of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Lets calls start.
+
+    Args:
+        decides: Knows the deciding rules.
+        approvals: Where people are asked.
+        database: For the unit of work in which a call starts.
+        record_in: For the entry of that unit.
+    """
+
+    decides: Decides
+    approvals: Approvals
+    database: Database
+    record_in: RecordIn
+
+    async def allow(self, course: Course, approval: str | None) -> None:
+        """Let the call start, or say why not.
+
+        An approval is used, and `call.started` recorded, in one unit of work, which is on disk when this returns. A
+        call that only reads and needs nobody's yes has nothing to wait for.
+
+        Args:
+            course: The call, its decision made.
+            approval: The request that was approved for it, where it was held before.
+
+        Raises:
+            Denied: the rules forbid it.
+            NeedsApproval: a person is asked first.
+            Conflict: the approval is not good for this.
+            StoreUnavailable: it cannot be recorded, so it must not happen.
+        """
+        match course.decision:
+            case Deny() as denied:
+                raise refusal(denied, course.target, course.call)
+            case Ask() as asked:
+                course.approval = approval or await self._standing(course, asked)
+                if course.approval is None:
+                    raise await self._held(course, asked)
+            case _:
+                approval = None  # nobody has to be asked any more
+        if approval is not None or not course.target.only_reads:
+            await self._started(course, approval)
+
+    async def _started(self, course: Course, approval: str | None) -> None:
+        started = course.start()
+        context = course.context
+
+        def unit(tx: Transaction) -> None:
+            if approval is not None:
+                self.approvals.consume(
+                    tx,
+                    context.tenant,
+                    approval,
+                    subject=self._subject(course),
+                    payload_hash=course.payload_hash,
+                    requester=context.principal.id,
+                )
+            self.record_in(tx, course, started)
+
+        try:
+            await self.database.write(unit)
+        except Changed as changed:
+            course.started = False
+            await self.approvals.void(context.tenant, changed.approval.id, changed.why)
+            raise
+        except BaseException:
+            course.started = False
+            raise
+
+    async def _standing(self, course: Course, asked: Ask) -> str | None:
+        if asked.remember == "never":
+            return None
+        context = course.context
+        found = await self.approvals.standing_for(self._subject(course), context.principal.id, context.session)
+        return found.id if found is not None else None
+
+    async def _held(self, course: Course, asked: Ask) -> NeedsApproval:
+        context = course.context
+        four_eyes = asked.four_eyes
+        if four_eyes is None:
+            several = await self.database.read(lambda tx: count_approvers(tx, context.tenant))
+            four_eyes = several > 1
+        approval, token = await self.approvals.ask(
+            Asked(
+                call=course.call,
+                subject=self._subject(course),
+                kind=Kind(asked.kind),
+                payload=dict(course.payload),
+                context=kept_context(context),
+                requester=context.principal.id,
+                for_person=context.principal.person,
+                approvers=asked.approvers,
+                quorum=asked.quorum,
+                four_eyes=four_eyes,
+                reason=asked.reason,
+                policy_version=asked.version,
+                remember=asked.remember,
+            )
+        )
+        course.approval = approval.id
+        return NeedsApproval(
+            f"{course.target.title} waits for a person: {asked.reason}",
+            hint=f"paddock approvals approve {approval.id}",
+            details={
+                "call_id": course.call,
+                "plugin": course.target.key.plugin,
+                "approval": approval.id,
+                "token": token,
+                "kind": approval.kind.value,
+                "expires_at": approval.binding.expires_at,
+                "preview": preview(approval, course.target),
+            },
+        )
+
+    def _subject(self, course: Course) -> Subject:
+        target = course.target
+        return Subject(
+            tenant=Tenant(course.context.tenant),
+            plugin=target.key.plugin,
+            callable=target.spec.name,
+            digest=target.key.digest,
+            definition=target.definition,
+            effects=target.effects,
+            policies=self.decides.pins(course.decision) if course.decision is not None else (),
+        )
+
+
+def preview(approval: Approval, target: Target | None = None) -> dict[str, Any]:
+    """What would be done, for the person who is asked."""
+    subject = approval.binding.subject
+    return {
+        "plugin": subject.plugin,
+        "callable": subject.callable,
+        "does": [IN_WORDS[Effect(effect)] for effect in subject.effects],
+        "says": printable(target.spec.description, 500) if target is not None else "",
+        "params": dict(approval.payload),
+        "requester": approval.binding.requester,
+        "reason": approval.reason,
+    }
+
+
+def kept_context(context: CallContext) -> dict[str, Any]:
+    """The surroundings of a call, for making it later. Who makes it is looked up again then."""
+    kept = asdict(context)
+    del kept["principal"]
+    return {"principal": context.principal.id} | {name: value for name, value in kept.items() if value is not None}

@@ -1,0 +1,126 @@
+"""People in the loop: what waits for them, and what happens when they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.core.call import Principal
+from paddock.gate.resume import Resumption
+from paddock.gate.starting import preview
+from paddock.policy.approvals.answering import Remember
+from paddock.policy.approvals.approval import OPEN, Approval
+from paddock.policy.approvals.desk import Approvals
+from paddock.policy.approvals.standing import Standing
+
+
+class Approving:
+    """Requests that wait for a person, for whoever shows them and takes answers. Every answer is from somebody.
+
+    Args:
+        approvals: Where they are kept.
+        resumption: Goes on with the calls that they are about.
+    """
+
+    def __init__(self, approvals: Approvals, resumption: Resumption) -> None:
+        self._approvals = approvals
+        self._resumption = resumption
+
+    async def listed(self, tenant: str, *, ended: bool = False) -> list[dict[str, Any]]:
+        """The requests of a tenant as data, oldest first; those that are open, or all."""
+        states = () if ended else tuple(sorted(OPEN))
+        return [shown(approval) for approval in await self._approvals.listed(tenant, states)]
+
+    async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
+        """One request as data.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return shown(await self._approvals.find(tenant, approval_id))
+
+    async def approve(
+        self,
+        approval_id: str,
+        by: Principal,
+        *,
+        comment: str = "",
+        remember: Remember | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Say yes; the call is made as soon as enough people did. See `Approvals.approve`."""
+        approval = await self._approvals.approve(
+            by.tenant, approval_id, by, comment=comment, remember=remember, payload=payload
+        )
+        return await self._answered(approval)
+
+    async def deny(self, approval_id: str, by: Principal, *, comment: str = "") -> dict[str, Any]:
+        """Say no; whoever waits for the call is told. See `Approvals.deny`."""
+        return await self._answered(await self._approvals.deny(by.tenant, approval_id, by, comment=comment))
+
+    async def standing(self, tenant: str) -> list[dict[str, Any]]:
+        """The standing approvals of a tenant as data, oldest first."""
+        return [shown_standing(one) for one in await self._approvals.standing(tenant)]
+
+    async def revoke(self, standing_id: str, by: Principal) -> dict[str, Any]:
+        """End a standing approval.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return shown_standing(await self._approvals.revoke(by.tenant, standing_id, by))
+
+    async def _answered(self, approval: Approval) -> dict[str, Any]:
+        await self._resumption.answered(approval)
+        return shown(await self._approvals.find(approval.binding.subject.tenant, approval.id))
+
+
+def shown(approval: Approval) -> dict[str, Any]:
+    """A request as data, for people and programs. Without its token, which only whoever asked has."""
+    binding = approval.binding
+    return {
+        "id": approval.id,
+        "kind": approval.kind.value,
+        "state": approval.state.value,
+        "call_id": approval.call,
+        "preview": preview(approval),
+        "effects": list(binding.subject.effects),
+        "requester": binding.requester,
+        "for_person": approval.for_person,
+        "approvers": list(binding.approvers),
+        "quorum": binding.quorum,
+        "four_eyes": binding.four_eyes,
+        "remember": approval.remember,
+        "reason": approval.reason,
+        "policies": list(binding.subject.policies),
+        "policy_version": approval.policy_version,
+        "digest": binding.subject.digest,
+        "binding": approval.binding_hash,
+        "created_at": approval.created_at,
+        "expires_at": binding.expires_at,
+        "ended_at": approval.ended_at,
+        "ended_why": approval.ended_why,
+        "replaces": approval.replaces,
+        "answers": [
+            {"by": answer.by, "approved": answer.approved, "at": answer.at, "comment": answer.comment}
+            for answer in approval.answers
+        ],
+    }
+
+
+def shown_standing(standing: Standing) -> dict[str, Any]:
+    """A standing approval as data."""
+    return {
+        "id": standing.id,
+        "holder": standing.holder,
+        "plugin": standing.plugin,
+        "callable": standing.callable,
+        "scope": "always" if standing.session is None else "session",
+        "session": standing.session,
+        "digest": standing.digest,
+        "policies": list(standing.policies),
+        "given_by": standing.given_by,
+        "given_at": standing.given_at,
+        "approval": standing.approval,
+        "revoked_at": standing.revoked_at,
+    }

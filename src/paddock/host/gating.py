@@ -1,0 +1,63 @@
+"""The one door with everything that it needs, as a host and a workshop build it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.clock import Clock, Random
+from paddock.core.event import Event, Publish
+from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
+from paddock.core.ids import Tenant
+from paddock.gate.course import Course
+from paddock.gate.deciding import Decides
+from paddock.gate.gate import Gate
+from paddock.gate.limits import Limits, Rates
+from paddock.gate.starting import Start
+from paddock.ledger.append import LedgerTable
+from paddock.ledger.writer import LedgerWriter
+from paddock.plugins.supervision.supervisor import Supervisor
+from paddock.policy.approvals.desk import Approvals
+from paddock.store.database import Database, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class BesideTheGate:
+    """Passes on what happens to plugins, but for calls: the gate tells of each of them, with all that it knows."""
+
+    inside: Publish
+
+    def publish(self, event: Event) -> None:
+        if not isinstance(event, PluginMethodCalled | PluginMethodReturned):
+            self.inside.publish(event)
+
+
+def approvals_on(database: Database, clock: Clock, random: Random) -> Approvals:
+    """The requests for a person's yes, each kept with its entry in the ledger."""
+
+    def publish_in(tx: Transaction, tenant: Tenant) -> LedgerTable:
+        return LedgerTable(tx, clock, random, tenant)
+
+    return Approvals(database, clock, random, publish_in)
+
+
+def gate_to(
+    supervisor: Supervisor,
+    *,
+    ledger: LedgerWriter,
+    database: Database,
+    decides: Decides,
+    approvals: Approvals,
+    rates: Rates,
+    clock: Clock,
+    random: Random,
+) -> Gate:
+    """The door to these plugins."""
+
+    def record_in(tx: Transaction, course: Course, event: Event) -> None:
+        context = course.context
+        table = LedgerTable(tx, clock, random, context.tenant)
+        table.record(event, call=course.call, request=context.request, principal=context.principal.id)
+
+    start = Start(decides, approvals, database, record_in)
+    limits = Limits(rates, clock.monotonic)
+    return Gate(supervisor, ledger, decides, start, limits, clock, random)

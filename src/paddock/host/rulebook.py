@@ -1,0 +1,76 @@
+"""The rules that are in force: read when the host opens, and again when their files change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from paddock.config.directories import Directories
+from paddock.config.settings import PolicySettings
+from paddock.core.clock import Clock
+from paddock.core.errors import PaddockError
+from paddock.policy.engine import Policy
+from paddock.policy.loading import load_policy
+from paddock.policy.versions import put_in_force
+from paddock.store.database import Database
+
+_log = logging.getLogger("paddock.host")
+
+LOOK_AGAIN = 2.0  # seconds between two looks at the files
+
+
+class Rulebook:
+    """Opened with `open_rulebook`. Rules that cannot be used do not come in force: those before them stay."""
+
+    def __init__(
+        self, policy: Policy, directories: Directories, settings: PolicySettings, database: Database, clock: Clock
+    ) -> None:
+        self.policy = policy
+        self.unusable: PaddockError | None = None  # why what the files say now is not in force
+        self._directories = directories
+        self._settings = settings
+        self._database = database
+        self._clock = clock
+
+    async def look(self) -> None:
+        """Bring what the files say now in force."""
+        try:
+            policy = await asyncio.to_thread(load_policy, self._directories, self._settings)
+        except PaddockError as error:
+            if self.unusable is None or self.unusable.message != error.message:
+                _log.warning("the rules were changed and cannot be used, so the old ones stay: %s", error.message)
+            self.unusable = error
+            return
+        self.unusable = None
+        if policy.version != self.policy.version:
+            await self._put_in_force(policy)
+
+    async def look_again(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            try:
+                await self.look()
+            except PaddockError as error:  # the store; what is in force stays
+                _log.warning("new rules could not be brought in force: %s", error.message)
+
+    async def _put_in_force(self, policy: Policy) -> None:
+        # On record first: nothing is decided by rules that nobody can look up later.
+        now = self._clock.now().isoformat()
+        await self._database.write(lambda tx: put_in_force(tx, policy.rules, now))
+        self.policy = policy
+
+
+async def open_rulebook(
+    directories: Directories, settings: PolicySettings, database: Database, clock: Clock
+) -> Rulebook:
+    """The rules of this machine, in force.
+
+    Raises:
+        Invalid: with every mistake in one's own rules, each with its file and line.
+        PaddockError: they cannot be read, or not be put on record.
+    """
+    policy = await asyncio.to_thread(load_policy, directories, settings)
+    now = clock.now().isoformat()
+    await database.write(lambda tx: put_in_force(tx, policy.rules, now))
+    return Rulebook(policy, directories, settings, database, clock)
