@@ -50,7 +50,7 @@ async def test_it_is_recorded_as_embedded_and_its_calls_like_every_other(home: H
     with open_direct(home.path / "data" / "paddock.db") as database:
         events = {event.type: event.data for event in database.read(recent)}
     assert events["plugin.embedded"]["name"] == "ours"
-    assert events["plugin.method_returned"]["method"] == "ours.one"
+    assert (events["call.ended"]["name"], events["call.ended"]["method"]) == ("ours", "one")
     assert "plugin.spawned" not in events
 
 

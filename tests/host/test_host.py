@@ -41,8 +41,11 @@ async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_clos
         with pytest.raises(NotFound):
             await host.call("second.say", TEXT)
     with open_direct(home.path / "data" / "paddock.db") as database:
-        kinds = {event.type for event in database.read(recent)}
-    assert {"plugin.spawned", "plugin.initialized", "plugin.method_called", "plugin.method_returned"} <= kinds
+        entries = database.read(recent)
+    kinds = {entry.type for entry in entries}
+    assert {"plugin.spawned", "plugin.initialized", "call.ended"} <= kinds
+    (ended,) = (entry.data for entry in entries if entry.type == "call.ended")
+    assert ended["stands_for"] == ["plugin.method_called", "plugin.method_returned"]  # reading is one entry
     assert {"plugin.exited", "plugin.stopped"} <= kinds
 
 

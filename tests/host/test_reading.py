@@ -112,8 +112,8 @@ async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
     recorded: list[Any] = []
     home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: recent(tx, plugin="butler"))))
 
-    called = [one.data["method"] for one in recorded if one.type == "plugin.method_called"]
-    assert sorted(called) == ["butler.prompt:greet", "butler.resource:read"]
+    called = [one.data["method"] for one in recorded if one.type == "call.ended"]
+    assert sorted(called) == ["prompt:greet", "resource:read"]
 
 
 async def test_a_program_around_the_host_answers_what_plugins_ask(home: Home) -> None:

@@ -47,7 +47,8 @@ def kernel(folder: Path) -> Path:
 
 
 def somebody(*scopes: str) -> CallContext:
-    return CallContext(Principal(PrincipalId("somebody"), frozenset(scopes)), RequestId("req_1"))
+    somebody = Principal(PrincipalId("user:somebody"), frozenset(scopes), frozenset({"member"}))
+    return CallContext(somebody, RequestId("req_1"))
 
 
 @pytest.mark.parametrize(
