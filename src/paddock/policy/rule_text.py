@@ -16,7 +16,7 @@ from paddock.core.errors import Problem
 
 # A comment, a text, the end of a rule, or anything else that is not white space.
 _TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"?|;|[^\s";/]+|/', re.DOTALL)
-_QUOTED = re.compile(r"`([^`]+)`")
+_QUOTED = re.compile(r"`([^`]+)`|invalid variable: (\w+)")
 _ENUMERATED = re.compile(r'entity `(\w+)::"(.*?)"` is of an enumerated entity type')
 _ATTRIBUTE = re.compile(r"attribute `(\w+)` (on entity type `(\w+)`|in context for Action::\"\w+\") not found")
 _NAMED = re.compile(r"unrecognized (action|entity type) `(.+?)`")
@@ -86,7 +86,7 @@ def complaint(piece: Piece, said: str, words: dict[str, tuple[str, ...]], attrib
     if _NO_ACTION in said:
         return _problem(piece, "", "it can never apply: no action goes with such a principal and resource", "")
     quoted = _QUOTED.search(said)
-    return _problem(piece, quoted[1] if quoted else "", said, "")
+    return _problem(piece, (quoted[1] or quoted[2]) if quoted else "", said, "")
 
 
 def _unknown_name(piece: Piece, what: str, name: str, words: dict[str, tuple[str, ...]]) -> Problem:

@@ -1,0 +1,95 @@
+"""A decision can be explained: who, what, which rule, and what would have let it happen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.policy.rulebook import ANN, BOB, policy_of, thing
+
+from paddock.manifest.capability import Storage
+from paddock.policy.explain import Way, explain
+from paddock.policy.request import to_call, to_use
+from paddock.policy.subject import Subject
+from paddock.policy.target import capability_target
+
+pytestmark = pytest.mark.req("B-10")
+POLICY = policy_of(shipped=True)
+
+
+def ways(subject: Subject, target: object) -> list[tuple[str, str]]:
+    explained = explain(POLICY, to_call(subject, target))  # type: ignore[arg-type]
+    return [(way.change, way.outcome) for way in explained.ways]
+
+
+def test_a_denial_tells_who_what_which_rule_and_what_would_have_allowed_it() -> None:
+    explained = explain(POLICY, to_call(BOB, thing("people.find", tags=("pii_access",))))
+
+    assert explained.lines() == [
+        "user:bob may not call people.find.",
+        "  Guests may not call what touches personal data. (rule guests-see-nothing-personal, shipped, "
+        f"line {POLICY.rules.by_id['guests-see-nothing-personal'].line})",
+        "  it would be allowed if it had not the tag pii_access",
+    ]
+
+
+def test_a_missing_role_is_found() -> None:
+    assert ways(BOB, thing("notes.add", "db_write")) == [
+        ("user:bob had the role operator", "allowed"),
+        ("user:bob had the role member", "allowed"),
+    ]
+
+
+def test_a_role_that_is_in_the_way_is_found() -> None:
+    both = replace(ANN, roles=frozenset({"guest", "member"}))
+
+    assert ("user:ann had not the role guest", "allowed") in ways(both, thing("x.y", tags=("pii_access",)))
+
+
+def test_a_missing_consent_is_found_and_that_a_person_would_still_be_asked() -> None:
+    assert ways(ANN, thing("Gmail.SendEmail", "external_send", kind="operator")) == [
+        ("user:ann had enabled it and consented to it", "asked")
+    ]
+
+
+def test_an_agents_whitelist_is_found() -> None:
+    agent = Subject("Agent", "agent:x", "default")
+
+    assert ways(agent, thing()) == [("it stood on the whitelist of agent:x", "allowed")]
+
+
+def test_a_missing_approval_is_told() -> None:
+    assert ways(ANN, thing("post.card", "external_send")) == [("somebody who may approve it says yes", "allowed")]
+
+
+def test_a_missing_grant_is_found() -> None:
+    tables = capability_target(Storage("write"), writes=True)
+    request = to_use(Subject("Plugin", "notes", "default"), tables, method="storage.exec", granted=False)
+
+    assert explain(POLICY, request).ways == (Way("storage:write were granted to notes", "allowed"),)
+
+
+def test_a_missing_signature_is_found() -> None:
+    strict = policy_of(
+        '@id("signed") @text("Signed.") forbid(principal, action in Action::"anyCall", resource) '
+        'unless { resource.signature == Signature::"verified" };',
+        shipped=True,
+    )
+
+    found = explain(strict, to_call(ANN, thing())).ways
+
+    assert found == (Way("somebody whom this host trusts had signed it", "allowed"),)
+
+
+def test_what_is_allowed_needs_no_way_out() -> None:
+    explained = explain(POLICY, to_call(ANN, thing()))
+
+    assert explained.ways == ()
+    assert explained.to_value()["decision"] == "allow"
+    assert explained.to_value()["policy_version"] == POLICY.version
+
+
+def test_a_strangers_name_cannot_write_on_the_terminal() -> None:
+    strange = Subject("User", "user:\x1b[2Jx", "default")
+
+    assert "\x1b" not in "".join(explain(POLICY, to_call(strange, thing("a.\x1b"))).lines())
