@@ -24,6 +24,14 @@ WEATHER = {"type": "object", "properties": {"api_key": {"type": "string"}}, "req
 WITHOUT_A_DAEMON = {
     "paddock doctor --json": [],
     "paddock config show --origin": [],
+    "paddock policy check": [],
+    "paddock policy check ./policies": [],
+    "paddock policy show": [],
+    "paddock policy show guests-may-read": [],
+    "paddock policy test": [],
+    "paddock policy test ./policy-cases.yaml": [],
+    "paddock policy try notes.add --as user:ann --role guest --effect db_write": [],
+    "paddock policy try Gmail.SendEmail --effect external_send": [],
     "paddock plugin check ./my-plugin": [],
     "paddock plugin new greeter": [],
     "paddock plugin new Letter.Answer --kind operator answers": [],
@@ -53,6 +61,30 @@ WITHOUT_A_DAEMON = {
     "paddock plugin enable memory-markdown": [],
     "paddock plugin disable memory-markdown": [],
     """paddock call slow-count.count --params '{"to": 3}'""": [],
+    "paddock tenant add acme --title 'Acme Labs'": [],
+    "paddock tenant list --json": [],
+    "paddock tenant remove acme --yes": [],
+    "paddock user add ann --name 'Ann Lee' --role member --role approver": [],
+    "paddock user list --json": [],
+    "paddock user role ann approver": [],
+    "paddock user role ann approver --remove": [],
+    "paddock user scope ann email:send": [],
+    "paddock user scope ann email:send --remove": [],
+    "paddock user disable ann": [],
+    "paddock user enable ann": [],
+    "paddock user show ann": [],
+    "paddock group add night-shift --title 'Who is awake'": [],
+    "paddock group member night-shift ann": [],
+    "paddock group member night-shift ann --remove": [],
+    "paddock group list --json": [],
+    "paddock group remove night-shift --yes": [],
+    "paddock apikey create ann --label mailer --role member --expires 30d": [],
+    "paddock apikey list --json": [],
+    "paddock consent give slow-count.count --for user:ann": ["y"],
+    "paddock consent list --json": [],
+    """paddock call slow-count.count -p '{"to": 3}' --as user:ann""": [],
+    "paddock consent revoke slow-count.count --for user:ann": [],
+    "paddock user remove ann --yes": [],
     "paddock plugin tools slow-count": [],
     "paddock plugin tools slow-count count": [],
     "paddock plugin resources library memo://one": [],
@@ -61,6 +93,7 @@ WITHOUT_A_DAEMON = {
     "paddock plugin prompts library": [],
 }
 ELSEWHERE = {
+    "paddock apikey revoke KEY --yes": "needs a key; tests/cli/test_cli_principals.py",
     "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
     "paddock plugin install pypi:mcp-server-time": "needs a registry; tests/registry installs and calls it",
     "paddock plugin accept": "needs a server that changed; tests/cli/test_cli_accept.py",
@@ -108,6 +141,8 @@ def stage(paddock: Paddock) -> Paddock:
     shutil.copy(here / "server.mcpb", here / "plugin.mcpb")
     write_json(here / ".vscode" / "mcp.json", {"servers": {"search": {"type": "stdio", "command": "python3"}}})
     zipped(native(here / "notes-2", version="2.0.0"), here / "notes-2.0.zip")
+    (here / "policies").mkdir()
+    (here / "policy-cases.yaml").write_text("cases: [{who: member, what: notes.list, expect: allow}]")
     for package in (
         native(here / "notes", version="1.2.0"),
         butler(here / "library", "library"),

@@ -58,7 +58,8 @@ protocol.oversize_message compactor_dropped_always_keep compaction.triggered com
 compaction.flagged plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
-plugin.definition_accepted plugin.definitions_left_out ledger.erased"""
+plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
+group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased"""
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
 

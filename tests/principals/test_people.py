@@ -63,7 +63,7 @@ def test_a_tenant_that_something_belongs_to_stays_and_says_what_to_do(office: Of
     with pytest.raises(Conflict) as refused:
         office.change(lambda change: remove_tenant(change, "beta"), "default")
 
-    assert refused.value.message == f"the tenant beta still has 1 {kept}"
+    assert refused.value.message == f"the tenant beta still has {kept} (1)"
     assert "paddock" in refused.value.hint
 
 

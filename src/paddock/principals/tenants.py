@@ -90,7 +90,7 @@ def remove_tenant(change: Change, name: str) -> TenantRow:
     kept = [(words, count, way) for table, words, way in _KEPT if (count := _count(change.tx, table, row.name))]
     if kept:
         raise Conflict(
-            f"the tenant {name} still has {' and '.join(f'{count} {words}' for words, count, _ in kept)}",
+            f"the tenant {name} still has {', '.join(f'{words} ({count})' for words, count, _ in kept)}",
             code="tenant.in_use",
             hint=kept[0][2].format(tenant=name),
             details={"tenant": name} | {words.replace(" ", "_"): count for words, count, _ in kept},
