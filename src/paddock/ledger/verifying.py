@@ -55,7 +55,7 @@ def _verify(
         own = whole_lines(checkpoint_file(state, tenant))
         others = {str(file): _given(file, tenant) for file in anchor_files}
         keys = [read_public_key(file) for file in key_files]
-        if not keys and (own or any(others.values())):
+        if not keys and (own or any(others.values()) or public_key_file(state).exists()):
             keys = [read_public_key(public_key_file(state))]
         noted = database.read(lambda tx: _noted(tx, tenant))
         if database.engine == "postgresql":  # other nodes sign too, and their files are not here

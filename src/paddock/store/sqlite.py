@@ -28,7 +28,7 @@ _BUSY_MS = 10_000
 
 
 def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> apsw.Connection:
-    """A connection with our settings: write-ahead log, synced on every commit, foreign keys held.
+    """A connection with our settings: write-ahead log, synced on every commit, foreign keys held, erased is gone.
 
     Args:
         path: The file; it exists.
@@ -48,6 +48,8 @@ def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> a
         if not read_only:
             _use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
+            # What is erased is overwritten: pages would keep it, for anybody who reads the file, until they are reused.
+            connection.pragma("secure_delete", True)
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
         told = failure(error, connection, path)  # asks the connection, so before it is closed

@@ -1,0 +1,79 @@
+"""What `paddock ledger verify` does and says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from paddock.cli.output import result, say, styled
+from paddock.core.errors import PaddockError
+from paddock.core.printable import printable
+from paddock.ledger.verify import EXIT_CODES, Finding, Verdict
+
+_WIPE = "\r\x1b[K"
+_WIDTH = 30
+_MARKS: dict[Verdict, tuple[str, str]] = {
+    "sound": ("✓", "green"),
+    "tampered": ("✗", "red"),
+    "truncated": ("✗", "red"),
+    "unreadable": ("?", "yellow"),
+}
+
+
+def findings(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) -> list[Finding]:
+    """Verify, with a bar on the terminal that says how far it is."""
+    from paddock.cli.opening import reading
+    from paddock.ledger.verifying import verify_ledger
+
+    try:
+        with reading() as host:
+            return verify_ledger(
+                host.plugins.database,
+                host.directories.state,
+                tenant=tenant,
+                anchor_files=anchors,
+                key_files=keys,
+                report=_bar if sys.stderr.isatty() else None,
+            )
+    except PaddockError as error:  # a store that cannot be opened has an exit code of its own here
+        return [Finding(tenant or "-", "unreadable", error.message)]
+    finally:
+        if sys.stderr.isatty():
+            sys.stderr.write(_WIPE)
+            sys.stderr.flush()
+
+
+def worst(found: Sequence[Finding]) -> tuple[Verdict, int]:
+    """The verdict over all chains, and the exit code: one that was tampered with counts most."""
+    verdicts = {finding.verdict for finding in found}
+    for verdict in ("tampered", "truncated", "unreadable"):
+        if verdict in verdicts:
+            return verdict, EXIT_CODES[verdict]
+    return "sound", 0
+
+
+def show_findings(found: Sequence[Finding]) -> None:
+    """One line for each chain, and what that means below those that need it."""
+    if not found:
+        say("nothing was recorded yet")
+    for finding in found:
+        mark, style = _MARKS[finding.verdict]
+        where = f" at row {finding.seq:,}" if finding.seq is not None else ""
+        name = f" ({finding.id})" if finding.id else ""
+        what = f": {printable(finding.what, 400)}" if finding.what else ""
+        counts = f"{finding.rows:,} rows, {finding.checkpoints:,} checkpoints"
+        front = f"{styled(mark, style, stream=sys.stdout)} {printable(finding.tenant)}: {finding.verdict}"
+        result(f"{front}{where}{printable(name)}{what} ({counts})")
+        if finding.verdict == "sound" and finding.erased:
+            say(f"  what {finding.erased:,} rows said of people was erased, as the ledger tells")
+        if finding.verdict == "sound" and finding.unsigned:
+            say(f"  no checkpoint holds the last {finding.unsigned:,} rows yet")
+
+
+def _bar(tenant: str, done: int, there: int) -> None:
+    filled = _WIDTH * done // max(there, 1)
+    share = 100 * done // max(there, 1)
+    bar = "█" * filled + "·" * (_WIDTH - filled)
+    sys.stderr.write(f"{_WIPE}{printable(tenant, 40)} {bar} {share:3} % of {there:,} rows ")
+    sys.stderr.flush()

@@ -1,0 +1,138 @@
+"""A chain to tamper with, and both verifiers to hold against it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.event import Event
+from paddock.core.events_host import PluginCrashed, PluginMethodCalled
+from paddock.core.ids import new_id
+from paddock.ledger.append import append
+from paddock.ledger.checkpoint import checkpoint_file, whole_lines
+from paddock.ledger.checkpointing import Checkpointer
+from paddock.ledger.entry import Draft
+from paddock.ledger.erase import erase
+from paddock.ledger.export import export_checkpoints, export_entries
+from paddock.ledger.keys import public_key_file
+from paddock.ledger.verify import EXIT_CODES, Finding
+from paddock.ledger.verifying import verify_ledger
+from paddock.store.database import Transaction, open_database, open_direct
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "verify_ledger.py"
+CLOCK, RANDOM = SystemClock(), SystemRandom()
+
+
+def called(number: int, who: str | None = "bob") -> PluginMethodCalled:
+    return PluginMethodCalled("notes", "notes.ädd", f"req_{number}", who, None)
+
+
+def drafts(events: Iterable[Event], tenant: str = "default") -> list[Draft]:
+    return [
+        Draft(new_id("evt", CLOCK, RANDOM), CLOCK.now(), event, tenant, call=f"call_{number}")
+        for number, event in enumerate(events, 1)
+    ]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Thirty rows of the tenant `default`: two checkpoints up to row 20, alice erased from row 5 by row 21."""
+
+    address: str
+    state: Path
+
+    def change(self, *statements: str) -> None:
+        def unit(tx: Transaction) -> None:
+            for statement in statements:
+                tx.execute(statement)
+
+        with open_direct(self.address) as database:
+            database.write(unit)
+
+    def add(self, *events: Event, tenant: str = "default") -> None:
+        with open_direct(self.address) as database:
+            database.write(lambda tx: append(tx, drafts(events, tenant), RANDOM))
+
+    def erase(self, who: str, tenant: str = "default") -> int:
+        with open_direct(self.address) as database:
+            return database.write(
+                lambda tx: erase(tx, tenant, who, by="local:root", explanation="asked", clock=CLOCK, random=RANDOM)
+            )
+
+    async def checkpoint(self) -> None:
+        async with open_database(self.address, role="command") as database:
+            checkpointer = Checkpointer(database, CLOCK, self.state)
+            await checkpointer.look()
+            if checkpointer.failing is not None:
+                raise checkpointer.failing
+
+    @property
+    def checkpoints(self) -> Path:
+        return checkpoint_file(self.state, "default")
+
+    @property
+    def key(self) -> Path:
+        return public_key_file(self.state)
+
+    def verify(self, tenant: str = "default", *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()) -> Finding:
+        with open_direct(self.address) as database:
+            (finding,) = verify_ledger(
+                database, self.state, tenant=tenant, anchor_files=list(anchors), key_files=list(keys)
+            )
+        return finding
+
+    def code(self) -> int:
+        return EXIT_CODES[self.verify().verdict]
+
+    def export(self) -> Path:
+        file = self.state / "export.jsonl"
+        with open_direct(self.address) as database:
+            lines = [*export_entries(database, "default"), *export_checkpoints(whole_lines(self.checkpoints))]
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+        return file
+
+    def example(self, *words: object) -> int:
+        """What the other verifier says of the export."""
+        return run_example(self.export(), "--key", self.key, *words)
+
+    def example_on_file(self) -> int:
+        """What it says of the database itself."""
+        file = self.address.removeprefix("sqlite://")
+        return run_example(file, "--key", self.key, "--checkpoints", self.checkpoints)
+
+    @property
+    def embedded(self) -> bool:
+        return self.address.startswith("sqlite")
+
+
+async def new_chain(address: str, state: Path) -> Chain:
+    chain = Chain(address, state)
+    chain.add(*(called(number, "alice" if number == 5 else "bob") for number in range(1, 11)))
+    await chain.checkpoint()
+    chain.add(*(called(number, None) for number in range(11, 20)), PluginCrashed("notes", 1, None, ("no", "☃ 𝄞")))
+    await chain.checkpoint()
+    assert chain.erase("alice") == 1
+    chain.add(*(called(number) for number in range(22, 31)))
+    return chain
+
+
+def run_example(*words: object) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["verify_ledger.py", *map(str, words)])
+        return example().main()
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("verify_ledger", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

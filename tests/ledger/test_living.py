@@ -1,0 +1,217 @@
+"""Chains under way: two processes at once, a process that dies, a disk that is full, and tenants beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.ledger.chains import Chain, called
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.ids import Tenant
+from paddock.ledger import opening
+from paddock.ledger.checkpoint import checkpoint_file
+from paddock.ledger.feed import recent, tenants
+from paddock.ledger.following import follow
+from paddock.ledger.keys import private_key_file
+from paddock.ledger.opening import open_ledger
+from paddock.store.database import open_database, open_direct
+
+pytestmark = pytest.mark.req("B-06")
+
+ROWS = 120
+
+STREAM = """
+import asyncio, sys
+from pathlib import Path
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.events_host import PluginMethodCalled
+from paddock.ledger.opening import open_ledger
+from paddock.store.database import open_database
+
+async def caller(writer, name, count):
+    for number in range(count):
+        request = f"req_{name}_{number}"
+        await writer.wrote(PluginMethodCalled("notes", "notes.add", request, name, None), "default")
+        print(request, flush=True)
+
+async def main(address, state, name, count):
+    async with (
+        open_database(address, role="command") as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=Path(state)) as writer,
+    ):
+        await asyncio.gather(*(caller(writer, f"{name}{place}", count) for place in range(4)))
+
+asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
+"""
+
+
+def stream(address: str, state: Path, name: str, count: int) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", STREAM, address, str(state), name, str(count)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+async def test_two_processes_that_write_at_once_make_one_chain(database_address: str, tmp_path: Path) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    with open_direct(database_address):
+        pass  # made before they begin
+    with (
+        stream(database_address, chain.state, "a", ROWS // 4) as one,
+        stream(database_address, chain.state, "b", ROWS // 4) as two,
+    ):
+        said = one.communicate(timeout=60)[0].split() + two.communicate(timeout=60)[0].split()
+    assert (one.returncode, two.returncode) == (0, 0)
+    assert len(said) == 2 * ROWS
+    with open_direct(database_address) as database:
+        assert {entry.request for entry in database.read(lambda tx: recent(tx, limit=1000))} == set(said)
+    finding = chain.verify()
+    assert (finding.verdict, finding.rows) == ("sound", 2 * ROWS)
+    assert finding.signed_to > 0
+    assert chain.example() == 0
+
+
+async def test_what_was_answered_is_in_a_sound_chain_after_kill_9(database_address: str, tmp_path: Path) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    with stream(database_address, chain.state, "a", 1_000_000) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline().strip() for _ in range(150)]
+        process.kill()
+        said += [line.strip() for line in process.stdout if line.endswith("\n")]
+    finding = chain.verify()
+    assert finding.verdict == "sound"
+    with open_direct(database_address) as database:
+        rows = database.read(lambda tx: tx.all("SELECT request FROM ledger"))
+    assert set(said) <= {row["request"] for row in rows}
+    chain.add(called(1))
+    await chain.checkpoint()
+    assert chain.verify().unsigned == 0
+
+
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import StoreUnavailable
+from paddock.core.events_host import PluginMethodCalled
+from paddock.ledger import writer as module
+from paddock.ledger.feed import recent
+from paddock.ledger.opening import open_ledger
+from paddock.ledger.verifying import verify_ledger
+from paddock.store.database import open_database, open_direct
+
+module.RETRY_AFTER = 0.05
+
+def called(number):
+    return PluginMethodCalled("notes" * 2000, "notes.add", f"req_{number}", "bob", None)
+
+def look(address, state):
+    with open_direct(address) as database:
+        (finding,) = verify_ledger(database, state, tenant="default")
+        return [finding.verdict, finding.rows, len(database.read(recent))]
+
+async def main(address, state):
+    async with open_database(address) as database:
+        async with open_ledger(database, SystemClock(), SystemRandom(), state=state) as writer:
+            for number in range(10):
+                await writer.wrote(called(number), "default")
+            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+            lost = 0
+            for number in range(10, 60):  # until the log takes no more
+                try:
+                    await writer.wrote(called(number), "default")
+                except StoreUnavailable as error:
+                    print(error.error_code, writer.failing is error)
+                    break
+                lost += 1
+            writer.take(called("later"), "default")
+            with_room = 10 + lost
+            print(look(address, state) == ["sound", with_room, with_room])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            for _ in range(200):
+                if writer.failing is None:
+                    break
+                await asyncio.sleep(0.05)
+            await writer.wrote(called("last"), "default")
+            print(writer.failing, look(address, state) == ["sound", with_room + 2, with_room + 2])
+        print(look(address, state)[0])
+
+asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+"""
+
+
+def test_on_a_full_disk_nothing_is_taken_and_all_can_be_read_and_it_recovers(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-c", FULL, sqlite_address, str(tmp_path / "state")]
+    said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert said.stdout.splitlines() == ["store.full True", "True", "None True", "sound"], said.stderr
+
+
+async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path: Path) -> None:
+    names = ["default", "../b", "c" * 300, "ü / 2"]
+    state = tmp_path / "state"
+    async with (
+        open_database(database_address) as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=state) as writer,
+    ):
+        for number in range(40):
+            writer.publisher(Tenant(names[number % 4])).publish(called(number))
+    chain = Chain(database_address, state)
+    assert {(chain.verify(name).verdict, chain.verify(name).rows) for name in names} == {("sound", 10)}
+    assert len(list((state / "ledger").iterdir())) == 4
+    with open_direct(database_address) as direct:
+        assert direct.read(tenants) == sorted(names)
+        assert {entry.tenant for entry in direct.read(lambda tx: recent(tx, tenant="../b"))} == {"../b"}
+    chain.change("UPDATE ledger SET at = 'x' WHERE tenant = '../b' AND seq = 3")
+    assert [chain.verify(name).verdict for name in names] == ["sound", "tampered", "sound", "sound"]
+
+
+async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_end(
+    sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.2)
+    file = checkpoint_file(tmp_path, "default")
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(20):
+            while not file.exists() or len(file.read_bytes().splitlines()) < count:  # noqa: ASYNC110 - a file tells nobody
+                await asyncio.sleep(0.01)
+
+    async with open_database(sqlite_address) as database:
+        async with open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer:
+            writer.take(called(1), "default")
+            await until(1)
+            monkeypatch.setattr(opening, "EVERY_SECONDS", 600.0)
+            await asyncio.sleep(0.25)  # the short time that was begun before ends
+            for number in range(1000):
+                writer.take(called(number), "default")
+            await until(2)
+            writer.take(called(2), "default")
+        points = [json.loads(line) for line in file.read_bytes().splitlines()]
+        assert [(point["from_seq"], point["to_seq"]) for point in points] == [(1, 1), (2, 1001), (1002, 1002)]
+    assert stat.S_IMODE(private_key_file(tmp_path).stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert Chain(sqlite_address, tmp_path).verify().unsigned == 0
+
+
+async def test_whoever_follows_hears_of_what_is_written_here_and_elsewhere(sqlite_address: str) -> None:
+    async with (
+        open_database(sqlite_address) as database,
+        open_ledger(database, SystemClock(), SystemRandom()) as writer,
+        asyncio.timeout(20),
+    ):
+        writer.take(called(0), "default")
+        await writer.flushed()
+        heard = follow(database, writer, after=0, look_every=0.05)
+        assert (await anext(heard)).request == "req_0"
+        writer.take(called(1), "default")
+        assert (await anext(heard)).request == "req_1"
+        await asyncio.to_thread(Chain(sqlite_address, Path()).add, called(2))
+        assert (await anext(heard)).request == "req_2"
+        await heard.aclose()

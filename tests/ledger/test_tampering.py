@@ -1,0 +1,246 @@
+"""Every way to change a chain is found, with the row that is the first to be wrong, by two verifiers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from tests.ledger.chains import Chain, called, new_chain, run_example
+
+from paddock.core.errors import HostError
+from paddock.ledger.checkpoint import parse, signed
+from paddock.ledger.keys import key_id
+from paddock.store.database import open_direct
+
+pytestmark = pytest.mark.req("B-06")
+
+COPY = "INSERT INTO ledger (tenant, seq, id, at, type, facts, hash)"
+ROW = "WHERE tenant = 'default' AND seq = 7"
+
+EDITS = {
+    "tenant": (f"UPDATE ledger SET tenant = 'else' {ROW}", 7),
+    "seq": (f"UPDATE ledger SET seq = 700 {ROW}", 7),
+    "id": (f"UPDATE ledger SET id = 'evt_0' {ROW}", 7),
+    "at": (f"UPDATE ledger SET at = '2001-01-01T00:00:00+00:00' {ROW}", 7),
+    "type": (f"UPDATE ledger SET type = 'plugin.method_returned' {ROW}", 7),
+    "plugin": (f"UPDATE ledger SET plugin = 'other' {ROW}", 7),
+    "plugin, to nothing": (f"UPDATE ledger SET plugin = NULL {ROW}", 7),
+    "call": (f"UPDATE ledger SET call = 'call_0' {ROW}", 7),
+    "request": (f"UPDATE ledger SET request = NULL {ROW}", 7),
+    "principal": (f"UPDATE ledger SET principal = 'mallory' {ROW}", 7),
+    "principal, to nothing": (f"UPDATE ledger SET principal = NULL {ROW}", 7),
+    "principal, of nobody": ("UPDATE ledger SET principal = 'mallory' WHERE seq = 12", 12),
+    "facts": (f"UPDATE ledger SET facts = replace(facts, 'notes', 'other') {ROW}", 7),
+    "facts, by a space": (f"UPDATE ledger SET facts = replace(facts, ',', ', ') {ROW}", 7),
+    "facts, to what is no JSON": (f"UPDATE ledger SET facts = 'nothing' {ROW}", 7),
+    "personal": (f"UPDATE ledger SET personal = replace(personal, 'bob', 'eve') {ROW}", 7),
+    "personal, to nothing": (f"UPDATE ledger SET personal = NULL {ROW}", 7),
+    "salt": (f"UPDATE ledger SET salt = (SELECT salt FROM ledger WHERE seq = 8) {ROW}", 7),
+    "salt, to nothing": (f"UPDATE ledger SET salt = NULL {ROW}", 7),
+    "commitment": (f"UPDATE ledger SET commitment = (SELECT commitment FROM ledger WHERE seq = 8) {ROW}", 7),
+    "commitment, to nothing": (f"UPDATE ledger SET commitment = NULL {ROW}", 7),
+    "hash": (f"UPDATE ledger SET hash = (SELECT hash FROM ledger WHERE seq = 8) {ROW}", 7),
+    "an erasure by hand": (f"UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL {ROW}", 7),
+    "an erased row that is filled again": ("UPDATE ledger SET principal = 'eve' WHERE seq = 5", 5),
+    "a deleted row": (f"DELETE FROM ledger {ROW}", 7),
+    "the first row deleted": ("DELETE FROM ledger WHERE seq = 1", 1),
+}
+
+
+@pytest.fixture
+async def chain(database_address: str, tmp_path: Path) -> Chain:
+    return await new_chain(database_address, tmp_path / "state")
+
+
+async def test_each_edit_of_a_row_is_found_and_the_row_named(chain: Chain) -> None:
+    assert (chain.verify().verdict, chain.verify().rows, chain.verify().erased) == ("sound", 30, 1)
+    assert chain.example() == 0
+    if chain.embedded:
+        assert chain.example_on_file() == 0
+    kept = {name: table(chain, name) for name in ("ledger", "ledger_heads")}
+    for name, (statement, seq) in EDITS.items():
+        chain.change(statement)
+        finding = chain.verify()
+        assert (finding.verdict, finding.seq) == ("tampered", seq), name
+        if name.partition(",")[0] not in ("principal", "an erased row that is filled again", "facts"):
+            assert chain.example() == 1, name  # an export is made of whole entries, and the index is no part of it
+        if chain.embedded:
+            assert chain.example_on_file() == 1, name
+        restore(chain, kept)
+    assert chain.verify().verdict == "sound"
+
+
+ENDS = {
+    "the last rows": (["DELETE FROM ledger WHERE seq > 25"], "truncated", 26),
+    "signed rows, and the head set back": (
+        [
+            "DELETE FROM ledger WHERE seq > 15",
+            "UPDATE ledger_heads SET seq = 15, hash = (SELECT hash FROM ledger WHERE seq = 15)",
+        ],
+        "truncated",
+        16,
+    ),
+    "all rows": (["DELETE FROM ledger"], "truncated", 1),
+    "all rows and the head": (["DELETE FROM ledger", "DELETE FROM ledger_heads"], "truncated", 1),
+    "the head gone": (["DELETE FROM ledger_heads"], "tampered", 30),
+    "the head set back": (["UPDATE ledger_heads SET seq = 29"], "tampered", 30),
+    "the head changed": (["UPDATE ledger_heads SET hash = (SELECT hash FROM ledger WHERE seq = 3)"], "tampered", 30),
+    "two rows swapped": (
+        [
+            "UPDATE ledger SET seq = 900 WHERE seq = 7",
+            "UPDATE ledger SET seq = 7 WHERE seq = 8",
+            "UPDATE ledger SET seq = 8 WHERE seq = 900",
+        ],
+        "tampered",
+        7,
+    ),
+    "what two rows say swapped": (
+        [
+            "UPDATE ledger SET facts = (SELECT two.facts FROM ledger AS two WHERE two.seq = 15 - ledger.seq) "
+            "WHERE seq IN (7, 8)"
+        ],
+        "tampered",
+        7,
+    ),
+    "a row put in": (
+        [
+            "UPDATE ledger SET seq = seq + 1000 WHERE seq > 7",
+            "UPDATE ledger SET seq = seq - 999 WHERE seq > 1000",
+            f"{COPY} SELECT tenant, 8, 'evt_x', at, type, facts, hash FROM ledger WHERE seq = 7",
+        ],
+        "tampered",
+        8,
+    ),
+    "a row put behind the last": (
+        [f"{COPY} SELECT tenant, 31, 'evt_x', at, type, facts, hash FROM ledger WHERE seq = 30"],
+        "tampered",
+        31,
+    ),
+}  # fmt: skip
+
+
+async def test_rows_cut_off_swapped_or_put_in_are_found(chain: Chain) -> None:
+    kept = {name: table(chain, name) for name in ("ledger", "ledger_heads")}
+    for name, (statements, verdict, seq) in ENDS.items():
+        chain.change(*statements)
+        finding = chain.verify()
+        assert (finding.verdict, finding.seq) == (verdict, seq), name
+        if chain.embedded:
+            assert chain.example_on_file() == {"tampered": 1, "truncated": 2}[verdict], name
+        restore(chain, kept)
+    chain.change("DELETE FROM ledger WHERE seq > 15")
+    assert chain.example() == 2, "an export of what is left says so too"
+
+
+@pytest.mark.parametrize(("kept_rows", "first_signed"), [(0, 1), (12, 11)])
+async def test_a_chain_that_is_written_anew_with_right_hashes_is_not_what_was_signed(
+    chain: Chain, kept_rows: int, first_signed: int
+) -> None:
+    head = f"(SELECT hash FROM ledger WHERE seq = {kept_rows})"
+    rewind = f"UPDATE ledger_heads SET seq = {kept_rows}, hash = {head}" if kept_rows else "DELETE FROM ledger_heads"
+    chain.change(f"DELETE FROM ledger WHERE seq > {kept_rows}", rewind)
+    chain.add(*(called(number, "eve") for number in range(kept_rows, 30)))
+    finding = chain.verify()
+    assert finding.verdict == "tampered"
+    assert finding.seq == first_signed
+    assert "are not those that were signed" in finding.what
+    assert chain.example() == 1
+    with pytest.raises(HostError) as refused:
+        await chain.checkpoint()
+    assert refused.value.error_code == "ledger.broken", "nothing is signed on top of it"
+
+
+async def test_each_edit_of_the_checkpoints_is_found(chain: Chain) -> None:
+    first, second = chain.checkpoints.read_bytes().splitlines()
+    for name, value in json.loads(first).items():
+        other = value + 1 if isinstance(value, int) else f"0{value[1:]}" if value[0] != "0" else f"1{value[1:]}"
+        edited = json.dumps({**json.loads(first), name: other}, separators=(",", ":"), sort_keys=True).encode()
+        chain.checkpoints.write_bytes(b"%s\n%s\n" % (edited, second))
+        assert (chain.verify().verdict, chain.verify().seq) == ("tampered", 1), name
+        assert chain.example() == 1, name
+    for lines, verdict in {
+        (second,): "tampered",
+        (second, first): "tampered",
+        (first, b"{}"): "tampered",
+        (first, second, b"x"): "tampered",
+        (first, second, second): "tampered",
+        (first,): "truncated",
+        (): "truncated",
+    }.items():
+        chain.checkpoints.write_bytes(b"".join(line + b"\n" for line in lines))
+        assert chain.verify().verdict == verdict, lines
+        if chain.embedded and b"x" not in lines and b"{}" not in lines:
+            assert chain.example_on_file() == {"tampered": 1, "truncated": 2}[verdict], lines
+    chain.checkpoints.unlink()
+    finding = chain.verify()
+    if chain.embedded:  # on a server this may be another node's home
+        assert finding.verdict == "truncated"
+    chain.checkpoints.write_bytes(b"%s\n%s\n%s" % (first, second, second[:40]))
+    assert chain.verify().verdict == "sound", "a line that was never finished counts for nothing"
+
+
+async def test_a_rewritten_chain_with_checkpoints_of_another_key_is_told_by_the_key_kept_elsewhere(
+    chain: Chain, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "ledger.pub"
+    elsewhere.write_bytes(chain.key.read_bytes())
+    key = Ed25519PrivateKey.generate()
+    forged: list[bytes] = []
+    for line in chain.checkpoints.read_bytes().splitlines():
+        read = parse(line)
+        assert read is not None
+        body: dict[str, Any] = read.body() | {"key_id": key_id(key.public_key().public_bytes_raw())}
+        if forged:
+            before = parse(forged[-1])
+            assert before is not None
+            body["previous"] = before.digest()
+        forged.append(signed(key, type(read)(**body)).line())
+    chain.checkpoints.write_bytes(b"".join(line + b"\n" for line in forged))
+    assert chain.verify().verdict == "tampered"
+    assert chain.example() == 1
+    chain.key.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    if chain.embedded:
+        assert chain.verify().verdict == "truncated", "those of the key that the database knows are gone"
+    assert chain.verify(keys=[elsewhere]).verdict == "tampered"
+    assert run_example(chain.export(), "--key", elsewhere) == 1
+
+
+async def test_the_last_line_kept_elsewhere_holds_a_chain_whose_own_checkpoints_were_cut_too(
+    chain: Chain, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "anchor.jsonl"
+    first, second = chain.checkpoints.read_bytes().splitlines()
+    elsewhere.write_bytes(second + b"\n")
+    assert chain.verify(anchors=[elsewhere]).verdict == "sound"
+    chain.checkpoints.write_bytes(first + b"\n")
+    chain.change(
+        "DELETE FROM ledger WHERE seq > 12",
+        "UPDATE ledger_heads SET seq = 12, hash = (SELECT hash FROM ledger WHERE seq = 12)",
+        "UPDATE ledger_checkpoints SET to_seq = 10",
+    )
+    finding = chain.verify(anchors=[elsewhere])
+    assert (finding.verdict, finding.seq) == ("truncated", 13)
+    assert chain.verify(anchors=[tmp_path / "nowhere"]).verdict == "unreadable"
+    elsewhere.write_bytes(second[:-2] + b"}\n")
+    assert chain.verify(anchors=[elsewhere]).verdict == "tampered"
+
+
+def table(chain: Chain, name: str) -> list[dict[str, object]]:
+    with open_direct(chain.address) as database:
+        return database.read(lambda tx: tx.all(f"SELECT * FROM {name}"))
+
+
+def restore(chain: Chain, kept: dict[str, list[dict[str, object]]]) -> None:
+    with open_direct(chain.address) as database:
+        for name, rows in kept.items():
+            columns = ", ".join(rows[0])
+            marks = ", ".join("?" * len(rows[0]))
+            insert = f"INSERT INTO {name} ({columns}) VALUES ({marks})"
+            database.write(lambda tx, name=name: tx.execute(f"DELETE FROM {name}"))
+            database.write(
+                lambda tx, insert=insert, rows=rows: [tx.execute(insert, [*row.values()]) for row in rows]  # type: ignore[misc]
+            )
