@@ -42,7 +42,7 @@ def try_(
 
     with reading() as host:
         policy = load_policy(host.directories, host.loaded.settings.policy)
-        target, installed = _target(host, name)
+        target, installed = _target(host, name, described=bool(effect))
         subject = host.plugins.database.read(lambda tx: _subject(tx, who, described=bool(role or group)))
     target = _described(target, policy.rules.vocabulary, effect, tag, kind)
     subject = replace(
@@ -97,8 +97,13 @@ def _whitelist(tx: Transaction, agent: str) -> tuple[str, ...]:
     return manifest_of(row).allowed_actions if row else ()
 
 
-def _target(host: CommandHost, name: str) -> tuple[CallableTarget, bool]:
-    """The callable of that name, and whether it is installed."""
+def _target(host: CommandHost, name: str, *, described: bool) -> tuple[CallableTarget, bool]:
+    """The callable of that name, and whether it is installed.
+
+    Raises:
+        NotFound: its plugin is, has no such callable, and nothing is said of it.
+    """
+    from paddock.core.errors import NotFound
     from paddock.manifest.model import CallableSpec, Form
     from paddock.manifest.names import full_name
     from paddock.plugins.listing import State, list_plugins
@@ -118,6 +123,9 @@ def _target(host: CommandHost, name: str) -> tuple[CallableTarget, bool]:
             (spec,) = named.values()
         if spec is None and name != plugin and not named:  # its server says what it offers
             spec = CallableSpec(name.removeprefix(f"{plugin}."), Form.TOOL)
+        if spec is None and not described:
+            offers = ", ".join(list(named)[:10]) or "nothing to call"
+            raise NotFound(f"{plugin} has no {name!r}", code="callable.not_found", hint=f"it offers: {offers}")
         if spec is None:
             continue
         intact = listed.state is not State.MODIFIED

@@ -1,0 +1,137 @@
+"""`paddock policy`: checking, reading, testing and trying the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OWN = '@id("{id}") @text("No guests.")\nforbid (principal in Role::"guest", action in Action::"anyCall", resource);\n'
+
+
+def write_rules(folder: Path, text: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True)
+    file = folder / "own.cedar"
+    file.write_text(text)
+    file.chmod(0o600)
+    return folder
+
+
+@pytest.mark.req("K-15")
+def test_check_tells_every_mistake_with_its_file_and_line(paddock: Paddock, tmp_path: Path) -> None:
+    folder = write_rules(tmp_path / "rules", OWN.format(id="a").replace("Role", "Rolle") + "permit(principal, action);")
+
+    said = paddock.quickly("policy", "check", folder, "--json", code=6)
+
+    assert said.error["code"] == "policy.invalid"
+    assert [(one["path"], one["line"]) for one in said.error["errors"]] == [
+        (str(folder / "own.cedar"), 2),
+        (str(folder / "own.cedar"), 3),
+    ]
+    assert "did you mean 'Role'?" in said.err
+
+
+def test_check_counts_the_rules_that_hold(paddock: Paddock) -> None:
+    before = paddock.quickly("policy", "check", "--json").json
+    write_rules(paddock.home / "policies", OWN.format(id="no-guests") + OWN.format(id="guests-may-read"))
+
+    after = paddock.quickly("policy", "check", "--json").json
+
+    assert (after["rules"], after["own_rules"]) == (before["rules"] + 1, 2)
+    assert after["version"] != before["version"]
+
+
+def test_show_tells_where_each_rule_comes_from(paddock: Paddock) -> None:
+    write_rules(paddock.home / "policies", OWN.format(id="guests-may-read"))
+
+    rules = {one["id"]: one for one in paddock.quickly("policy", "show", "--json").json["rules"]}
+
+    assert rules["guests-may-read"]["origin"] == str(paddock.home / "policies" / "own.cedar")
+    assert rules["members-may-call"]["origin"] == "shipped"
+    assert "No guests." in paddock.quickly("policy", "show", "guests-may-read").out
+    assert "did you mean 'members-may-call'?" in paddock.quickly("policy", "show", "member-may-call", code=3).err
+
+
+def test_the_shipped_cases_hold_for_the_shipped_rules_and_show_what_ones_own_change(paddock: Paddock) -> None:
+    assert paddock.quickly("policy", "test", "--json").json["failed"] == []
+    write_rules(paddock.home / "policies", OWN.format(id="no-guests"))
+
+    said = paddock.quickly("policy", "test", "--json", code=1)
+
+    failed = {one["case"]: one["policies"] for one in said.json["failed"]}
+    assert failed["a guest reads unattended"] == ["no-guests"]
+    assert "expected allow, got deny (no-guests)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cases.yaml", "cases:\n  - {who: member, what: notes.list, expect: allow}\n"),
+        ("cases.toml", '[[cases]]\nwho = "member"\nwhat = "notes.list"\nexpect = "allow"\n'),
+    ],
+)
+def test_cases_are_written_as_yaml_or_toml(paddock: Paddock, tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert paddock.quickly("policy", "test", tmp_path / name, "--json").json["cases"] == 1
+
+
+def test_mistakes_in_a_table_of_cases_are_told_with_their_lines(paddock: Paddock, tmp_path: Path) -> None:
+    file = tmp_path / "cases.yaml"
+    file.write_text(
+        "cases:\n"
+        "  - {who: member, what: {call: a, effects: [db_wrte]}, expect: alow}\n"
+        "  - {whom: member, what: b, expect: ask}\n"
+    )
+
+    errors = paddock.quickly("policy", "test", file, "--json", code=6).error["errors"]
+
+    assert [(one["path"], one["line"]) for one in errors] == [
+        ("cases[0].what.effects[0]", 2),
+        ("cases[0].expect", 2),
+        ("cases[1].who", 3),
+        ("cases[1].whom", 3),
+    ]
+    file.write_text("cases:\n  - {who: member, what: {call: a, use: b}, expect: ask}\n")
+    assert "must be one of call, propose and use" in paddock.quickly("policy", "test", file, code=6).err
+
+
+@pytest.mark.req("S-22")
+def test_try_describes_who_and_what_and_tells_what_would_change_it(paddock: Paddock) -> None:
+    said = paddock.quickly(
+        "policy", "try", "notes.add", "--as", "user:ann", "--role", "guest", "--effect", "db_write", "--json"
+    ).json
+
+    assert (said["who"], said["decision"], said["rules"]) == ("user:ann", "deny", [])
+    assert {"change": "user:ann had the role member", "outcome": "allowed"} in said["would_change_it"]
+
+
+def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    paddock.quickly("user", "add", "ann", "--role", "guest")
+
+    said = paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:ann", "--json").json
+
+    assert (said["decision"], said["roles"]) == ("deny", ["guest"])
+    assert said["target"] == {"effects": ["db_write"], "tags": [], "installed": True}
+    paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:bob", code=3)
+    assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err
+
+
+@pytest.mark.req("K-05")
+def test_try_reads_an_installed_agents_whitelist(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "kernel-switchboard", "--yes")
+
+    said = paddock.quickly(
+        "policy", "try", "Gone.Astray", "--as", "agent:Switchboard", "--effect", "read_only", "--json"
+    )
+
+    assert [rule["id"] for rule in said.json["rules"]] == ["agents-off-their-whitelist"]
+
+
+@pytest.mark.parametrize("words", [("--effect", "db_wrte"), ("--tag", "pii_acess"), ("--kind", "agnt")])
+def test_try_refuses_words_that_no_rule_could_know(paddock: Paddock, words: tuple[str, str]) -> None:
+    assert "did you mean" in paddock.quickly("policy", "try", "a.b", *words, code=6).err
