@@ -85,6 +85,9 @@ WITHOUT_A_DAEMON = {
     """paddock call slow-count.count -p '{"to": 3}' --as user:ann""": [],
     "paddock consent revoke slow-count.count --for user:ann": [],
     "paddock user remove ann --yes": [],
+    "paddock ledger verify": [],
+    "paddock ledger export ledger.jsonl": [],
+    "paddock ledger erase ann --reason 'asked to be forgotten' --yes": [],
     "paddock plugin tools slow-count": [],
     "paddock plugin tools slow-count count": [],
     "paddock plugin resources library memo://one": [],
@@ -93,6 +96,9 @@ WITHOUT_A_DAEMON = {
     "paddock plugin prompts library": [],
 }
 ELSEWHERE = {
+    "paddock ledger tail --plugin notes --follow": "goes on; tests/cli/test_cli_ledger.py",
+    "paddock ledger show ID": "needs an entry; tests/cli/test_cli_ledger.py",
+    "paddock ledger verify --anchor ./default.checkpoints.jsonl": "needs checkpoints; tests/cli/test_cli_ledger.py",
     "paddock apikey revoke KEY --yes": "needs a key; tests/cli/test_cli_principals.py",
     "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
     "paddock plugin install pypi:mcp-server-time": "needs a registry; tests/registry installs and calls it",

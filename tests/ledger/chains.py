@@ -104,8 +104,11 @@ class Chain:
 
     def example_on_file(self) -> int:
         """What it says of the database itself."""
-        file = self.address.removeprefix("sqlite://")
-        return run_example(file, "--key", self.key, "--checkpoints", self.checkpoints)
+        return run_example(self.file, "--key", self.key, "--checkpoints", self.checkpoints)
+
+    @property
+    def file(self) -> Path:
+        return Path(self.address.removeprefix("sqlite://"))
 
     @property
     def embedded(self) -> bool:

@@ -19,7 +19,7 @@ ledger_tail.register(app)
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose chain.")]
 
 
-@app.command("show", epilog="Example: paddock ledger show call_01kd3v8e6q9v6s0f5n2t4w7x8z")
+@app.command("show", epilog="Example: paddock ledger show ID")
 @reporting
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="The id of an entry (evt_…), of a call or of a request.")],
@@ -45,7 +45,9 @@ def show(
         ledger_tail.show_whole(entry)
 
 
-@app.command("verify", epilog="Example: paddock ledger verify --anchor /mnt/elsewhere/default.checkpoints.jsonl")
+@app.command(
+    "verify", epilog="Example: paddock ledger verify   ·   paddock ledger verify --anchor ./default.checkpoints.jsonl"
+)
 @reporting
 def verify(
     *,
@@ -90,7 +92,7 @@ def export(
         say(f"{styled('✓', 'green')} wrote {lines:,} entries and {points:,} checkpoints to {file}")
 
 
-@app.command("erase", epilog="Example: paddock ledger erase alice --reason 'asked to be forgotten' --yes")
+@app.command("erase", epilog="Example: paddock ledger erase ann --reason 'asked to be forgotten' --yes")
 @reporting
 def erase(
     principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Of whom nothing shall be known any more.")],
@@ -111,4 +113,4 @@ def erase(
     count = erase_now(tenant, principal, reason)
     if as_json:
         document({"tenant": tenant, "erased": count})
-    say(f"{styled('✓', 'green')} erased what {count:,} entries said of {principal}")
+    say(f"{styled('✓', 'green')} erased what {count:,} {'entry' if count == 1 else 'entries'} said of {principal}")

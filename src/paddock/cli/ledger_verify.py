@@ -62,13 +62,17 @@ def show_findings(found: Sequence[Finding]) -> None:
         where = f" at row {finding.seq:,}" if finding.seq is not None else ""
         name = f" ({finding.id})" if finding.id else ""
         what = f": {printable(finding.what, 400)}" if finding.what else ""
-        counts = f"{finding.rows:,} rows, {finding.checkpoints:,} checkpoints"
+        counts = f"{_count(finding.rows, 'row')}, {_count(finding.checkpoints, 'checkpoint')}"
         front = f"{styled(mark, style, stream=sys.stdout)} {printable(finding.tenant)}: {finding.verdict}"
         result(f"{front}{where}{printable(name)}{what} ({counts})")
         if finding.verdict == "sound" and finding.erased:
-            say(f"  what {finding.erased:,} rows said of people was erased, as the ledger tells")
+            result(f"  what {_count(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
-            say(f"  no checkpoint holds the last {finding.unsigned:,} rows yet")
+            result(f"  behind the last checkpoint: {_count(finding.unsigned, 'row')}, which nothing outside holds yet")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _bar(tenant: str, done: int, there: int) -> None:

@@ -1,0 +1,107 @@
+"""`paddock ledger`: people look at what happened, verify it, hand it to others and erase somebody from it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from tests.ledger.chains import Chain, called, run_example
+
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.packages import native
+
+pytestmark = pytest.mark.req("B-06")
+
+
+@pytest.fixture
+async def told(paddock: Paddock, tmp_path: Path) -> Chain:
+    """A home in which something was installed, then called by ann and bob, and a checkpoint made."""
+    paddock.quickly("plugin", "install", native(tmp_path / "notes"), "--yes")
+    chain = Chain(f"sqlite://{paddock.home}/data/paddock.db", paddock.home / "state")
+    chain.add(*(called(number, "ann" if number % 2 else "bob") for number in range(1, 6)))
+    await chain.checkpoint()
+    return chain
+
+
+async def test_the_last_entries_are_shown_oldest_first_and_narrowed(paddock: Paddock, told: Chain) -> None:
+    lines = paddock.quickly("ledger", "tail").out.splitlines()
+    assert [line.split()[2:5] for line in lines[:2]] == [
+        ["1", "plugin.installed", "notes"],
+        ["2", "plugin.method_called", "notes"],
+    ]
+    assert len(lines) == 6
+
+    def numbers(*words: object) -> list[int]:
+        return [entry["seq"] for entry in paddock.quickly("ledger", "tail", "--json", *words).json["entries"]]
+
+    assert numbers("--principal", "ann") == [2, 4, 6]
+    assert numbers("--type", "plugin.method_called", "-n", 2) == [5, 6]
+    assert numbers("--type", "plugin.*", "--before", 3) == [1, 2]
+    assert numbers("--request", "req_3") == numbers("--call", "call_3") == [4]
+    assert numbers("--plugin", "other") == numbers("--tenant", "other") == numbers("--until", "2001-01-01") == []
+    assert numbers("--since", "2001-01-01T00:00+02:00", "--plugin", "notes") == [1, 2, 3, 4, 5, 6]
+    assert paddock.quickly("ledger", "tail", "--since", "soon", "--json", code=6).error["code"] == "ledger.time"
+    assert told.verify().verdict == "sound"
+
+
+async def test_one_entry_or_all_of_a_call_is_shown_whole(paddock: Paddock, told: Chain) -> None:
+    assert told.embedded
+    (entry,) = paddock.quickly("ledger", "show", "req_3", "--json").json["entries"]
+    assert (entry["call"], entry["personal"]["principal"]) == ("call_3", "ann")
+    assert "operator_id      ann" in paddock.quickly("ledger", "show", entry["id"]).out
+    assert paddock.quickly("ledger", "show", "call_9", "--json", code=3).error["code"] == "ledger.unknown"
+
+
+async def test_following_tells_one_object_a_line_until_interrupted(paddock: Paddock, told: Chain) -> None:
+    with paddock.start("ledger", "tail", "--follow", "--json", "-n", 1) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        told.add(called(77))
+        second = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert (first["seq"], second["seq"], second["request"]) == (6, 7, "req_77")
+    assert process.returncode == 130
+
+
+async def test_verifying_ends_with_what_was_found(paddock: Paddock, told: Chain, tmp_path: Path) -> None:
+    anchor = tmp_path / "default.checkpoints.jsonl"
+    anchor.write_bytes(told.checkpoints.read_bytes())
+    assert "default: sound (6 rows, 1 checkpoint)" in paddock.quickly("ledger", "verify", "--anchor", anchor).out
+    screen = paddock.on_terminal("ledger", "verify")
+    assert "100 % of 6 rows" in screen
+    told.change("DELETE FROM ledger WHERE seq = 6")
+    assert paddock.quickly("ledger", "verify", "--json", code=2).json["verdict"] == "truncated"
+    told.change("UPDATE ledger SET facts = '{}' WHERE seq = 3")
+    assert "tampered at row 3 (evt_" in paddock.quickly("ledger", "verify", code=1).out
+    told.key.write_text("no key")
+    assert paddock.quickly("ledger", "verify", "--json", code=3).json["chains"][0]["verdict"] == "unreadable"
+    told.file.write_bytes(b"no database" * 1000)
+    assert paddock.quickly("ledger", "verify", "--json", code=3).json["verdict"] == "unreadable"
+
+
+async def test_an_export_is_verified_by_somebody_who_has_nothing_else(
+    paddock: Paddock, told: Chain, tmp_path: Path
+) -> None:
+    file = tmp_path / "ledger.jsonl"
+    said = paddock.quickly("ledger", "export", file, "--json").json
+    assert (said["entries"], said["checkpoints"]) == (6, 1)
+    assert paddock.quickly("ledger", "export").out == file.read_text()
+    assert run_example(file, "--key", told.key) == 0
+    file.write_text(file.read_text().replace("req_3", "req_4"))
+    assert run_example(file, "--key", told.key) == 1
+
+
+async def test_erasing_needs_a_yes_and_a_reason(paddock: Paddock, told: Chain) -> None:
+    paddock.quickly("ledger", "erase", "ann", code=2)
+    paddock.quickly("ledger", "erase", "ann", "--reason", "asked", code=4)
+    assert paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
+    erased = paddock.quickly("ledger", "erase", "ann", "--reason", "asked", "--yes", "--json").json
+    assert erased == {"tenant": "default", "erased": 3}
+    assert not paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
+    said = paddock.quickly("ledger", "verify")
+    assert "sound" in said.out
+    assert "3 rows said of people" in said.out
+    assert told.example() == 0
