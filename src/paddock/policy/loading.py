@@ -19,7 +19,7 @@ LARGEST: Final = 4 << 20
 MOST_FILES: Final = 1_000
 
 
-def load_policy(directories: Directories, settings: PolicySettings) -> Policy:
+def load_policy(directories: Directories, policy: PolicySettings) -> Policy:
     """The policy that holds on this machine.
 
     Raises:
@@ -27,24 +27,24 @@ def load_policy(directories: Directories, settings: PolicySettings) -> Policy:
         OperatorError: a file cannot be read, or others can write it.
         Unreachable: the folder that a setting names is not there.
     """
-    folder = own_folder(directories, settings)
+    folder = own_folder(directories, policy)
     files = [shipped_file()]
     if folder is not None:
         refuse_unsafe_directory(folder)
         files += read_folder(folder, guarded=True)
-    return Policy(checked_rules(files, vocabulary(settings.tags)))
+    return Policy(checked_rules(files, vocabulary(policy.tags)))
 
 
-def own_folder(directories: Directories, settings: PolicySettings) -> Path | None:
+def own_folder(directories: Directories, policy: PolicySettings) -> Path | None:
     """Where one's own rules stand; None where nobody made the usual folder.
 
     Raises:
         Unreachable: the folder that a setting names is not there.
     """
-    if settings.directory is None:
+    if policy.directory is None:
         usual = directories.config / "policies"
         return usual if usual.is_dir() else None
-    named = Path(settings.directory)
+    named = Path(policy.directory)
     if not named.is_dir():
         raise Unreachable(
             f"there is no folder {named}, which policy.directory names",
@@ -52,6 +52,24 @@ def own_folder(directories: Directories, settings: PolicySettings) -> Path | Non
             hint=f"mkdir {shlex.quote(str(named))}   # or unset policy.directory",
         )
     return named
+
+
+def fingerprint(directories: Directories, policy: PolicySettings) -> object:
+    """What the files of rules look like from outside: equal to an earlier one where nobody touched them since.
+
+    Never raises: what cannot be looked at is part of how it looks.
+    """
+    try:
+        folder = own_folder(directories, policy)
+        if folder is None:
+            return None
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".cedar")]
+        mode = folder.stat().st_mode
+    except (OSError, OperatorError) as error:
+        return str(error)
+    looks = [(name, one.st_mtime_ns, one.st_size, one.st_ino, one.st_mode, one.st_uid) for name, one in found]
+    return (str(folder), mode, sorted(looks))
 
 
 def read_folder(folder: Path, *, guarded: bool) -> list[RuleFile]:
