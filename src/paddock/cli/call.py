@@ -16,6 +16,7 @@ from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
 if TYPE_CHECKING:
     from paddock.cli.answering import Answering
     from paddock.cli.daemon import DaemonClient
+    from paddock.cli.waiting import Waiting
 
 app = typer.Typer(add_completion=False)
 
@@ -35,8 +36,13 @@ def call(
         str, typer.Option("--params", "-p", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
     ] = "{}",
     wait: Annotated[
-        bool, typer.Option("--wait/--detach", help="Wait for the result, or print the call's id and go.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--wait/--detach",
+            help="Wait for the result, also where a person has to say yes first; or print the call's id and go."
+            " Without either, a call that needs somebody else's yes is left for them.",
+        ),
+    ] = None,
     timeout: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer.")
     ] = None,
@@ -61,9 +67,10 @@ def call(
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
     from paddock.cli.answering import Answering, given_answers
     from paddock.cli.daemon import require_daemon, running_daemon
+    from paddock.cli.waiting import Waiting
 
     given, seconds = parameters(params, name), _seconds(timeout)
-    answering = Answering(given_answers(answers))
+    answering, waiting = Answering(given_answers(answers)), Waiting(wait=wait is True)
     if acting_as is not None:
         from paddock.principals.subjects import parse_subject
 
@@ -71,11 +78,11 @@ def call(
     daemon = running_daemon()
     try:
         if daemon is None:
-            if not wait:
+            if wait is False:
                 require_daemon("--detach")
-            made = _by_ourselves(name, given, seconds, answering, acting_as)
-        elif wait:
-            made = _by_the_daemon(daemon, name, given, seconds, answering, acting_as)
+            made = _by_ourselves(name, given, seconds, answering, waiting, acting_as)
+        elif wait is not False:
+            made = _by_the_daemon(daemon, name, given, seconds, answering, waiting, acting_as)
         else:
             if answers is not None:
                 raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
@@ -184,18 +191,23 @@ def _by_the_daemon(
     params: dict[str, Any],
     seconds: float | None,
     answering: Answering,
+    waiting: Waiting,
     acting_as: str | None = None,
 ) -> dict[str, Any]:
     with daemon.called({"name": name, "params": params}, seconds, acting_as) as events:
-        return followed(daemon, events, answering)
+        return followed(daemon, events, answering, waiting)
 
 
 def followed(
-    daemon: DaemonClient, events: Iterator[tuple[str, dict[str, Any]]], answering: Answering
+    daemon: DaemonClient,
+    events: Iterator[tuple[str, dict[str, Any]]],
+    answering: Answering,
+    waiting: Waiting,
 ) -> dict[str, Any]:
     """A call of the daemon's, followed to its end; what it tells is shown, and what it asks is answered.
 
     Raises:
+        NeedsApproval: it waits for a person, and was left for them.
         PaddockError: it failed, or the daemon went away.
     """
     from paddock.cli.call_events import EventLine
@@ -209,11 +221,21 @@ def followed(
                 if told["type"] == "question":
                     shown.clear()
                     _answered(daemon, told, answering)
+            elif kind == "approval":
+                shown.clear()
+                _approved(daemon, told, waiting)
             elif told["status"] == "succeeded":
                 return told
             else:
                 raise error_from(told.get("error"), 500)
     raise HostError("the daemon went away before the call ended", code="daemon.lost")
+
+
+def _approved(daemon: DaemonClient, held: dict[str, Any], waiting: Waiting) -> None:
+    address = f"/approvals/{held['approval']}"
+    waiting.answer(
+        held, lambda approved, body: daemon.post(f"{address}/{'approve' if approved else 'deny'}", dict(body))
+    )
 
 
 def _answered(daemon: DaemonClient, question: dict[str, Any], answering: Answering) -> None:
@@ -235,16 +257,23 @@ def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | No
     daemon = running_daemon()
     if daemon is None:
         raise HostError("no daemon runs", code="daemon.lost", hint="start one: paddock serve")
-    return _by_the_daemon(daemon, name, params, seconds, Answering())
+    from paddock.cli.waiting import Waiting
+
+    return _by_the_daemon(daemon, name, params, seconds, Answering(), Waiting(wait=False))
 
 
 def _by_ourselves(
-    name: str, params: dict[str, Any], seconds: float | None, answering: Answering, acting_as: str | None
+    name: str,
+    params: dict[str, Any],
+    seconds: float | None,
+    answering: Answering,
+    waiting: Waiting,
+    acting_as: str | None,
 ) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once
 
     try:
-        return run(call_once(name, params, seconds, answering, acting_as))
+        return run(call_once(name, params, seconds, answering, waiting, acting_as))
     except TimeoutError:
         raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

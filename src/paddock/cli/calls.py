@@ -82,12 +82,13 @@ def follow(
     from paddock.cli.answering import Answering, given_answers
     from paddock.cli.call import followed
     from paddock.cli.daemon import part, require_daemon
+    from paddock.cli.waiting import Waiting
 
     answering = Answering(given_answers(answers), looking=True)
     daemon = require_daemon("following a call")
     try:
         with daemon.events(f"/calls/{part(call_id)}/events") as events:
-            made = followed(daemon, _unanswered(daemon, call_id, events), answering)
+            made = followed(daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True))
     except KeyboardInterrupt:
         say(f"the call goes on; end it with: paddock calls cancel {call_id}")
         raise

@@ -10,15 +10,23 @@ from typing import Any
 
 from paddock.cli.answering import Answering
 from paddock.cli.call_events import EventLine
+from paddock.cli.waiting import Waiting
 from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.questions import Answer
 from paddock.gate.calls import LiveCall
+from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
+from paddock.http.api.approvals import remembered
 
 
 async def call_once(
-    name: str, params: dict[str, Any], seconds: float | None, answering: Answering, acting_as: str | None = None
+    name: str,
+    params: dict[str, Any],
+    seconds: float | None,
+    answering: Answering,
+    waiting: Waiting,
+    acting_as: str | None = None,
 ) -> dict[str, Any]:
     """The call as data, with its result; `acting_as` is in whose name it is made.
 
@@ -38,20 +46,34 @@ async def call_once(
             async with asyncio.timeout(seconds):
                 live = host.calls.begin_named(name, params, context)
                 try:
-                    await _followed(live, shown, answering)
+                    await _followed(host, live, shown, answering, waiting)
                 finally:
                     live.cancel()
                 return live.to_json()
 
 
-async def _followed(live: LiveCall, shown: EventLine, answering: Answering) -> None:
+async def _followed(host: Host, live: LiveCall, shown: EventLine, answering: Answering, waiting: Waiting) -> None:
     async for event in live.events():
         if event.kind == "event":
             shown.show(event.data)
+        elif event.kind == "approval":
+            shown.clear()
+            await _approved(host, event.data, waiting)
         elif event.data["type"] == "question":
             shown.clear()
             await answering.answer(event.data, partial(_answered, live, event.data["id"]))
     await live.wait()
+
+
+async def _approved(host: Host, held: Mapping[str, Any], waiting: Waiting) -> None:
+    given: list[tuple[bool, Mapping[str, Any]]] = []
+    waiting.answer(held, lambda approved, body: given.append((approved, body)))
+    by = host.operator_context(user_name(os.geteuid())).principal
+    for approved, body in given:
+        if approved:
+            await host.approving.approve(held["approval"], by, remember=remembered(dict(body)))
+        else:
+            await host.approving.deny(held["approval"], by)
 
 
 def _answered(live: LiveCall, question: str, answer: Mapping[str, Any]) -> None:

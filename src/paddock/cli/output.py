@@ -15,7 +15,16 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from paddock.core.errors import Conflict, HostError, Invalid, NeedsConsent, PaddockError, Problem, StoreUnavailable
+from paddock.core.errors import (
+    Conflict,
+    HostError,
+    Invalid,
+    NeedsApproval,
+    NeedsConsent,
+    PaddockError,
+    Problem,
+    StoreUnavailable,
+)
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_NO_READER, exit_code, to_json
 from paddock.core.printable import printable
 from paddock.store.space import OUT_OF_SPACE
@@ -144,7 +153,7 @@ def show_error(error: PaddockError) -> None:
 
 
 def _mark(error: PaddockError) -> str:
-    if not isinstance(error, NeedsConsent):
+    if not isinstance(error, NeedsConsent | NeedsApproval):
         return styled("error:", "red", "bold")
     return styled("stopped:" if error.error_code == "consent_refused" else "waiting:", "yellow", "bold")
 

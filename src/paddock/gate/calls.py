@@ -27,7 +27,7 @@ KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
 CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "cancelled"]
-EventKind = Literal["event", "question"]
+EventKind = Literal["event", "question", "approval"]
 # The surroundings of a call to this callable.
 
 
@@ -38,7 +38,8 @@ class CallCancelled(Conflict):
 
 
 class CallEvent(NamedTuple):
-    """Something that was told about a call, numbered. A `question` is ours to tell: no plugin can make one up."""
+    """Something that was told about a call, numbered. A `question` or an `approval` is ours to tell: no plugin
+    can make one up."""
 
     number: int
     data: Mapping[str, Any]
@@ -124,7 +125,7 @@ class LiveCall:
         if self.error is not None:
             shown["error"] = to_json(self.error)
         if self.held is not None:
-            shown["approval"] = dict(self.held.details)
+            shown["approval"] = {name: value for name, value in self.held.details.items() if name != "token"}
         return shown
 
     # --- for whoever runs it ------------------------------------------------------------------------------------------
@@ -162,7 +163,8 @@ class LiveCall:
         """It waits for a person."""
         self.status, self.held = "pending_approval", held
         self._settled.set()
-        self._news.set()
+        told = {name: value for name, value in held.details.items() if name != "token"}  # which is whoever asked's
+        self._keep({"type": "approval", **told}, "approval")
 
     def go_on(self) -> None:
         """It has what it waited for."""
@@ -255,9 +257,9 @@ class Calls:
         live.go_on()
         self._begin(live, target, params, approval=approval, answers=True)
 
-    def give_up(self, live: LiveCall, error: PaddockError) -> None:
+    def give_up(self, live: LiveCall, error: PaddockError, status: CallStatus = "failed") -> None:
         """End a call that waited for a person and will not be made."""
-        live.end("failed", self._now(), error=error)
+        live.end(status, self._now(), error=error)
         self._keep(live)
 
     def _begin(

@@ -106,7 +106,10 @@ class Gate:
             self._in_scope(target, context)
             self._valid(target, payload)
             course.decision = await self.decides.about(target, context)
-            await self.start.allow(course, approval)
+            granted = await self.start.permit(course, approval)
+            if granted is not None or not target.only_reads:
+                await self.supervisor.ready(target.key)  # a yes is not spent on a plugin that does not run
+                await self.start.record(course, granted)
             await self._unchanged(target)
             course.ran = True
             result = await self.supervisor.call(

@@ -14,7 +14,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, NeedsApproval, PaddockError
 from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
-from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.calls import CallCancelled, Calls, LiveCall
 from paddock.gate.gate import Gate
 from paddock.gate.starting import preview
 from paddock.policy.approvals.approval import Approval, State
@@ -65,6 +65,14 @@ class Resumption:
                 live = await self._waiting(approval)
                 self._calls.give_up(live, ended(approval))
                 return live
+
+    async def cancel(self, live: LiveCall) -> None:
+        """Ask for the end of a call; one that waits for a person is not wanted any more."""
+        if live.held is None:
+            live.cancel()
+            return
+        await self._approvals.withdraw(live.context.tenant, str(live.held.details["approval"]), "it was cancelled")
+        self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
 
     async def come_back(self) -> None:
         """After a restart: know what waits, and make what was approved meanwhile."""

@@ -44,11 +44,8 @@ class Start:
     database: Database
     record_in: RecordIn
 
-    async def allow(self, course: Course, approval: str | None) -> None:
-        """Let the call start, or say why not.
-
-        An approval is used, and `call.started` recorded, in one unit of work, which is on disk when this returns. A
-        call that only reads and needs nobody's yes has nothing to wait for.
+    async def permit(self, course: Course, approval: str | None) -> str | None:
+        """Whether the call may start, and with which approval, which `record` uses.
 
         Args:
             course: The call, its decision made.
@@ -57,8 +54,6 @@ class Start:
         Raises:
             Denied: the rules forbid it.
             NeedsApproval: a person is asked first.
-            Conflict: the approval is not good for this.
-            StoreUnavailable: it cannot be recorded, so it must not happen.
         """
         match course.decision:
             case Deny() as denied:
@@ -67,12 +62,17 @@ class Start:
                 course.approval = approval or await self._standing(course, asked)
                 if course.approval is None:
                     raise await self._held(course, asked)
+                return approval
             case _:
-                approval = None  # nobody has to be asked any more
-        if approval is not None or not course.target.only_reads:
-            await self._started(course, approval)
+                return None  # nobody has to be asked, or not any more
 
-    async def _started(self, course: Course, approval: str | None) -> None:
+    async def record(self, course: Course, approval: str | None) -> None:
+        """Use the approval and record `call.started` in one unit of work, which is on disk when this returns.
+
+        Raises:
+            Conflict: the approval is not good for this.
+            StoreUnavailable: it cannot be recorded, so it must not happen.
+        """
         started = course.start()
         context = course.context
 

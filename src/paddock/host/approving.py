@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.core.call import Principal
+from paddock.gate.calls import LiveCall
 from paddock.gate.resume import Resumption
 from paddock.gate.starting import preview
 from paddock.policy.approvals.answering import Remember
@@ -57,6 +58,10 @@ class Approving:
     async def deny(self, approval_id: str, by: Principal, *, comment: str = "") -> dict[str, Any]:
         """Say no; whoever waits for the call is told. See `Approvals.deny`."""
         return await self._answered(await self._approvals.deny(by.tenant, approval_id, by, comment=comment))
+
+    async def cancel(self, live: LiveCall) -> None:
+        """Ask for the end of a call, whether it runs or waits for a person."""
+        await self._resumption.cancel(live)
 
     async def standing(self, tenant: str) -> list[dict[str, Any]]:
         """The standing approvals of a tenant as data, oldest first."""

@@ -17,6 +17,7 @@ from paddock import __version__
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import new_id
 from paddock.host.host import Host
+from paddock.http.api.approvals import ApprovalRoutes
 from paddock.http.api.artifacts import ArtifactRoutes
 from paddock.http.api.calls import CallRoutes
 from paddock.http.api.daemon import DaemonRoutes
@@ -45,6 +46,7 @@ class Api:
             *DefinitionRoutes(host).endpoints(),
             *DocumentRoutes(host).endpoints(),
             *CallRoutes(host, self.closing).endpoints(),
+            *ApprovalRoutes(host).endpoints(),
             *ArtifactRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.errors import Invalid, Problem
+from paddock.core.errors import Invalid, NeedsApproval, Problem
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
 from paddock.host.host import Host
@@ -32,7 +32,12 @@ _ALSO = (
         "What the plugin tells, each an event `event`; what it asks, each a `question`; then `end` with the call,"
         " whatever became of it.",
     ),
-    (202, JSON, "The id of a call that goes on without its caller; `Location` is where to look at it."),
+    (
+        202,
+        JSON,
+        "The id of a call that goes on without its caller, or that waits for a person, with its `approval`; `Location`"
+        " is where to look at it.",
+    ),
 )
 _LISTED = 100
 _ACTIONS = ("accept", "decline", "cancel")
@@ -155,7 +160,10 @@ class CallRoutes:
             return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS)
         request.state.instance = where  # should it fail, the problem names the call
         async with cancelled_when_gone(request, live):
-            await live.wait()
+            try:
+                await live.wait()
+            except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
+                return answer(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
         return answer(live.to_json(), headers={"content-location": where})
 
     async def list_calls(self, request: Request) -> Response:
@@ -166,7 +174,7 @@ class CallRoutes:
 
     async def cancel_call(self, request: Request) -> Response:
         live = self._host.calls.find(named(request, "id"))
-        live.cancel()
+        await self._host.approving.cancel(live)
         return answer(live.to_json(), 202)
 
     async def answer_question(self, request: Request) -> Response:
@@ -198,7 +206,8 @@ async def _told_to_its_caller(live: LiveCall) -> AsyncGenerator[Told, None]:
         async for told in _told(live, 0):
             yield told
     finally:
-        live.cancel()
+        if live.held is None:  # what waits for a person is for whoever looks for it later
+            live.cancel()
 
 
 def _follows(request: Request) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from paddock.core.call import Principal
 from paddock.core.errors import CallerError, Conflict, Denied
@@ -20,7 +20,10 @@ from paddock.policy.approvals.who_may_answer import require_may_answer, require_
 Scope: TypeAlias = Literal["once", "session", "always"]
 Reach: TypeAlias = Literal["tool", "plugin"]
 
-_REACHES: Mapping[str, tuple[Reach, ...]] = {"never": (), "tool": ("tool",), "plugin": ("tool", "plugin")}
+SCOPES: Final[tuple[Scope, ...]] = ("once", "session", "always")
+REACHES: Final[tuple[Reach, ...]] = ("tool", "plugin")
+
+_REMEMBERED: Mapping[str, tuple[Reach, ...]] = {"never": (), "tool": ("tool",), "plugin": ("tool", "plugin")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def _answerable(unit: Unit, approval_id: str, by: Principal) -> Approval:
 
 
 def _require_rememberable(approval: Approval, remember: Remember) -> None:
-    allowed = _REACHES[approval.remember]
+    allowed = _REMEMBERED[approval.remember]
     if remember.scope != "once" and remember.reach not in allowed:
         raise Denied(
             "a yes to this can be remembered for the tool only" if allowed else "a yes to this cannot be remembered",

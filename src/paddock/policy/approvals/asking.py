@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paddock.core.canonical import sha256_of
+from paddock.core.canonical import hash_of
 from paddock.core.events_approvals import ApprovalRequested
 from paddock.policy.approvals import rows
 from paddock.policy.approvals.approval import LASTS, Approval, Kind, State
@@ -44,7 +44,7 @@ def ask(unit: Unit, asked: Asked, token: str) -> Approval:
     binding = Binding(
         subject=asked.subject,
         kind=asked.kind.value,
-        payload_hash=sha256_of(asked.payload),
+        payload_hash=hash_of(asked.payload),
         requester=asked.requester,
         approvers=asked.approvers,
         quorum=asked.quorum,
@@ -73,7 +73,7 @@ def ask(unit: Unit, asked: Asked, token: str) -> Approval:
 
 def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any]) -> Approval:
     """The request that takes this one's place, about another payload. What others said was about the old one."""
-    binding = replace(approval.binding, payload_hash=sha256_of(payload), nonce=secrets.token_hex(16))
+    binding = replace(approval.binding, payload_hash=hash_of(payload), nonce=secrets.token_hex(16))
     edited = replace(
         approval,
         id=unit.new_id("apr"),

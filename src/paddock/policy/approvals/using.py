@@ -70,7 +70,9 @@ def end(unit: Unit, approval: Approval, state: State, why: str) -> None:
     rows.move(unit.tx, approval, state, at=unit.now, why=why)
     subject = approval.binding.subject
     unit.publish().publish(
-        ApprovalEnded(approval=approval.id, name=subject.plugin, method=subject.callable, state=state.value, ended_why=why)
+        ApprovalEnded(
+            approval=approval.id, name=subject.plugin, method=subject.callable, state=state.value, ended_why=why
+        )
     )
 
 

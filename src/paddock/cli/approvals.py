@@ -1,0 +1,208 @@
+"""`paddock approvals …`: what waits for a person, and the answers. Asks the daemon, or opens a host where none runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, table
+from paddock.core.errors import NeedsConsent
+
+if TYPE_CHECKING:
+    from paddock.core.call import Principal
+    from paddock.host.host import Host
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="See what waits for a person, and answer: approve, deny, revoke."
+)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list` shows it.")]
+Comment = Annotated[str, typer.Option("--comment", "-m", help="Kept beside the answer.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer without being asked once more.")]
+
+
+@app.command("list", epilog="Examples: paddock approvals list   ·   paddock approvals list --standing --json")
+@reporting
+def list_(
+    *,
+    ended: Annotated[bool, typer.Option("--all", help="Those that ended too.")] = False,
+    standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what waits for a person, oldest first."""
+    if standing:
+        _list_standing(as_json=as_json)
+        return
+    listed = _got(f"/approvals{'?all=1' if ended else ''}", lambda host, by: _listed(host, by, ended=ended))
+    if as_json:
+        document(listed)
+        return
+    if not listed["approvals"]:
+        say("nothing waits for a person")
+        return
+    rows = [
+        [one["id"], one["state"], one["kind"], _name(one["preview"]), one["requester"], one["expires_at"][:19]]
+        for one in listed["approvals"]
+    ]
+    for line in table(["ID", "STATE", "KIND", "CALL", "ASKED BY", "UNTIL"], rows):
+        result(line)
+
+
+@app.command("show", epilog="Example: paddock approvals show ID")
+@reporting
+def show(approval_id: Id, *, as_json: AsJson = False) -> None:
+    """Show what would be done, with its parameters, and who may answer."""
+    from paddock.cli.daemon import part
+    from paddock.cli.waiting import show_preview
+
+    found = _got(f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id))
+    if as_json:
+        document(found)
+        return
+    show_preview(found["preview"], found["kind"])
+    four_eyes = ", another than who asks" if found["four_eyes"] else ""
+    whose = found["for_person"] if found["kind"] in ("confirmation", "consent") else " or ".join(found["approvers"])
+    say(f"  {found['state']} until {found['expires_at'][:19]}; {found['quorum']} of {whose}{four_eyes}")
+    for given in found["answers"]:
+        say(f"  {given['by']} said {'yes' if given['approved'] else 'no'}: {given['comment'] or '(no comment)'}")
+
+
+@app.command("approve", epilog="Examples: paddock approvals approve ID   ·   paddock approvals approve ID --always -y")
+@reporting
+def approve(
+    approval_id: Id,
+    *,
+    comment: Comment = "",
+    session: Annotated[bool, typer.Option("--session", help="Good for this session's other calls too.")] = False,
+    always: Annotated[bool, typer.Option("--always", help="Good for all such calls of theirs, until revoked.")] = False,
+    plugin: Annotated[bool, typer.Option("--plugin", help="And for everything of the plugin's.")] = False,
+    params: Annotated[
+        str | None, typer.Option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
+    from paddock.cli.call import parameters
+
+    if session and always:
+        raise typer.BadParameter("give one of --session and --always", param_hint="--session")
+    body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
+    body |= {"reach": "plugin"} if plugin else {}
+    body |= {"params": parameters(params)} if params is not None else {}
+    _answer(approval_id, "approve", body, yes=yes, as_json=as_json)
+
+
+@app.command("deny", epilog="Example: paddock approvals deny ID -m 'not to her' -y")
+@reporting
+def deny(approval_id: Id, *, comment: Comment = "", yes: Yes = False, as_json: AsJson = False) -> None:
+    """Say no: the call is not made, and whoever waits for it is told."""
+    _answer(approval_id, "deny", {"comment": comment}, yes=yes, as_json=as_json)
+
+
+@app.command("revoke", epilog="Example: paddock approvals revoke ID")
+@reporting
+def revoke(
+    standing_id: Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list --standing` shows it.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """End a yes that lasts."""
+    from paddock.cli.daemon import part
+
+    ended = _got(
+        f"/approvals/standing/{part(standing_id)}/revoke",
+        lambda host, by: host.approving.revoke(standing_id, by),
+        body={},
+    )
+    if as_json:
+        document(ended)
+    else:
+        say(f"the standing approval for {_name(ended)} is good for nothing any more")
+
+
+def _answer(approval_id: str, verdict: str, body: dict[str, Any], *, yes: bool, as_json: bool) -> None:
+    from paddock.cli.daemon import part, running_daemon
+    from paddock.cli.event_loop import run
+
+    daemon = running_daemon()
+    look = f"/approvals/{part(approval_id)}"
+    if not yes:
+        _confirm(approval_id, verdict)
+    if daemon is not None:
+        answered = daemon.post(f"{look}/{verdict}", body)
+        call = None
+    else:
+        from paddock.cli.one_answer import answer_once
+
+        answered, call = run(answer_once(approval_id, verdict, body))
+    if as_json:
+        document(answered if call is None else {**answered, "call": call})
+        return
+    say(f"{answered['id']} is {answered['state']}")
+    if call is not None and call["status"] == "succeeded":
+        document(call["result"])
+    elif call is not None and call.get("error"):
+        from paddock.cli.daemon import error_from
+
+        raise error_from(call["error"], 500)
+    elif answered["state"] == "approved":
+        say(f"the call goes on: paddock calls follow {answered['call_id']}")
+
+
+def _confirm(approval_id: str, verdict: str) -> None:
+    from paddock.cli.daemon import part
+    from paddock.cli.waiting import show_preview
+
+    if not interactive():
+        raise NeedsConsent(
+            f"{verdict} {approval_id}?",
+            hint=f"there is no terminal to ask on; if you mean it: paddock approvals {verdict} {approval_id} --yes",
+        )
+    found = _got(f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id))
+    show_preview(found["preview"], found["kind"])
+    if not ask("Approve it?" if verdict == "approve" else "Deny it?"):
+        raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
+
+
+def _list_standing(*, as_json: bool) -> None:
+    listed = _got("/approvals/standing", _standing)
+    if as_json:
+        document(listed)
+        return
+    if not listed["standing"]:
+        say("no yes lasts longer than its call")
+        return
+    rows = [
+        [one["id"], one["holder"], _name(one), one["scope"], one["given_by"], one["given_at"][:19]]
+        for one in listed["standing"]
+    ]
+    for line in table(["ID", "FOR", "CALL", "SCOPE", "GIVEN BY", "GIVEN"], rows):
+        result(line)
+
+
+async def _listed(host: Host, by: Principal, *, ended: bool) -> dict[str, Any]:
+    return {"approvals": await host.approving.listed(by.tenant, ended=ended)}
+
+
+async def _standing(host: Host, by: Principal) -> dict[str, Any]:
+    return {"standing": await host.approving.standing(by.tenant)}
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    return f"{one['plugin']} {one['callable'] or '(everything)'}"
+
+
+def _got(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]], body: Any = None) -> Any:
+    """What the daemon answers, or a host that is opened for this."""
+    from paddock.cli.daemon import running_daemon
+
+    daemon = running_daemon()
+    if daemon is not None:
+        return daemon.get(path) if body is None else daemon.post(path, body)
+    from paddock.cli.event_loop import run
+    from paddock.cli.one_answer import with_host
+
+    return run(with_host(by_ourselves))

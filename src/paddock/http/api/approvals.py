@@ -1,0 +1,119 @@
+"""People in the loop: what waits for them, and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.core.call import Principal
+from paddock.core.errors import Invalid, Problem
+from paddock.host.host import Host
+from paddock.http.acting import context_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import Endpoint, answer, flag, named
+from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
+
+_ANSWERED = "The request as it is now: approved, or pending where more people are needed."
+
+
+class ApprovalRoutes:
+    """Requests for a person's yes, and the yes that lasts."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/approvals",
+                self.list_approvals,
+                "List what waits for a person",
+                "`approvals`: each with a `preview` of what would be done; oldest first.",
+                query={"all": "1: those that ended too."},
+            ),
+            Endpoint("GET", "/approvals/standing", self.list_standing, "List standing approvals", "`standing`."),
+            Endpoint("GET", "/approvals/{id}", self.show_approval, "Look at a request", "The request."),
+            Endpoint(
+                "POST",
+                "/approvals/{id}/approve",
+                self.approve,
+                "Say yes",
+                _ANSWERED,
+                body="`comment`; `scope`: once, session or always, and `reach`: tool or plugin, for a yes that lasts;"
+                " `params`: other parameters, which the yes is then to.",
+                for_others=True,
+            ),
+            Endpoint(
+                "POST",
+                "/approvals/{id}/deny",
+                self.deny,
+                "Say no",
+                "The request.",
+                body="`comment`: why.",
+                for_others=True,
+            ),
+            Endpoint(
+                "POST",
+                "/approvals/standing/{id}/revoke",
+                self.revoke,
+                "End a standing approval",
+                "What it was.",
+                for_others=True,
+            ),
+        ]
+
+    async def list_approvals(self, request: Request) -> Response:
+        by = await self._by(request)
+        return answer({"approvals": await self._host.approving.listed(by.tenant, ended=flag(request, "all"))})
+
+    async def list_standing(self, request: Request) -> Response:
+        by = await self._by(request)
+        return answer({"standing": await self._host.approving.standing(by.tenant)})
+
+    async def show_approval(self, request: Request) -> Response:
+        by = await self._by(request)
+        return answer(await self._host.approving.find(by.tenant, named(request, "id")))
+
+    async def approve(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, comment=str, scope=str, reach=str, params=dict)
+        approved = await self._host.approving.approve(
+            named(request, "id"),
+            await self._by(request),
+            comment=body.get("comment", ""),
+            remember=remembered(body),
+            payload=body.get("params"),
+        )
+        return answer(approved)
+
+    async def deny(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, comment=str)
+        by = await self._by(request)
+        return answer(await self._host.approving.deny(named(request, "id"), by, comment=body.get("comment", "")))
+
+    async def revoke(self, request: Request) -> Response:
+        return answer(await self._host.approving.revoke(named(request, "id"), await self._by(request)))
+
+    async def _by(self, request: Request) -> Principal:
+        return (await context_of(self._host, request)).principal
+
+
+def remembered(body: dict[str, Any]) -> Remember:
+    """How far a yes is to last, as a body says it.
+
+    Raises:
+        Invalid: it says something else.
+    """
+    scope, reach = body.get("scope", "once"), body.get("reach", "tool")
+    problems = [
+        Problem(name, "says none of what can be said", f"give {', '.join(words)}", "wrong_value")
+        for name, said, words in (("scope", scope, SCOPES), ("reach", reach, REACHES))
+        if said not in words
+    ]
+    if problems:
+        raise Invalid("the body is not valid", problems, code="invalid_params")
+    return Remember(scope, reach)
