@@ -118,6 +118,8 @@ class Gate:
             self._kept_promise(target, result)
         except BaseException as error:
             self._record(course, None, error)
+            if approval is not None and not course.started and isinstance(error, PaddockError):
+                await self.start.void(course, approval, error)
             raise
         self._record(course, result, None)
         return result

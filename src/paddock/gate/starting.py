@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.core.errors import NeedsApproval
+from paddock.core.errors import NeedsApproval, PaddockError
 from paddock.core.event import Event
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
@@ -97,6 +98,11 @@ class Start:
         except BaseException:
             course.started = False
             raise
+
+    async def void(self, course: Course, approval: str, error: PaddockError) -> None:
+        """The call that was approved failed before it started: nobody expects it to be made some day."""
+        with contextlib.suppress(PaddockError):  # the store; then it expires
+            await self.approvals.void(course.context.tenant, approval, f"the call failed: {error.message}")
 
     async def _standing(self, course: Course, asked: Ask) -> str | None:
         if asked.remember == "never":
