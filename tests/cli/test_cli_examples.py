@@ -87,7 +87,7 @@ WITHOUT_A_DAEMON = {
     "paddock user remove ann --yes": [],
     "paddock ledger verify": [],
     "paddock ledger export ledger.jsonl": [],
-    "paddock ledger erase ann --reason 'asked to be forgotten' --yes": [],
+    "paddock ledger erase user:ann --reason 'asked to be forgotten' --yes": [],
     "paddock plugin tools slow-count": [],
     "paddock plugin tools slow-count count": [],
     "paddock plugin resources library memo://one": [],

@@ -92,7 +92,7 @@ def export(
         say(f"{styled('✓', 'green')} wrote {lines:,} entries and {points:,} checkpoints to {file}")
 
 
-@app.command("erase", epilog="Example: paddock ledger erase ann --reason 'asked to be forgotten' --yes")
+@app.command("erase", epilog="Example: paddock ledger erase user:ann --reason 'asked to be forgotten' --yes")
 @reporting
 def erase(
     principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Of whom nothing shall be known any more.")],

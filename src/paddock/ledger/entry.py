@@ -174,7 +174,7 @@ def _plan(kind: type[Event]) -> _Plan:
     facts = tuple(sorted(name for name in names if name in FACTS))
     personal = tuple(sorted(name for name in names if name not in FACTS))
     # Other things have names too.
-    of_plugins = kind.type.startswith(("plugin.", "protocol.", "compact", "call."))
+    of_plugins = kind.type.startswith(("plugin.", "protocol.", "compact", "approval.", "call."))
     places = ("name", "plugin", "plugin_id") if of_plugins else ("plugin",)
     plugin = next((place for place in places if place in facts), None)
     # Asked for two things or more it gives a tuple, so two are asked for that are always there.

@@ -28,7 +28,12 @@ def erase(
     """
     ranges = joined(_naming(tx, tenant, principal))
     if not ranges:
-        raise NotFound("no entry of the ledger tells of them", code="ledger.nobody", details={"tenant": tenant})
+        raise NotFound(
+            "no entry of the ledger tells of them",
+            code="ledger.nobody",
+            hint="give the whole id, such as user:ann; see: paddock ledger tail",
+            details={"tenant": tenant},
+        )
     for first, last in ranges:
         tx.execute(
             "UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE tenant = ? AND seq BETWEEN ? AND ?",

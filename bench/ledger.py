@@ -1,0 +1,179 @@
+"""What the ledger costs: rows a second against the same bytes with bare apsw, verifying, a page of 50, bytes a row."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import apsw
+from _side_by_side import Report, milliseconds, options
+
+SOURCE = Path(__file__).parents[1] / "src"
+sys.path.insert(0, str(SOURCE))
+
+from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402 - found by the line above
+from paddock.core.event import Event  # noqa: E402
+from paddock.core.events_calls import CallEnded  # noqa: E402
+from paddock.core.ids import new_id  # noqa: E402
+from paddock.ledger.feed import Wanted, page  # noqa: E402
+from paddock.ledger.opening import open_ledger  # noqa: E402
+from paddock.ledger.verifying import verify_ledger  # noqa: E402
+from paddock.ledger.writer import LARGEST_BATCH, LedgerWriter  # noqa: E402
+from paddock.store.database import open_database, open_direct  # noqa: E402
+
+CALLERS = 64
+CLOCK, RANDOM = SystemClock(), SystemRandom()
+
+
+def main() -> None:
+    given = options(__doc__)
+    rows = 20_000 if given.quick else 1_000_000
+    durable = 2_000 if given.quick else 50_000
+    report = Report(
+        "ledger",
+        given,
+        f"{rows:,} entries of read calls, each with a call, a request and a principal, written as the daemon does: "
+        f"taken at once, in batches of up to {LARGEST_BATCH:,}, with all indexes and a checkpoint each thousand. Bare "
+        "apsw inserts the same finished rows, hashes and all, into the same table in transactions of the same size; "
+        f"its time is what SQLite alone needs. {durable:,} more are waited for until they are on disk, by {CALLERS} callers.",
+        ["what", "seconds", "rows a second", "CPU a row", "against bare apsw"],
+    )
+    with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
+        home = Path(folder)
+        file = home / "ours.db"
+        batched, batched_cpu, waited, waited_cpu = asyncio.run(_append(file, home / "state", rows, durable))
+        bare, bare_cpu = _bare(file, home / "bare.db", rows)
+        ours_a_row = batched_cpu / rows * 1e6
+        for name, count, seconds, cpu in (
+            ("bare apsw, the same rows", rows, bare, bare_cpu),
+            ("ours, in batches", rows, batched, batched_cpu),
+            (f"ours, {CALLERS} callers that wait", durable, waited, waited_cpu),
+        ):
+            against = f"{(seconds / count) / (bare / rows):.2f}×"
+            speed, each = f"{count / seconds:,.0f}", f"{cpu / count * 1e6:.1f} µs"
+            report.row(name, f"{seconds:.2f} s", speed, each, against)
+        verified = _verified(file, home / "state", rows + durable)
+        report.row("verify", f"{verified:.2f} s", f"{(rows + durable) / verified:,.0f}", "", "")
+        for name, wanted in (
+            ("a page of 50, newest", Wanted()),
+            ("a page of 50, one principal", Wanted(principal="p3")),
+        ):
+            report.row(name, milliseconds(_page(file, wanted)), "", "", "")
+        size = file.stat().st_size / (rows + durable)
+        report.row("bytes a row, with indexes", f"{size:,.0f}", "", "", "")
+    report.at_most("CPU of a row", ours_a_row, 25, " µs")
+    report.finish()
+
+
+def _ended(number: int) -> Event:
+    digest = f"sha256:{number:064x}"
+    return CallEnded(
+        name="notes",
+        method="notes.search",
+        version="1.0.0",
+        digest=digest,
+        effects=("read_only",),
+        request_id=f"req_{number:026}",
+        operator_id=None,
+        project_id=None,
+        session_id=None,
+        agent_path=None,
+        payload_hash=digest,
+        result_hash=digest,
+        status="succeeded",
+        success=True,
+        duration_ms=1.25,
+        metrics={},
+        error_code=None,
+        error_category=None,
+        error_message=None,
+        nondeterminism=None,
+        model=None,
+        decision="allow",
+        policies=("members-may-read",),
+        policy_version=digest,
+        approval=None,
+        stands_for=("plugin.method_called", "plugin.method_returned"),
+    )
+
+
+def _named(number: int) -> dict[str, str]:
+    return {"call": new_id("call", CLOCK, RANDOM), "request": f"req_{number:026}", "principal": f"p{number % 100}"}
+
+
+async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[float, float, float, float]:
+    """Wall and CPU seconds of both ways; making the events is a part of neither."""
+    async with (
+        open_database(file) as database,
+        open_ledger(database, CLOCK, RANDOM, state=state) as writer,
+    ):
+        spent = cpu = 0.0
+        for begin in range(0, rows, LARGEST_BATCH):
+            ready = [(_ended(number), _named(number)) for number in range(begin, min(begin + LARGEST_BATCH, rows))]
+            start, start_cpu = time.perf_counter(), time.process_time()
+            for event, named in ready:
+                writer.take(event, "default", **named)
+            await writer.flushed()
+            spent += time.perf_counter() - start
+            cpu += time.process_time() - start_cpu
+        start, start_cpu = time.perf_counter(), time.process_time()
+        async with asyncio.TaskGroup() as group:
+            for place in range(CALLERS):
+                group.create_task(_wait_for_each(writer, range(place, durable, CALLERS)))
+        return spent, cpu, time.perf_counter() - start, time.process_time() - start_cpu
+
+
+async def _wait_for_each(writer: LedgerWriter, numbers: range) -> None:
+    for number in numbers:
+        await writer.wrote(_ended(number), "default", **_named(number))
+
+
+def _bare(ours: Path, path: Path, rows: int) -> tuple[float, float]:
+    with open_direct(path):
+        pass  # for the same table
+    connection = apsw.Connection(str(path))
+    connection.pragma("synchronous", "FULL")
+    names = [row[1] for row in connection.execute("PRAGMA table_info(ledger)")]
+    insert = f"INSERT INTO ledger VALUES ({', '.join('?' * len(names))})"
+    source = apsw.Connection(str(ours), flags=apsw.SQLITE_OPEN_READONLY)
+    spent = cpu = 0.0
+    for begin in range(0, rows, LARGEST_BATCH):
+        query = "SELECT * FROM ledger WHERE tenant = 'default' AND seq BETWEEN ? AND ?"
+        ready = source.execute(query, (begin + 1, begin + LARGEST_BATCH)).fetchall()
+        start, start_cpu = time.perf_counter(), time.process_time()
+        with connection:
+            connection.executemany(insert, ready)
+        spent += time.perf_counter() - start
+        cpu += time.process_time() - start_cpu
+    connection.close()
+    source.close()
+    return spent, cpu
+
+
+def _verified(file: Path, state: Path, rows: int) -> float:
+    with open_direct(file) as database:
+        start = time.perf_counter()
+        (finding,) = verify_ledger(database, state)
+        spent = time.perf_counter() - start
+    if (finding.verdict, finding.rows) != ("sound", rows):
+        raise SystemExit(f"the chain is not sound: {finding}")
+    return spent
+
+
+def _page(file: Path, wanted: Wanted) -> float:
+    with open_direct(file) as database:
+        times: list[float] = []
+        for _ in range(21):
+            start = time.perf_counter()
+            found = database.read(lambda tx: page(tx, wanted=wanted, limit=50))
+            times.append(time.perf_counter() - start)
+        if len(found) != 50:
+            raise SystemExit("the page is not full")
+    return sorted(times)[10]
+
+
+if __name__ == "__main__":
+    main()
