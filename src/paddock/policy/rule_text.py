@@ -39,22 +39,21 @@ class Piece:
 def pieces(file: str, text: str) -> Iterator[Piece]:
     """The rules of a file, in order; whatever stands behind the last `;` is one too."""
     start: int | None = None
-    end = 0
+    end, line, counted = 0, 1, 0
     for token in _TOKEN.finditer(text):
         if token[0].startswith("//"):
             continue
         if start is None:
             start = token.start()
+            # Only what came since the last rule: from the beginning each time it would take the square.
+            line += text.count("\n", counted, start)
+            counted = start
         end = token.end()
         if token[0] == ";":
-            yield _piece(file, text, start, end)
+            yield Piece(file, line, text[start:end])
             start = None
     if start is not None:
-        yield _piece(file, text, start, end)
-
-
-def _piece(file: str, text: str, start: int, end: int) -> Piece:
-    return Piece(file, text.count("\n", 0, start) + 1, text[start:end])
+        yield Piece(file, line, text[start:end])
 
 
 def complaint(piece: Piece, said: str, words: dict[str, tuple[str, ...]], attributes: Sequence[str]) -> Problem:
