@@ -21,6 +21,8 @@ CANARY = "the neighbour's secret"
 HURRIED = StorageLimits(statement_seconds=0.5, file_bytes=8 << 20, statement_bytes=64 << 20)
 ENDED = {"storage.too_slow", "storage.too_big", "storage.full", "storage.sql", "storage.result_too_large"}
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
 INTRUDER, NEIGHBOUR = plugin("a", SQL), plugin("a-b", SQL)
 
 
@@ -120,6 +122,33 @@ async def test_a_statement_known_as_harmless_is_looked_at_again_when_its_view_ha
         error = await stage.refused(INTRUDER, "storage.query", sql="SELECT * FROM v")
 
         assert error.error_code == "storage.too_big"
+
+
+FAILS_BADLY = {
+    "it asks for that": "INSERT OR ROLLBACK INTO one VALUES (1)",
+    "it is too slow": f"INSERT INTO own {ENDLESS}",
+}
+
+
+@pytest.mark.req("G-39")
+@pytest.mark.parametrize("sql", FAILS_BADLY.values(), ids=FAILS_BADLY.keys())
+async def test_a_statement_known_as_harmless_is_looked_at_again_when_sqlite_took_a_changed_view_back(
+    sql: str, tmp_path: Path
+) -> None:
+    async with two_plugins(tmp_path) as stage:
+        bomb = ", ".join(f"hex(zeroblob(400000 + {n})) AS c{n}" for n in range(400))
+        await stage.exec(INTRUDER, "CREATE TABLE one (a UNIQUE)")
+        await stage.exec(INTRUDER, "INSERT INTO one VALUES (1)")
+        await stage.exec(INTRUDER, f"CREATE VIEW v AS SELECT {bomb}")
+        begun = await stage.ask(INTRUDER, "storage.begin")
+        await stage.exec(INTRUDER, "DROP VIEW v", **begun)
+        await stage.exec(INTRUDER, "CREATE VIEW v AS SELECT 1 AS a", **begun)
+        assert await stage.rows(INTRUDER, "SELECT * FROM v", **begun) == [(1,)]
+
+        await stage.refused(INTRUDER, "storage.exec", sql=sql, **begun)
+
+        assert (await stage.refused(INTRUDER, "storage.commit", **begun)).error_code == "storage.transaction_over"
+        assert (await stage.refused(INTRUDER, "storage.query", sql="SELECT * FROM v")).error_code == "storage.too_big"
 
 
 @pytest.mark.req("G-39")

@@ -16,6 +16,12 @@ from .stage import SQL, Stage, open_stage, plugin
 
 NOTES = plugin("notes", SQL, instance="first")
 PATIENCE = 10
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT -n FROM r"
+
+
+async def found(stage: Stage, **more: Any) -> dict[str, Any]:
+    (row,) = (await stage.ask(NOTES, "storage.query", sql="SELECT * FROM t", **more))["rows"]
+    return row
 
 
 async def count(stage: Stage, **more: Any) -> int:
@@ -93,6 +99,44 @@ async def test_a_statement_that_ends_the_transaction_says_so_to_the_next(tmp_pat
         over = await stage.refused(NOTES, "storage.commit", **begun)
         assert (type(over), over.error_code) == (Conflict, "storage.transaction_over")
         assert await count(stage) == 1
+
+
+@pytest.mark.req("G-32")
+async def test_a_query_asked_before_is_answered_with_the_columns_of_now(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.5)) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x UNIQUE)")
+        await stage.exec(NOTES, "INSERT INTO t VALUES (1)")
+        assert await found(stage) == {"x": 1}
+        await stage.exec(NOTES, "ALTER TABLE t ADD COLUMN y DEFAULT 2")
+        assert await found(stage) == {"x": 1, "y": 2}
+
+        begun = await stage.ask(NOTES, "storage.begin")
+        await stage.exec(NOTES, "ALTER TABLE t ADD COLUMN z DEFAULT 3", **begun)
+        assert await found(stage, **begun) == {"x": 1, "y": 2, "z": 3}
+        await stage.ask(NOTES, "storage.rollback", **begun)
+        assert await found(stage) == {"x": 1, "y": 2}
+
+        for ends_it in ("INSERT OR ROLLBACK INTO t (x) VALUES (1)", f"INSERT INTO t (x) {ENDLESS}"):
+            begun = await stage.ask(NOTES, "storage.begin")
+            await stage.exec(NOTES, "ALTER TABLE t RENAME COLUMN y TO renamed", **begun)
+            assert await found(stage, **begun) == {"x": 1, "renamed": 2}
+            await stage.refused(NOTES, "storage.exec", sql=ends_it, **begun)
+            assert await found(stage) == {"x": 1, "y": 2}
+
+
+@pytest.mark.req("G-32")
+async def test_a_commit_that_a_constraint_forbids_says_so_whatever_failed_before_it(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.2)) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x PRIMARY KEY)")
+        await stage.exec(NOTES, "CREATE TABLE u (x REFERENCES t DEFERRABLE INITIALLY DEFERRED)")
+        begun = await stage.ask(NOTES, "storage.begin")
+        await stage.exec(NOTES, "INSERT INTO u VALUES (1)", **begun)
+        slow = await stage.refused(NOTES, "storage.query", sql=f"SELECT count(*) FROM ({ENDLESS})", **begun)
+        assert slow.error_code == "storage.too_slow"
+
+        error = await stage.refused(NOTES, "storage.commit", **begun)
+
+        assert (type(error), error.error_code) == (Conflict, "storage.constraint")
 
 
 @pytest.mark.req("G-32")

@@ -121,6 +121,24 @@ async def test_a_file_that_another_process_keeps_is_busy_and_then_is_not(tmp_pat
         assert await stage.exec(NOTES, "INSERT INTO t VALUES (1)") == {"rows_affected": 1}
 
 
+async def test_a_file_that_another_process_keeps_is_not_told_with_the_reason_of_the_statement_before(
+    tmp_path: Path,
+) -> None:
+    async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.2)) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        await stage.exec(NOTES, "INSERT INTO t VALUES (1)")  # known from now on
+        endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+        slow = await stage.refused(NOTES, "storage.query", sql=endless)
+        assert slow.error_code == "storage.too_slow"
+        other = apsw.Connection(str(file_of(tmp_path / "storage", "default", "notes")))
+        other.execute("BEGIN IMMEDIATE")
+
+        error = await stage.refused(NOTES, "storage.exec", sql="INSERT INTO t VALUES (1)")
+
+        other.close()
+        assert (type(error), error.error_code) == (Busy, "storage.busy")
+
+
 async def _failure(stage: Stage, sql: str) -> PaddockError | None:
     try:
         await stage.exec(NOTES, sql)

@@ -66,7 +66,8 @@ def examine(connection: apsw.Connection, guard: Guard, sql: str, bound: Bindings
             raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
         connection.exec_trace = described
         with suppress(apsw.ExecTraceAbort):
-            connection.execute(only[0], bound)
+            # Not one kept from before: its columns are those of the schema that it was compiled for.
+            connection.execute(only[0], bound, can_cache=False)
     finally:
         connection.exec_trace = None
     names = column_names(columns)

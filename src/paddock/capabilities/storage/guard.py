@@ -63,7 +63,7 @@ class Guard:
         self._hoards = self._examining = False
         self._looked = 0.0
         self.trusted = True  # statements of our own are running
-        self._forget()
+        self.forget()
 
     def watch(self, connection: apsw.Connection) -> None:
         """Answer SQLite's questions about this connection from now on."""
@@ -85,7 +85,7 @@ class Guard:
             altering: It was found to alter a table.
             hoards: It was found to be one that may hold more than its values.
         """
-        self._forget()
+        self.forget()
         self._examining = examining
         self.may_write = may_write
         self.altering = altering
@@ -110,9 +110,11 @@ class Guard:
 
     def host_runs(self) -> None:
         """A statement of our own comes next; it has some time too."""
+        self.forget()
         self.deadline = self._monotonic()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Nothing was seen yet: neither a refusal nor a reason to stop."""
         self.may_write = self.altering = False
         self.deadline = 0.0
         self.writes = self.defines = False

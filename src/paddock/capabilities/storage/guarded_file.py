@@ -85,6 +85,8 @@ class GuardedFile:
             StoreUnavailable, HostError: the file or the disk; nothing was changed.
         """
         deadline = self._monotonic() + seconds
+        within = self.in_transaction
+        self._guard.forget()  # what became of the statement before this one
         try:
             known = self._known(sql, bound, may_write, deadline)
             if not known.writes:
@@ -95,6 +97,10 @@ class GuardedFile:
         except Exception as error:
             # The one boundary to SQLite: whatever comes out of it is told in our own words.
             raise failure(error, sql, self._guard, self.path) from error
+        finally:
+            # SQLite ends a transaction by itself when a statement in it fails badly, and the schema is what it was.
+            if within and not self.in_transaction:
+                self._examined.clear()
 
     def tables(self) -> list[str]:
         """The names of the plugin's tables and views."""
