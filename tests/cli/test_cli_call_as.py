@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pwd
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import write_file, write_json
+from paddock.store.database import open_direct
 
 CODE = """
 class Plugin:
@@ -61,6 +65,10 @@ def test_a_call_without_a_daemon_is_made_with_what_the_other_may_do(paddock: Pad
     assert data(paddock("call", "ours", "--as", "user:ann").json) == {"user": "user:ann", "may": ["notes.read"]}
     refused = paddock("call", "ours", "--as", "user:bob", "--json", code=5)
     assert refused.error["code"] == "permission_denied"
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        rows = database.read(lambda tx: tx.all("SELECT personal FROM ledger WHERE principal = ?", ("user:ann",)))
+    operator = pwd.getpwuid(os.geteuid()).pw_name
+    assert [json.loads(row["personal"])["operator_id"] for row in rows] == [operator], "the record names both"
 
 
 @pytest.mark.req("K-12")
