@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +139,30 @@ async def test_a_file_that_another_process_keeps_is_not_told_with_the_reason_of_
 
         other.close()
         assert (type(error), error.error_code) == (Busy, "storage.busy")
+
+
+async def test_a_call_that_finds_no_thread_is_told_to_come_back_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, limits=StorageLimits(wait_seconds=1)) as stage:
+        usual = threading.stack_size(1 << 46)  # no system has room for such a thread
+        try:
+            written = await stage.refused(NOTES, "storage.exec", sql="CREATE TABLE t (x)")
+            begun = await stage.refused(NOTES, "storage.begin")
+        finally:
+            threading.stack_size(usual)
+
+        assert {type(error) for error in (written, begun)} == {Busy}
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+
+
+async def test_when_there_are_no_more_threads_those_that_are_there_do_the_work(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        usual = threading.stack_size(1 << 46)
+        try:
+            many = (stage.rows(plugin(f"p{n}", SQL), "SELECT 1") for n in range(8))
+            assert await asyncio.gather(*many) == [[(1,)]] * 8
+        finally:
+            threading.stack_size(usual)
 
 
 async def _failure(stage: Stage, sql: str) -> PaddockError | None:

@@ -12,7 +12,11 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
+from paddock.core.errors import Busy
+
 T = TypeVar("T")
+
+_LATER = "try again in a moment"
 
 
 class _Job(NamedTuple):
@@ -32,7 +36,7 @@ class Workers:
         self._under_way = 0
 
     def run(self, work: Callable[[], T], after: Callable[[], None] | None = None) -> asyncio.Future[T]:
-        """The work's result. It runs to its end even when nobody waits for it any more.
+        """The work's result, or `Busy`. It runs to its end even when nobody waits for it any more.
 
         Args:
             work: Called on a thread.
@@ -41,10 +45,12 @@ class Workers:
         answer: asyncio.Future[T] = self._loop.create_future()
         self._under_way += 1
         if self._under_way > len(self._threads) < self._most:
-            thread = Thread(target=self._serve, name=f"paddock-storage-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._jobs.put(_Job(work, answer, after))
+            self._start_thread()
+        job = _Job(work, answer, after)
+        if self._threads:
+            self._jobs.put(job)
+        else:
+            self._deliver(job, None, Busy("the system has no thread left", code="storage.busy", hint=_LATER))
         return answer
 
     def close(self) -> None:
@@ -52,6 +58,12 @@ class Workers:
         for _ in self._threads:
             self._jobs.put(None)
         self._threads = []
+
+    def _start_thread(self) -> None:
+        thread = Thread(target=self._serve, name=f"paddock-storage-{len(self._threads)}", daemon=True)
+        with suppress(RuntimeError):  # the system has none left: those that are there do all the work
+            thread.start()
+            self._threads.append(thread)
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
