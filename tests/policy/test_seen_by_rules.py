@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.policy.rulebook import policy_of
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import parse
 from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest
+from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, RemoteRuntime
 from paddock.policy.decision import Allow
 from paddock.policy.request import to_use
 from paddock.policy.subject import plugin_subject
@@ -61,6 +63,14 @@ def test_what_a_service_changes_is_known_from_its_family(capability: str, family
 
     assert (target.name, target.family, target.effects) == (capability, family, effects)
     assert capability_target(parse(capability), writes=False).effects == frozenset()
+
+
+def test_a_server_elsewhere_is_never_taken_for_a_signed_package() -> None:
+    elsewhere = replace(MAIL, runtime=RemoteRuntime("https://mcp.example"))
+
+    target = callable_target(elsewhere, SENDING, tier="verified", signature="verified")
+
+    assert target.traits.signature == "remote"
 
 
 def test_every_plugin_may_write_to_the_log() -> None:

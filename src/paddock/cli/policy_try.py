@@ -130,8 +130,7 @@ def _target(host: CommandHost, name: str, *, described: bool) -> tuple[CallableT
             continue
         intact = listed.state is not State.MODIFIED
         standing = standing_of(row, {key.key_id: key.label for key in keys}, intact=intact)
-        signature = str(standing.state) if manifest.caged else "remote"
-        return callable_target(manifest, spec, tier=standing.tier, signature=signature), True
+        return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state)), True
     return CallableTarget(name, name.rpartition(".")[0] or name), False
 
 

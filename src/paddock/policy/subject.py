@@ -102,9 +102,11 @@ def traits_of(manifest: Manifest, *, tier: str, signature: str, tags: Iterable[s
     Args:
         manifest: The plugin's.
         tier: The effective trust tier, never the claimed one.
-        signature: What its signature is worth here, or `embedded`, or `remote`.
+        signature: What its signature is worth here, or `embedded`. Of a server elsewhere it says nothing: no package
+            of it runs here, so it is `remote`.
         tags: The callable's.
     """
+    signature = signature if manifest.caged else "remote"
     return Traits(str(manifest.kind), tier, signature, frozenset((*manifest.policy_tags, *tags)))
 
 
