@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from tests.policy.rulebook import ANN, BOB, CALL, NOBODY, policy_of, rule, thing
 
@@ -233,3 +236,17 @@ def test_a_pin_changes_with_its_rule_and_with_nothing_else() -> None:
 
     assert pins[0] == pins[1] != pins[2]
     assert pins[0][0].startswith("all@")
+
+
+def test_loading_the_engine_leaves_the_whole_library_to_others_in_the_process() -> None:
+    program = (
+        "import sys, paddock.policy.cedar; assert 'cedarpy.pst' not in sys.modules\n"
+        "from cedarpy import pst\n"
+        "import cedarpy\n"
+        "text = 'permit (principal, action, resource);'\n"
+        "assert isinstance(cedarpy.policies_to_pst(text), pst.PolicySet)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")

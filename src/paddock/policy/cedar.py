@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Final, cast
 
-import cedarpy
 import orjson
 
-# Its types are half said.
-_cedar: Final = cast("Any", cedarpy)
+_SYNTAX_TREES = "cedarpy.pst"
+
+
+def _loaded() -> Any:
+    """The library, without its classes for syntax trees: making those takes most of its time to load.
+
+    An empty module stands in for them meanwhile, and goes again: whoever else in this process wants them gets them.
+    """
+    if "cedarpy" in sys.modules or _SYNTAX_TREES in sys.modules:
+        return import_module("cedarpy")
+    sys.modules[_SYNTAX_TREES] = ModuleType(_SYNTAX_TREES)
+    try:
+        library = import_module("cedarpy")
+    finally:
+        del sys.modules[_SYNTAX_TREES]
+    vars(library).pop("pst", None)
+    return library
+
+
+_cedar: Final = _loaded()
 
 
 @dataclass(frozen=True, slots=True)
