@@ -54,6 +54,18 @@ async def test_no_statement_makes_the_host_take_much_memory(sql: str, params: li
 
 
 @pytest.mark.req("G-05")
+@pytest.mark.parametrize("replaced", ["replace(?1, 'a', ?2)", "length(replace(?1, 'a', ?2))"])
+async def test_what_a_function_makes_is_held_to_what_its_statement_may_hold(replaced: str, stage: Stage) -> None:
+    texts = ["a" * 1000, "b" * 200]
+    assert len((await stage.rows(GREEDY, f"SELECT {replaced}", *texts))[0]) == 1
+    searching = " OR ".join(["?1 LIKE '%x%'"] * 100)  # so that it may hold a hundredth of 8 MiB
+
+    error = await stage.refused(GREEDY, "storage.query", sql=f"SELECT {replaced} WHERE NOT ({searching})", params=texts)
+
+    assert error.error_code == "storage.too_big"
+
+
+@pytest.mark.req("G-05")
 @pytest.mark.parametrize(
     ("sql", "found"),
     [

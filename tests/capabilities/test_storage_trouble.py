@@ -11,11 +11,12 @@ from pathlib import Path
 import apsw
 import pytest
 
+from paddock.capabilities.storage.guarded_file import GuardedFile
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.capabilities.storage.names import file_of
 from paddock.core.errors import Busy, CallerError, HostError, PaddockError, StoreUnavailable
 
-from .stage import SQL, Stage, open_stage, plugin
+from .stage import SQL, SetClock, Stage, open_stage, plugin
 
 NOTES = plugin("notes", SQL)
 PUT = "INSERT INTO t VALUES (randomblob(100000))"
@@ -139,6 +140,38 @@ async def test_a_file_that_another_process_keeps_is_not_told_with_the_reason_of_
 
         other.close()
         assert (type(error), error.error_code) == (Busy, "storage.busy")
+
+
+@pytest.mark.req("G-05")
+async def test_a_transaction_that_writes_the_same_pages_over_and_over_takes_no_more_disk_than_a_full_file(
+    tmp_path: Path,
+) -> None:
+    limit = 4 << 20
+    async with open_stage(tmp_path, limits=StorageLimits(file_bytes=limit)) as stage:
+        await stage.exec(NOTES, "CREATE TABLE t (x)")
+        for _ in range(30):
+            await stage.exec(NOTES, PUT)
+        begun = await stage.ask(NOTES, "storage.begin")
+
+        for _ in range(40):  # 120 MB in all
+            await stage.exec(NOTES, "UPDATE t SET x = randomblob(100000)", **begun)
+
+        size = sum(file.stat().st_size for file in (tmp_path / "storage/default").iterdir())
+        assert size < 3 * limit
+
+
+async def test_a_plugin_that_often_comes_back_after_a_pause_is_never_interrupted(tmp_path: Path) -> None:
+    clock = SetClock()
+    file = GuardedFile(tmp_path / "notes.sqlite", StorageLimits(), clock.monotonic)
+    file.run("CREATE TABLE t (x)", (), may_write=True, seconds=5)
+
+    for _ in range(400):  # SQLite asks whether to go on every thousand steps, its own small ones counted together
+        clock.seconds += 60
+        file.run("INSERT INTO t VALUES (1)", (), may_write=True, seconds=5)
+
+    ((rows,),) = [row.values() for row in file.run("SELECT count(*) FROM t", (), may_write=False, seconds=5).rows]
+    file.close()
+    assert rows == 400
 
 
 async def test_a_call_that_finds_no_thread_is_told_to_come_back_and_keeps_nobody_waiting(tmp_path: Path) -> None:

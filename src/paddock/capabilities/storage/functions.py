@@ -16,6 +16,8 @@ from typing import Any
 
 import apsw
 
+from paddock.capabilities.storage.limits import LARGEST_VALUE
+
 _MOST_STEPS = 200_000_000  # a fifth of a second
 _SHORT = 64
 
@@ -27,25 +29,24 @@ class TooMuchText(Exception):
     """The arguments of a text function are too long together."""
 
 
-class BoundedFunctions:
-    """The functions of one connection that stand in for built-in ones, and the connection that has those."""
+def bound_functions(connection: apsw.Connection) -> None:
+    """Let bounded functions stand in for the built-in ones of a connection.
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._originals = apsw.Connection(":memory:")
-        for name, counts in _BOUNDED.items():
-            for count in counts:
-                marks = ", ".join("?" * count)
-                connection.create_scalar_function(
-                    name,
-                    partial(_bounded, partial(self._originals.execute, f"SELECT {name}({marks})"), name),
-                    count,
-                    deterministic=True,
-                    flags=apsw.SQLITE_INNOCUOUS,
-                )
-
-    def limit(self, largest_value: int) -> None:
-        """Let no result, and nothing on the way to one, be larger than this many bytes."""
-        self._originals.limit(apsw.SQLITE_LIMIT_LENGTH, largest_value)
+    No result of theirs, and nothing on the way to one, is larger than a value may be at all. Where a statement may hold
+    less than that, the connection itself refuses the result.
+    """
+    originals = apsw.Connection(":memory:")
+    originals.limit(apsw.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+    for name, counts in _BOUNDED.items():
+        for count in counts:
+            marks = ", ".join("?" * count)
+            connection.create_scalar_function(
+                name,
+                partial(_bounded, partial(originals.execute, f"SELECT {name}({marks})"), name),
+                count,
+                deterministic=True,
+                flags=apsw.SQLITE_INNOCUOUS,
+            )
 
 
 def _bounded(original: Callable[[tuple[Any, ...]], apsw.Cursor], name: str, *arguments: Any) -> Any:

@@ -63,7 +63,7 @@ class Guard:
         self._hoards = self._examining = False
         self._looked = 0.0
         self.trusted = True  # statements of our own are running
-        self.forget()
+        self._forget()
 
     def watch(self, connection: apsw.Connection) -> None:
         """Answer SQLite's questions about this connection from now on."""
@@ -85,7 +85,7 @@ class Guard:
             altering: It was found to alter a table.
             hoards: It was found to be one that may hold more than its values.
         """
-        self.forget()
+        self._forget()
         self._examining = examining
         self.may_write = may_write
         self.altering = altering
@@ -109,12 +109,11 @@ class Guard:
             self._look_every(CHECKED_EVERY)
 
     def host_runs(self) -> None:
-        """A statement of our own comes next; it has some time too."""
-        self.forget()
+        """A statement of our own comes next; it has some time of its own, and nothing of it was seen yet."""
+        self._forget()
         self.deadline = self._monotonic()
 
-    def forget(self) -> None:
-        """Nothing was seen yet: neither a refusal nor a reason to stop."""
+    def _forget(self) -> None:
         self.may_write = self.altering = False
         self.deadline = 0.0
         self.writes = self.defines = False

@@ -18,7 +18,7 @@ import orjson
 
 from paddock.capabilities.storage.examined import Examined, examine
 from paddock.capabilities.storage.failures import failure, file_failure, no_access, refused
-from paddock.capabilities.storage.functions import BoundedFunctions
+from paddock.capabilities.storage.functions import bound_functions
 from paddock.capabilities.storage.guard import Guard
 from paddock.capabilities.storage.limits import FIXED, LARGEST_VALUE, StorageLimits
 from paddock.capabilities.storage.values import Bindable, Bindings, as_objects, estimated_size, too_large
@@ -86,7 +86,7 @@ class GuardedFile:
         """
         deadline = self._monotonic() + seconds
         within = self.in_transaction
-        self._guard.forget()  # what became of the statement before this one
+        self._guard.host_runs()  # what was seen of the statement before is not this one's, nor is its time
         try:
             known = self._known(sql, bound, may_write, deadline)
             if not known.writes:
@@ -148,8 +148,6 @@ class GuardedFile:
             rows = self._fetched(known, bound, True, deadline)
             # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
             affected = connection.changes() if connection.total_changes() != before and not known.defines else 0
-            if nested:
-                self._require_short_log()
             connection.execute("RELEASE a_call" if nested else "COMMIT")
         except BaseException:
             self._undo(nested)
@@ -158,11 +156,6 @@ class GuardedFile:
             if known.defines:
                 self._examined.clear()
         return Answer(affected, known.columns, rows)
-
-    def _require_short_log(self) -> None:
-        # Within one transaction the same pages can be written over and over, and the log of them only grows.
-        if log_size(self.path) > 2 * self._limits.file_bytes:
-            raise apsw.FullError("the transaction writes too much")
 
     def _undo(self, nested: bool) -> None:
         # After the worst errors SQLite has rolled back everything by itself.
@@ -196,7 +189,6 @@ class GuardedFile:
         if largest != self._largest_value:
             self._largest_value = largest
             self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
-            self._functions.limit(largest)
 
     # --- our own statements -----------------------------------------------------------------------------------------
 
@@ -228,22 +220,13 @@ class GuardedFile:
             connection.pragma("temp_store", 1)  # in files, where what is written can be counted
             connection.pragma("journal_size_limit", 4 << 20)
             connection.pragma("max_page_count", self._limits.file_bytes // _PAGE)
-            self._functions = BoundedFunctions(connection)
-            self._functions.limit(LARGEST_VALUE)
+            bound_functions(connection)
             self._guard.watch(connection)
         except apsw.Error as error:
             if connection is not None:
                 connection.close()
             raise file_failure(error, self.path) from error
         return connection
-
-
-def log_size(path: Path) -> int:
-    """The size of what was written and is not in the file itself yet."""
-    try:
-        return path.with_name(f"{path.name}-wal").stat().st_size
-    except OSError:
-        return 0
 
 
 def create(path: Path) -> None:
