@@ -36,9 +36,9 @@ def main() -> None:
         "ledger",
         given,
         f"{rows:,} entries of read calls, each with a call, a request and a principal, written as the daemon does: "
-        f"taken at once, in batches of up to {LARGEST_BATCH:,}, with all indexes and a checkpoint each thousand. Bare "
-        "apsw inserts the same finished rows, hashes and all, into the same table in transactions of the same size; "
-        f"its time is what SQLite alone needs. {durable:,} more are waited for until they are on disk, by {CALLERS} callers.",
+        f"taken at once, in batches of up to {LARGEST_BATCH:,}, with all indexes and a checkpoint each thousand. "
+        "Bare apsw inserts the same finished rows, hashes and all, into the same table in transactions of the same "
+        f"size: what SQLite alone needs. {durable:,} more are waited for until they are on disk, by {CALLERS} callers.",
         ["what", "seconds", "rows a second", "CPU a row", "against bare apsw"],
     )
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:

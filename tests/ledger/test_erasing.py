@@ -36,7 +36,7 @@ async def test_what_was_said_of_a_person_is_gone_and_the_chain_still_verifies(
     assert entries[0].data["rows"] == [[2, 2], [4, 4], [6, 6], [8, 8], [10, 10]]
     assert entries[0].personal == {"principal": "local:root", "explanation": "asked"}
     assert [entry.seq for entry in entries if entry.erased] == [10, 8, 6, 4, 2]
-    assert not any("operator_id" in entry.data for entry in entries if entry.erased)
+    assert {entry.data["operator_id"] for entry in entries if entry.erased} == {None}
     after = chain.verify()
     assert (before.verdict, after.verdict) == ("sound", "sound")
     assert (after.rows, after.erased) == (12, 5)

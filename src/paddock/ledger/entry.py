@@ -6,8 +6,8 @@ person, or was written by one, belongs there; a field that nobody has thought ab
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -98,8 +98,12 @@ class Entry(NamedTuple):
 
     @property
     def data(self) -> dict[str, Any]:
-        """Everything that is known, open and personal."""
-        return {"type": self.type, **self.facts, **self.personal}
+        """The event as it was published; null where nothing was known, and where it was erased."""
+        from paddock.core.events import EVENT_TYPES
+
+        kind = EVENT_TYPES.get(self.type)
+        fields = dict.fromkeys(field_names(kind)) if kind else {}
+        return {"type": self.type, **fields, **self.facts, **self.personal}
 
     def to_json(self) -> dict[str, Any]:
         """The entry as `--json` and the API show it."""
@@ -111,11 +115,10 @@ def prepared(draft: Draft, random: Random) -> Prepared:
     event = draft.event
     plan = _plan(type(event))
     values = plan.values(event)
-    facts = dict(zip(plan.facts, values, strict=False))
-    personal: dict[str, Any] = {}
-    for name, value in zip(plan.personal, values[len(facts) :], strict=False):
-        # That there is nothing tells of nobody.
-        (facts if value is None else personal)[name] = value
+    # What is not known is left out: it costs room in every row, and says nothing.
+    facts = {name: value for name, value in zip(plan.facts, values, strict=False) if value is not None}
+    told = values[len(plan.facts) :]
+    personal = {name: value for name, value in zip(plan.personal, told, strict=False) if value is not None}
     principal = draft.principal
     if principal is None and personal:
         principal = personal.get(PRINCIPAL) or next((personal[name] for name in _PEOPLE if name in personal), None)
@@ -124,7 +127,7 @@ def prepared(draft: Draft, random: Random) -> Prepared:
     # Each costs a hash, and most entries tell of nobody.
     text = salt = commitment = None
     if personal:
-        text, salt = _written(personal), random.bytes(SALT_BYTES)
+        text, salt = _written(personal, plan.unsure), random.bytes(SALT_BYTES)
         commitment = committed(salt, text)
     return Prepared(
         draft.id,
@@ -134,7 +137,7 @@ def prepared(draft: Draft, random: Random) -> Prepared:
         draft.call,
         draft.request or facts.get("request_id"),
         principal,
-        _written(facts),
+        _written(facts, plan.unsure),
         text,
         salt,
         commitment,
@@ -166,6 +169,11 @@ class _Plan(NamedTuple):
     personal: tuple[str, ...]
     values: Callable[[Event], tuple[Any, ...]]
     plugin: str | None
+    unsure: tuple[str, ...]
+
+
+_SURE = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
+"""Types that orjson writes as the standard does, whatever the value."""
 
 
 @cache
@@ -179,14 +187,18 @@ def _plan(kind: type[Event]) -> _Plan:
     plugin = next((place for place in places if place in facts), None)
     # Asked for two things or more it gives a tuple, so two are asked for that are always there.
     fetch = attrgetter(*facts, *personal, "type", "type")
-    return _Plan(facts, personal, fetch, plugin)
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
+    unsure = tuple(name for name in names if kinds[name] not in _SURE)
+    return _Plan(facts, personal, fetch, plugin, unsure)
 
 
-def _written(fields: dict[str, Any]) -> bytes:
+def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     """The fields as canonical JSON; what has no such form as text, for what a plugin wrote must not stop the ledger."""
-    if _simple(fields.values()):
-        with suppress(TypeError):  # half a character
+    if _simple([fields[name] for name in unsure if name in fields]):
+        try:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        except TypeError:
+            pass  # half a character
     whole = plain(fields)
     try:
         return canonical_bytes(whole)

@@ -88,7 +88,15 @@ def bound(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
     """
     if len(params) != statement.marks:
         raise _refused(statement.sqlite, f"{statement.marks} placeholders, {len(params)} values")
-    return tuple(_bindable(statement, value) for value in params)
+    # Nearly all are plain text or nothing, which need no further look; this runs for every value of every row.
+    return tuple(
+        [
+            value
+            if value is None or type(value) is bytes or (type(value) is str and value.isascii() and "\0" not in value)
+            else _bindable(statement, value)
+            for value in params
+        ]
+    )
 
 
 def _bindable(statement: Statement, value: Value) -> Value:

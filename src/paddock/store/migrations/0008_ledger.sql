@@ -24,8 +24,8 @@ CREATE TABLE ledger (
 
 CREATE INDEX ledger_by_type ON ledger (tenant, type, seq);
 CREATE INDEX ledger_by_plugin ON ledger (tenant, plugin, seq) WHERE plugin IS NOT NULL;
-CREATE INDEX ledger_by_call ON ledger (tenant, call, seq) WHERE call IS NOT NULL;
-CREATE INDEX ledger_by_request ON ledger (tenant, request, seq) WHERE request IS NOT NULL;
+CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;
+CREATE INDEX ledger_by_request ON ledger (request) WHERE request IS NOT NULL;
 CREATE INDEX ledger_by_principal ON ledger (tenant, principal, seq) WHERE principal IS NOT NULL;
 
 -- Where each chain ends. Whoever appends changes this row first, so that nobody else does at the same time.
