@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
-from paddock.core.errors import Busy, CallerError, Denied, NeedsApproval, PaddockError, TimedOut
+from paddock.core.errors import CallerError, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
 from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
@@ -161,7 +161,7 @@ def _status(error: BaseException | None) -> Became:
             return "denied"
         case TimedOut():
             return "timed_out"
-        case Busy() | CallerError():
+        case CallerError() | Invalid():
             return "refused"
         case asyncio.CancelledError():
             return "cancelled"

@@ -15,6 +15,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, NeedsApproval, PaddockError
 from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
 from paddock.gate.calls import CallCancelled, Calls, LiveCall
+from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
 from paddock.gate.starting import preview
 from paddock.policy.approvals.approval import Approval, State
@@ -49,22 +50,22 @@ class Resumption:
         """Somebody answered: make the call, end it, or let it wait for more of them.
 
         Raises:
-            PaddockError: what was to be called is not there any more; the request is void.
+            PaddockError: it was approved, and what was to be called is not there, or who asked may not act any more.
+                The request is void.
         """
+        try:
+            live = await self._waiting(approval)
+        except PaddockError as error:
+            await self._approvals.void(approval.binding.subject.tenant, approval.id, error.message)
+            raise
         match approval.state:
             case State.PENDING:
-                return await self._waiting(approval)
+                pass
             case State.APPROVED:
-                live = await self._waiting(approval)
-                target = self._gate.catalogue.find_in(
-                    approval.binding.subject.plugin, approval.binding.subject.callable
-                )
-                self._calls.go_on(live, target, approval.payload, approval.id)
-                return live
+                self._calls.go_on(live, self._target(approval), approval.payload, approval.id)
             case _:
-                live = await self._waiting(approval)
                 self._calls.give_up(live, ended(approval))
-                return live
+        return live
 
     async def cancel(self, live: LiveCall) -> None:
         """Ask for the end of a call; one that waits for a person is not wanted any more."""
@@ -74,13 +75,17 @@ class Resumption:
         await self._approvals.withdraw(live.context.tenant, str(live.held.details["approval"]), "it was cancelled")
         self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
 
-    async def come_back(self) -> None:
-        """After a restart: know what waits, and make what was approved meanwhile."""
+    async def come_back(self, plugin: str | None = None) -> None:
+        """After a restart: know what waits, and make what was approved meanwhile; of one plugin, or of all there are.
+
+        What belongs to a plugin that is not there waits for it until its time is over.
+        """
         for approval in await self._approvals.listed(states=(State.PENDING, State.APPROVED)):
-            try:
-                await self.answered(approval)
-            except PaddockError as error:
-                _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+            if plugin in (None, approval.binding.subject.plugin) and self._is_there(approval):
+                try:
+                    await self.answered(approval)
+                except PaddockError as error:
+                    _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
     async def expire_forever(self) -> None:
         """End, again and again, what nobody answered in time."""
@@ -97,15 +102,10 @@ class Resumption:
         """The call that waits, which may have been made before this host came up.
 
         Raises:
-            PaddockError: it cannot be made any more; the request is void.
+            PaddockError: it cannot be made any more.
         """
         subject = approval.binding.subject
-        try:
-            target = self._gate.catalogue.find_in(subject.plugin, subject.callable)
-            context = await self._context(approval)
-        except PaddockError as error:
-            await self._approvals.void(subject.tenant, approval.id, error.message)
-            raise
+        target, context = self._target(approval), await self._context(approval)
         held = NeedsApproval(
             f"{target.title} waits for a person: {approval.reason}",
             hint=f"paddock approvals approve {approval.id}",
@@ -119,6 +119,17 @@ class Resumption:
             },
         )
         return self._calls.held(CallId(approval.call), target, context, held)
+
+    def _target(self, approval: Approval) -> Target:
+        subject = approval.binding.subject
+        return self._gate.catalogue.find_in(subject.plugin, subject.callable)
+
+    def _is_there(self, approval: Approval) -> bool:
+        try:
+            self._target(approval)
+        except PaddockError:
+            return False
+        return True
 
     async def _context(self, approval: Approval) -> CallContext:
         kept = dict(approval.context)

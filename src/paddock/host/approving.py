@@ -59,6 +59,10 @@ class Approving:
         """Say no; whoever waits for the call is told. See `Approvals.deny`."""
         return await self._answered(await self._approvals.deny(by.tenant, approval_id, by, comment=comment))
 
+    async def come_back(self, plugin: str) -> None:
+        """A plugin is there: know again what of it waits for a person."""
+        await self._resumption.come_back(plugin)
+
     async def cancel(self, live: LiveCall) -> None:
         """Ask for the end of a call, whether it runs or waits for a person."""
         await self._resumption.cancel(live)

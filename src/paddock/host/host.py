@@ -14,8 +14,8 @@ from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Conflict, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, RequestId, new_id
+from paddock.core.errors import Conflict, NeedsApproval, PaddockError
+from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.approving import Approving
@@ -27,6 +27,7 @@ from paddock.host.followers import Following
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler
+from paddock.host.rulebook import Rulebook
 from paddock.host.watching import PluginNews
 from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
@@ -57,6 +58,7 @@ class Host:
         gate: Gate,
         calls: Calls,
         approving: Approving,
+        rules: Rulebook,
         reconciler: Reconciler,
         departures: Departures,
         artifacts: Artifacts,
@@ -70,6 +72,7 @@ class Host:
         self.settings = settings
         self.calls = calls
         self.approving = approving
+        self.rules = rules
         self.definitions = definitions
         self.artifacts = artifacts
         self._store = store
@@ -108,6 +111,7 @@ class Host:
             ask: Puts the plugin's questions to a person; without it they are declined.
 
         Raises:
+            NeedsApproval: a person is asked first; the call is found among `calls`, and goes on once they said yes.
             PaddockError: whatever stood in the way.
         """
         target = self._gate.catalogue.find(name)
@@ -115,6 +119,9 @@ class Host:
             context = self.operator_context(None) if principal is None else self.context_of(principal)
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
+        except NeedsApproval as held:
+            self.calls.held(CallId(held.details["call_id"]), target, context, held)
+            raise
         except PaddockError as error:
             plugin = target.manifest.name
             if plugin in self._reconciler.embedded:
@@ -171,6 +178,7 @@ class Host:
         await self._store.run(lambda store: refuse_leaving(store, name))
         self._reconciler.embedded[name] = one
         await self._reconciler.reconcile()
+        await self.approving.come_back(name)
 
     def callables(self) -> tuple[str, ...]:
         """The full names of everything that can be called."""

@@ -1,0 +1,350 @@
+"""Every call passes the one door: rules, people, the ledger. On a whole host with functions of its own as a plugin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock import Config, open_host
+from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
+from paddock.core.ids import PrincipalId, RequestId, Tenant
+from paddock.host.host import Host
+from paddock.ledger.entry import Entry
+from paddock.ledger.feed import page
+from paddock.policy.approvals.answering import Remember
+from paddock.store.database import open_direct
+
+ANN = Principal(PrincipalId("local:ann"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
+EVE = Principal(PrincipalId("user:eve"))
+TO = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+
+
+def tool(name: str, *effects: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": name, "effects": list(effects), "input_schema": {"type": "object"}} | more
+
+
+TOOLS = [
+    tool("look", "read_only"),
+    tool("note", "db_write"),
+    tool("send", "external_send", input_schema=TO),
+    tool("odd", "unknown"),
+]
+
+
+class Office:
+    """A host on a home, with a plugin of functions that count how often each was called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.done: list[Any] = []
+        self.functions: dict[str, Callable[..., Any]] = {
+            "look": lambda: self.do("look"),
+            "note": lambda: self.do("note"),
+            "send": lambda to: self.do(to),
+            "odd": lambda: self.do("odd"),
+        }
+
+    def do(self, what: Any) -> dict[str, Any]:
+        self.done.append(what)
+        return {"done": what}
+
+    def rule(self, text: str) -> None:
+        """A rule of one's own."""
+        folder = self.home / "policies"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = folder / f"{len(list(folder.iterdir()))}.cedar"
+        file.write_text(text)
+        file.chmod(0o600)
+
+    @asynccontextmanager
+    async def open(self, version: str = "1.0.0", **environ: str) -> AsyncGenerator[Host, None]:
+        async with open_host(Config(home=self.home, environ=environ)) as host:
+            manifest = {"paddock": 1, "name": "mail", "version": version, "description": "Mail", "tools": TOOLS}
+            await host.embed(manifest, self.functions)
+            yield host
+
+    def ledger(self) -> list[Entry]:
+        """What was recorded, oldest first."""
+        with open_direct(self.home / "data" / "paddock.db") as database:
+            return database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What was recorded of calls."""
+        return [{"type": entry.type, **entry.data} for entry in self.ledger() if entry.type.startswith("call.")]
+
+
+def made_by(principal: Principal, **more: Any) -> CallContext:
+    return CallContext(principal, RequestId("req_1"), tenant=principal.tenant, **more)
+
+
+async def held(host: Host, name: str = "mail.send") -> dict[str, Any]:
+    """A call of Ann's that waits for a person, as she is told of it."""
+    with pytest.raises(NeedsApproval) as waits:
+        await host.call(name, {"to": "bob"} if name == "mail.send" else {}, context=made_by(ANN))
+    return dict(waits.value.details)
+
+
+async def outcome(host: Host, call: str) -> Any:
+    live = host.calls.find(call)
+    async with asyncio.timeout(30):
+        await live.over()
+    return live.to_json()
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+# --- deciding -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("K-15")
+@pytest.mark.req("S-22")
+async def test_a_call_no_rule_mentions_is_denied_and_recorded(office: Office) -> None:
+    async with office.open() as host:
+        with pytest.raises(Denied, match="no rule allows it") as denied:
+            await host.call("mail.look", {}, context=made_by(EVE))
+
+    (entry,) = office.calls()
+    assert denied.value.error_code == "policy_denied"
+    assert office.done == []
+    assert (entry["status"], entry["decision"], entry["principal"]) == ("denied", "deny", "user:eve")
+    assert entry["stands_for"] == []  # it never reached the plugin
+
+
+@pytest.mark.req("K-15")
+async def test_a_rule_of_ones_own_decides_and_is_named(office: Office) -> None:
+    office.rule('@id("no-notes") @text("Nobody writes notes on Sundays.")\n'
+                'forbid (principal, action, resource == Callable::"mail.note");')  # fmt: skip
+    async with office.open() as host:
+        with pytest.raises(Denied, match="Nobody writes notes on Sundays") as denied:
+            await host.call("mail.note", {})
+
+    (entry,) = office.calls()
+    assert denied.value.details["policies"] == ["no-notes"]
+    assert (entry["policies"], entry["policy_version"]) == (["no-notes"], denied.value.details["policy_version"])
+
+
+async def test_rules_that_are_changed_hold_without_a_restart_and_broken_ones_do_not(office: Office) -> None:
+    async with office.open() as host:
+        await host.call("mail.note", {})
+        office.rule(
+            '@id("no-notes") @text("No notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
+        )
+        await host.rules.look()
+        with pytest.raises(Denied, match="No notes"):
+            await host.call("mail.note", {})
+        office.rule("permit (principal, action, resource);")  # without an id and a text
+        await host.rules.look()
+
+        assert isinstance(host.rules.unusable, Invalid)
+        with pytest.raises(Denied, match="No notes"):
+            await host.call("mail.note", {})
+
+
+async def test_a_plugin_of_another_tenant_is_not_there(office: Office) -> None:
+    elsewhere = Principal(PrincipalId("user:zoe"), roles=frozenset({OPERATOR}), tenant=Tenant("acme"))
+    async with office.open() as host:
+        with pytest.raises(NotFound, match="enabled for acme"):
+            await host.call("mail.look", {}, context=made_by(elsewhere))
+    assert office.done == []
+
+
+# --- recording ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("K-17")
+async def test_a_call_that_only_reads_is_one_entry_that_says_everything(office: Office) -> None:
+    async with office.open() as host:
+        await host.call("mail.look", {}, context=made_by(ANN))
+
+    (entry,) = office.calls()
+    assert entry["type"] == "call.ended"
+    assert (entry["name"], entry["method"], entry["version"], entry["status"]) == ("mail", "look", "1.0.0", "succeeded")
+    assert entry["digest"].startswith("embedded:")
+    assert entry["payload_hash"].startswith("sha256:")
+    assert entry["result_hash"].startswith("sha256:")
+    assert entry["duration_ms"] > 0
+    assert entry["stands_for"] == ["plugin.method_called", "plugin.method_returned"]
+
+
+@pytest.mark.req("K-17")
+async def test_an_effect_is_on_disk_before_its_plugin_is_asked(office: Office) -> None:
+    seen: list[str] = []
+    office.functions["note"] = lambda: seen.extend(call["type"] for call in office.calls())
+    async with office.open() as host:
+        await host.call("mail.note", {})
+
+    assert seen == ["call.started"]
+    assert [call["type"] for call in office.calls()] == ["call.started", "call.ended"]
+
+
+@pytest.mark.req("K-11")
+@pytest.mark.req("K-17")
+async def test_refused_parameters_and_failures_are_recorded_with_their_errors(office: Office) -> None:
+    def broken() -> None:
+        raise PluginError("the paper is gone")
+
+    office.functions["look"] = broken
+    async with office.open() as host:
+        with pytest.raises(Invalid):
+            await host.call("mail.send", {"to": 1})
+        with pytest.raises(PluginError, match="the paper is gone"):
+            await host.call("mail.look", {})
+
+    refused, failed = office.calls()
+    assert (refused["status"], refused["error_code"]) == ("refused", "invalid_params")
+    assert (failed["status"], failed["error_category"]) == ("failed", "plugin")
+
+
+# --- asking people --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S-21")
+async def test_a_call_that_needs_a_yes_comes_back_at_once_and_goes_on_when_it_has_it(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        assert office.done == []
+        assert waits["preview"]["params"] == {"to": "bob"}
+        assert waits["preview"]["does"] == ["sends messages to the outside"]
+
+        await host.approving.approve(waits["approval"], ANN)
+
+        assert (await outcome(host, waits["call_id"]))["result"] == {"done": "bob"}
+    assert office.done == ["bob"]
+    # A call that only waits is recorded in passing, so by its time and not by its place.
+    happened = sorted((entry.at, entry.type) for entry in office.ledger())
+    assert [kind for _, kind in happened if kind.startswith(("call.", "approval."))] == [
+        "approval.requested",
+        "call.ended",  # as pending
+        "approval.answered",
+        "approval.consumed",
+        "call.started",
+        "call.ended",
+    ]
+
+
+@pytest.mark.req("S-21")
+async def test_a_no_is_told_to_whoever_waits(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        await host.approving.deny(waits["approval"], ANN, comment="not to him")
+
+        ended = await outcome(host, waits["call_id"])
+
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "approval.denied")
+    assert "not to him" in ended["error"]["message"]
+    assert office.done == []
+
+
+@pytest.mark.req("S-21")
+async def test_it_goes_on_across_a_restart(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+    async with office.open() as host:
+        assert host.calls.find(waits["call_id"]).status == "pending_approval"
+        await host.approving.approve(waits["approval"], ANN)
+        assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
+    assert office.done == ["bob"]
+
+
+async def test_what_was_edited_is_what_is_done(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        await host.approving.approve(waits["approval"], ANN, payload={"to": "cleo"})
+        assert (await outcome(host, waits["call_id"]))["result"] == {"done": "cleo"}
+    assert office.done == ["cleo"]
+
+
+async def test_what_was_edited_wrongly_is_not_done(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        await host.approving.approve(waits["approval"], ANN, payload={"to": 7})
+        assert (await outcome(host, waits["call_id"]))["error"]["code"] == "invalid_params"
+    assert office.done == []
+
+
+async def test_a_change_of_the_plugin_voids_the_yes(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+    async with office.open(version="2.0.0") as host:
+        await host.approving.approve(waits["approval"], ANN)
+        ended = await outcome(host, waits["call_id"])
+
+        assert ended["error"]["code"] == "approval.changed"
+        assert "the plugin's files" in ended["error"]["message"]
+        assert (await host.approving.find("default", waits["approval"]))["state"] == "voided"
+    assert office.done == []
+
+
+async def test_a_change_of_the_rule_that_asked_voids_the_yes(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        office.rule('@id("sending-needs-a-yes") @text("Sending takes two.") @approval("action") @quorum("2")\n'
+                    'forbid (principal, action == Action::"callUnattended", resource)\n'
+                    'when { resource.effects.contains(Effect::"external_send") };')  # fmt: skip
+        await host.rules.look()
+        await host.approving.approve(waits["approval"], ANN)
+
+        assert "the rules that asked" in (await outcome(host, waits["call_id"]))["error"]["message"]
+    assert office.done == []
+
+
+async def test_the_requesters_right_is_checked_again(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        office.rule('@id("not-ann") @text("Ann may not send any more.")\n'
+                    'forbid (principal == User::"local:ann", action, resource == Callable::"mail.send");')  # fmt: skip
+        await host.rules.look()
+        await host.approving.approve(waits["approval"], ANN)
+
+        assert (await outcome(host, waits["call_id"]))["error"]["code"] == "policy_denied"
+    assert office.done == []
+
+
+async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host, "mail.odd")
+        await host.approving.approve(waits["approval"], ANN, remember=Remember("always"))
+        assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
+
+        assert await host.call("mail.odd", {}, context=made_by(ANN)) == {"done": "odd"}
+        (standing,) = await host.approving.standing("default")
+        await host.approving.revoke(standing["id"], ANN)
+        await held(host, "mail.odd")
+    assert office.done == ["odd", "odd"]
+
+
+async def test_a_cancelled_call_waits_no_longer(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        live = host.calls.find(waits["call_id"])
+        await host.approving.cancel(live)
+
+        assert live.status == "cancelled"
+        with pytest.raises(Conflict, match="withdrawn"):
+            await host.approving.approve(waits["approval"], ANN)
+    assert office.done == []
+
+
+# --- how often ------------------------------------------------------------------------------------------------------
+
+
+async def test_whoever_calls_too_often_is_told_how_long_to_wait(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="2") as host:
+        for _ in range(2):
+            await host.call("mail.look", {}, context=made_by(ANN))
+        with pytest.raises(Busy, match="2 calls in a minute") as busy:
+            await host.call("mail.look", {}, context=made_by(ANN))
+        await host.call("mail.look", {})  # somebody else
+
+    assert busy.value.error_code == "rate_limited"
+    assert 0 < busy.value.details["retry_after"] <= 30
+    assert [call["status"] for call in office.calls()] == ["succeeded", "succeeded", "refused", "succeeded"]
