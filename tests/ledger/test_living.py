@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -197,6 +198,22 @@ async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_e
         assert [(point["from_seq"], point["to_seq"]) for point in points] == [(1, 1), (2, 1001), (1002, 1002)]
     assert stat.S_IMODE(private_key_file(tmp_path).stat().st_mode) == 0o600
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert Chain(sqlite_address, tmp_path).verify().unsigned == 0
+
+
+async def test_a_host_for_one_call_signs_at_most_once_a_minute(sqlite_address: str, tmp_path: Path) -> None:
+    file = checkpoint_file(tmp_path, "default")
+    counts: list[int] = []
+    for number in range(3):
+        if number == 2:
+            os.utime(file, (0, 0))
+        async with (
+            open_database(sqlite_address, role="command") as database,
+            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
+        ):
+            writer.take(called(number), "default")
+        counts.append(len(file.read_bytes().splitlines()))
+    assert counts == [1, 1, 2]
     assert Chain(sqlite_address, tmp_path).verify().unsigned == 0
 
 

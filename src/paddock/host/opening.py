@@ -83,9 +83,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role=config.role) as database,
-        open_ledger(
-            database, clock, random, state=directories.state, lasting=config.role == "daemon"
-        ) as events,
+        open_ledger(database, clock, random, state=directories.state, lasting=config.role == "daemon") as events,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
         open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,

@@ -48,13 +48,20 @@ class Checkpointer:
         made = 0
         try:
             for tenant, seq in await self.database.read(_heads):
-                if seq - self._reached.get(tenant, 0) >= least and await self._make(tenant):
+                if tenant not in self._reached:
+                    self._reached[tenant] = _signed_to(checkpoint_file(self.state, tenant))
+                if seq - self._reached[tenant] >= least and await self._make(tenant):
                     made += 1
         except (PaddockError, OSError) as error:
             self.failing = error if isinstance(error, PaddockError) else _refused(error)
         else:
             self.failing = None
         return made
+
+    def idle(self) -> bool:
+        """Whether no checkpoint of any chain was made within the last while."""
+        made = [file.stat().st_mtime for file in (self.state / "ledger").glob("*.jsonl")]
+        return not made or self.clock.now().timestamp() - max(made) > EVERY_SECONDS
 
     async def _make(self, tenant: str) -> bool:
         if self._key is None:
@@ -128,6 +135,19 @@ def _note(tx: Transaction, made: Checkpoint) -> None:
         "ON CONFLICT (tenant, key_id) DO UPDATE SET to_seq = excluded.to_seq, hash = excluded.hash",
         (made.tenant, made.key_id, made.to_seq, made.digest()),
     )
+
+
+def _signed_to(file: Path) -> int:
+    """The last row that a file's checkpoints are over."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        last, _ = last_checkpoint(descriptor, file)
+        return last.to_seq if last else 0
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

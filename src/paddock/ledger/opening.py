@@ -19,7 +19,7 @@ _SECONDS_AT_THE_END = 10
 
 @asynccontextmanager
 async def open_ledger(
-    database: Database, clock: Clock, random: Random, *, state: Path | None = None
+    database: Database, clock: Clock, random: Random, *, state: Path | None = None, lasting: bool = True
 ) -> AsyncGenerator[LedgerWriter, None]:
     """The writer for as long as the block runs; what was accepted is written before it ends, where it can be.
 
@@ -28,6 +28,8 @@ async def open_ledger(
         clock: Gives the times of entries.
         random: Gives their ids and salts.
         state: Where checkpoints and their key go; without it none are made.
+        lasting: Whether the host stays. One that ends after a call leaves the checkpoint to a later one, unless the
+            last is older than a minute: a signature costs as much as the call.
     """
     writer = LedgerWriter(database, clock, random)
     tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]
@@ -47,7 +49,7 @@ async def open_ledger(
         if checkpointer is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_AT_THE_END):
-                    await checkpointer.look()
+                    await checkpointer.look(1 if lasting or checkpointer.idle() else EVERY_ROWS)
 
 
 async def _keep_checkpoints(writer: LedgerWriter, checkpointer: Checkpointer) -> None:
