@@ -10,7 +10,7 @@ from paddock.config.settings import PolicySettings
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError
 from paddock.policy.engine import Policy
-from paddock.policy.loading import load_policy
+from paddock.policy.loading import fingerprint, load_policy
 from paddock.policy.versions import put_in_force
 from paddock.store.database import Database
 
@@ -31,9 +31,14 @@ class Rulebook:
         self._settings = settings
         self._database = database
         self._clock = clock
+        self._looked: object = ()  # like nothing yet
 
     async def look(self) -> None:
         """Bring what the files say now in force."""
+        looks = await asyncio.to_thread(fingerprint, self._directories, self._settings)
+        if looks == self._looked:
+            return
+        self._looked = looks
         try:
             policy = await asyncio.to_thread(load_policy, self._directories, self._settings)
         except PaddockError as error:
