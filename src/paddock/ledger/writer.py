@@ -135,7 +135,8 @@ class LedgerWriter:
             self._news.clear()
             self._hurry.clear()
             await self._write_batch()
-            if self._waiting:  # what came meanwhile, which others join
+            # What came meanwhile, which others join; or to see whether writing is possible again.
+            if self._waiting or self.failing is not None:
                 self._news.set()
 
     async def _gather(self) -> None:
@@ -185,6 +186,8 @@ class LedgerWriter:
 
     def _write(self, tx: Transaction, batch: list[tuple[str, _Waiting]], again: bool) -> None:
         """Runs in the store's thread: hashing is kept off the event loop."""
+        if not batch:
+            tx.execute("UPDATE ledger_heads SET seq = seq")  # changes nothing, and needs room all the same
         drafts = [
             Draft(name, one.at, one.event, one.tenant, one.call, one.request, one.principal) for name, one in batch
         ]

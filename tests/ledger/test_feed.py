@@ -1,0 +1,89 @@
+"""Pages of the ledger, and entries that go with the unit of work they belong to."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ledger.chains import RANDOM, called, drafts
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.events_host import PluginCrashed, PluginHookReturned, PluginKilled
+from paddock.ledger.append import LedgerTable, append
+from paddock.ledger.entry import Entry
+from paddock.ledger.feed import ALL, Wanted, page, recent, told_of
+from paddock.store.database import DirectDatabase, Transaction, open_direct
+
+CLOCK = SystemClock()
+
+
+def numbers(entries: list[Entry]) -> list[int]:
+    return [entry.seq for entry in entries]
+
+
+def fill(database: DirectDatabase) -> None:
+    told = [called(number) for number in range(1, 9)]
+    others = [PluginKilled("other"), PluginHookReturned("other", "on_start", 1.5, False)]
+    database.write(lambda tx: append(tx, drafts([*told, *others]), RANDOM))
+
+
+def test_pages_follow_each_other_either_way_and_narrowed(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        fill(database)
+
+        def found(wanted: Wanted = ALL, **more: object) -> list[int]:
+            return numbers(database.read(lambda tx: page(tx, wanted=wanted, **more)))  # type: ignore[arg-type]
+
+        assert found(limit=3) == [10, 9, 8]
+        assert found(limit=3, before=8) == [7, 6, 5]
+        assert found(limit=3, after=2, newest_first=False) == [3, 4, 5]
+        assert found(Wanted(type="plugin.killed")) == [9]
+        assert found(Wanted(type="plugin.hook.*")) == [10]
+        assert found(Wanted(plugin="other", type="plugin.*")) == [10, 9]
+        assert found(Wanted(principal="bob", request="req_4")) == [4]
+        assert found(Wanted(call="call_4", principal="eve")) == []
+        assert found(Wanted(since="2999")) == found(Wanted(until="2001")) == []
+        assert len(found(Wanted(since="2001", until="2999"))) == 10
+        assert numbers(database.read(lambda tx: told_of(tx, "req_5"))) == [5]
+        (entry,) = database.read(lambda tx: told_of(tx, "call_9"))
+        assert database.read(lambda tx: told_of(tx, entry.id)) == [entry]
+        assert database.read(lambda tx: told_of(tx, "call_9", "other")) == []
+
+
+def test_an_entry_goes_with_the_unit_it_belongs_to(database_address: str) -> None:
+    def fail_after_recording(tx: Transaction) -> None:
+        LedgerTable(tx, CLOCK, RANDOM, "default").publish(PluginKilled("notes"))
+        raise LookupError
+
+    with open_direct(database_address) as database:
+        with pytest.raises(LookupError):
+            database.write(fail_after_recording)
+        assert database.read(recent) == []
+        fill(database)
+        assert numbers(database.read(recent))[-1] == 1, "and leaves no gap"
+
+
+def test_what_may_be_there_already_is_not_recorded_twice(database_address: str) -> None:
+    told = drafts(called(number) for number in range(3))
+    with open_direct(database_address) as database:
+        database.write(lambda tx: append(tx, told[:2], RANDOM))
+        database.write(lambda tx: append(tx, told, RANDOM, again=True))
+        assert [entry.id for entry in database.read(recent)] == [one.id for one in reversed(told)]
+
+
+@pytest.mark.req("G-29", "plugin.crashed")
+def test_an_entry_is_read_as_the_event_was_told(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        database.write(
+            lambda tx: LedgerTable(tx, CLOCK, SystemRandom(), "default").record(
+                PluginCrashed("notes", None, 9, ("Ö", "\x00")), call="call_1", request="req_1", principal="user:ann"
+            )
+        )
+        (entry,) = database.read(recent)
+    assert entry.data == {
+        "type": "plugin.crashed",
+        "name": "notes",
+        "exit_code": None,
+        "signal": 9,
+        "last_stderr": ["Ö", "\x00"],
+        "principal": "user:ann",
+    }
+    assert (entry.plugin, entry.call, entry.request, entry.erased) == ("notes", "call_1", "req_1", False)
