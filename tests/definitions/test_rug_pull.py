@@ -13,6 +13,7 @@ from tests.supervision.stage import patiently
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon
+from fixtures.policies import ask_about_nothing_unknown
 from paddock import Config, open_host
 from paddock.core.errors import Denied
 
@@ -62,6 +63,7 @@ def home(tmp_path: Path) -> Home:
     notes.mkdir()
     notes.chmod(0o777)
     made = Home(tmp_path)
+    ask_about_nothing_unknown(made.path)
     made.install(
         "files",
         program=SERVER.replace("{note!r}", repr(str(notes / "note"))),
