@@ -268,6 +268,16 @@ class Calls:
         self._running += 1
         self._tasks.start_soon(self._run, live, target, params, answers, approval)
 
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a person."""
+        return sum(live.held is not None for live in self._calls.values())
+
     def find(self, call_id: str) -> LiveCall:
         """A call by its id.
 

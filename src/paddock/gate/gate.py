@@ -16,6 +16,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
 from paddock.core.event import Event
+from paddock.core.events_calls import CallEnded
 from paddock.core.ids import CallId, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
@@ -54,6 +55,12 @@ class Records(Protocol):
         ...
 
 
+class Observer(Protocol):
+    """Who hears of calls besides the ledger. Must be quick, and must not raise."""
+
+    def call_ended(self, ended: CallEnded) -> None: ...
+
+
 @dataclass(slots=True)
 class Gate:
     """Built once by the host, which replaces the catalogue when plugins come and go."""
@@ -66,6 +73,7 @@ class Gate:
     clock: Clock
     random: Random
     catalogue: Catalogue = field(default_factory=Catalogue)
+    observers: list[Observer] = field(default_factory=list[Observer])
 
     async def call(
         self,
@@ -202,14 +210,16 @@ class Gate:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
-        context = course.context
+        context, ended = course.context, course.end(self.clock.monotonic(), result, error)
         self.records.take(
-            course.end(self.clock.monotonic(), result, error),
+            ended,
             context.tenant,
             call=course.call,
             request=context.request,
             principal=context.principal.id,
         )
+        for observer in self.observers:
+            observer.call_ended(ended)
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))

@@ -34,8 +34,8 @@ class BesideTheGate:
 def approvals_on(database: Database, clock: Clock, random: Random) -> Approvals:
     """The requests for a person's yes, each kept with its entry in the ledger."""
 
-    def publish_in(tx: Transaction, tenant: Tenant) -> LedgerTable:
-        return LedgerTable(tx, clock, random, tenant)
+    def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
+        return LedgerTable(tx, clock, random, tenant, call)
 
     return Approvals(database, clock, random, publish_in)
 

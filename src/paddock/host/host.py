@@ -24,6 +24,7 @@ from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.followers import Following
+from paddock.host.metrics import Metrics
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler
@@ -59,6 +60,7 @@ class Host:
         calls: Calls,
         approving: Approving,
         rules: Rulebook,
+        metrics: Metrics,
         reconciler: Reconciler,
         departures: Departures,
         artifacts: Artifacts,
@@ -73,6 +75,7 @@ class Host:
         self.calls = calls
         self.approving = approving
         self.rules = rules
+        self.metrics = metrics
         self.definitions = definitions
         self.artifacts = artifacts
         self._store = store

@@ -29,6 +29,7 @@ from paddock.host.door import open_services
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
 from paddock.host.looking import Looks
+from paddock.host.metrics import Metrics
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
@@ -139,6 +140,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             news.on_given_up = reconciler.give_up
             news.on_met = definitions.met
             news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
+            metrics = Metrics(supervisor.statuses, calls, events)
+            gate.observers.append(metrics)
             host = Host(
                 directories=directories,
                 settings=settings,
@@ -149,6 +152,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 calls=calls,
                 approving=Approving(approvals, resumption),
                 rules=rulebook,
+                metrics=metrics,
                 reconciler=reconciler,
                 departures=departures,
                 artifacts=services.artifacts,

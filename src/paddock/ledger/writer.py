@@ -63,6 +63,11 @@ class LedgerWriter:
         self.rows = 0
         """Entries written so far."""
 
+    @property
+    def waiting(self) -> int:
+        """How many entries were taken and are not on disk yet."""
+        return len(self._waiting)
+
     def publisher(self, tenant: Tenant) -> TenantEvents:
         """The seam for everything that happens to one tenant's plugins."""
         return TenantEvents(self, tenant)

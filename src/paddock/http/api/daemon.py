@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Busy
+from paddock.host.exposition import CONTENT_TYPE
 from paddock.host.host import Host
 from paddock.http.endpoint import Endpoint, answer
 
@@ -24,6 +25,15 @@ class DaemonRoutes:
         return [
             Endpoint("GET", "/healthz", self.healthz, "Is the daemon alive?", "Its pid.", prefix=""),
             Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", "Yes; 503 when going down.", prefix=""),
+            Endpoint(
+                "GET",
+                "/metrics",
+                self.metrics,
+                "Numbers for Prometheus",
+                "Calls, how long they took, decisions, restarts, what waits.",
+                media="text/plain",
+                prefix="",
+            ),
             Endpoint(
                 "POST",
                 "/reconcile",
@@ -42,6 +52,10 @@ class DaemonRoutes:
         if self._draining.is_set():
             raise Busy("the daemon is shutting down", code="host.draining", hint="try again when it is back")
         return answer({"status": "ready"})
+
+    async def metrics(self, request: Request) -> Response:
+        del request
+        return Response(self._host.metrics.text(), media_type=CONTENT_TYPE)
 
     async def reconcile(self, request: Request) -> Response:
         del request

@@ -1,0 +1,73 @@
+"""What is counted around the one door, for whoever watches over a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from paddock.core.events_calls import CallEnded
+from paddock.gate.calls import Calls
+from paddock.host.exposition import Counter, Gauge, Histogram, gauge_lines
+from paddock.ledger.writer import LedgerWriter
+from paddock.plugins.supervision.deployment import Status
+from paddock.plugins.supervision.lifecycle import State
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
+
+
+class Metrics:
+    """Hears of every call that ended, and looks at the rest when it is asked.
+
+    Args:
+        statuses: How the plugins are doing.
+        calls: Calls under way, and those that wait for a person.
+        ledger: How much waits to be written.
+    """
+
+    def __init__(self, statuses: Callable[[], Iterable[Status]], calls: Calls, ledger: LedgerWriter) -> None:
+        self._statuses = statuses
+        self._calls = calls
+        self._ledger = ledger
+        self._ended = Counter("paddock_calls_total", "Calls, by what became of them.", ("plugin", "callable", "status"))
+        self._seconds = Histogram("paddock_call_seconds", "How long calls took.", _SECONDS, ("plugin",))
+        self._decisions = Counter("paddock_decisions_total", "What the rules said to calls.", ("decision",))
+        self._errors = Counter("paddock_call_errors_total", "Calls that failed, by code.", ("plugin", "code"))
+
+    def call_ended(self, ended: CallEnded) -> None:
+        """Count one call."""
+        self._ended.add(ended.name, ended.method, ended.status)
+        self._seconds.observe(ended.duration_ms / 1000, ended.name)
+        if ended.decision is not None:
+            self._decisions.add(ended.decision)
+        if ended.error_code is not None:
+            self._errors.add(ended.name, ended.error_code)
+
+    def text(self) -> str:
+        """Everything, as Prometheus reads it."""
+        statuses = list(self._statuses())
+        kept = (self._ended, self._seconds, self._decisions, self._errors)
+        lines = chain(*(one.lines() for one in kept), self._looked_up(statuses))
+        return "".join(f"{line}\n" for line in lines)
+
+    def _looked_up(self, statuses: list[Status]) -> Iterable[str]:
+        by_plugin = ("plugin", "version")
+
+        def each(name: str, words: str, value: Callable[[Status], float]) -> Iterable[str]:
+            return gauge_lines(
+                name, words, by_plugin, (Gauge((one.key.plugin, one.version), value(one)) for one in statuses)
+            )
+
+        yield from each("paddock_plugin_up", "Whether a plugin runs.", lambda one: one.state is State.RUNNING)
+        yield from each("paddock_plugin_restarts", "How often it was started again.", lambda one: one.restarts)
+        yield from each("paddock_plugin_in_flight", "Calls that it works on.", lambda one: one.in_flight)
+        yield from _alone("paddock_calls_running", "Calls under way.", self._calls.running)
+        yield from _alone("paddock_calls_held", "Calls that wait for a person.", self._calls.waiting)
+        yield from _alone("paddock_ledger_waiting", "Entries that wait to be written.", self._ledger.waiting)
+        yield from _alone("paddock_ledger_lost", "Entries that could not be kept.", self._ledger.lost)
+        yield from _alone(
+            "paddock_recording", "Whether what happens can be recorded.", float(self._ledger.failing is None)
+        )
+
+
+def _alone(name: str, words: str, value: float) -> Iterable[str]:
+    return gauge_lines(name, words, (), (Gauge((), value),))

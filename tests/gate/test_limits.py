@@ -1,0 +1,73 @@
+"""How often: buckets that fill as time passes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.core.errors import Busy
+from paddock.gate.limits import Limits, Rates
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_minute_of_calls_is_fine_at_once_and_then_one_comes_back_at_a_time() -> None:
+    time = Time()
+    limits = Limits(Rates(per_plugin=60), time)
+    for _ in range(60):
+        limits.take("a", "ann", "mail")
+    with pytest.raises(Busy) as busy:
+        limits.take("a", "ann", "mail")
+    assert busy.value.details["retry_after"] == 1.0
+    time.now += busy.value.details["retry_after"]
+    limits.take("a", "ann", "mail")
+    with pytest.raises(Busy):
+        limits.take("a", "ann", "mail")
+
+
+def test_one_who_floods_does_not_touch_another_tenant_person_or_plugin() -> None:
+    limits = Limits(Rates(per_tenant=1, per_principal=1, per_plugin=1), Time())
+    limits.take("a", "ann", "mail")
+    for refused in (("a", "ann", "mail"), ("a", "bob", "post")):
+        with pytest.raises(Busy):
+            limits.take(*refused)
+    limits.take("b", "ann", "mail")
+
+
+def test_a_refused_call_costs_nobody_anything() -> None:
+    time = Time()
+    limits = Limits(Rates(per_tenant=2, per_plugin=1), time)
+    limits.take("a", "ann", "mail")
+    for _ in range(5):
+        with pytest.raises(Busy):
+            limits.take("a", "ann", "mail")
+    limits.take("a", "ann", "post")
+
+
+def test_without_rates_nothing_is_counted() -> None:
+    limits = Limits(Rates(), Time())
+    for _ in range(10_000):
+        limits.take("a", "ann", "mail")
+
+
+@given(st.integers(1, 600), st.lists(st.floats(0, 5), max_size=200))
+def test_no_window_ever_lets_more_through_than_a_burst_and_its_share(a_minute: int, pauses: list[float]) -> None:
+    time = Time()
+    limits = Limits(Rates(per_principal=a_minute), time)
+    passed = 0
+    for pause in pauses:
+        time.now += pause
+        try:
+            limits.take("a", "ann", "mail")
+        except Busy as busy:
+            assert busy.details["retry_after"] > 0
+        else:
+            passed += 1
+    assert passed <= a_minute + (time.now - 1000.0) * a_minute / 60 + 1

@@ -1,0 +1,76 @@
+"""Numbers around the door, read back with Prometheus's own parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by
+
+from paddock import Config, open_host
+from paddock.core.errors import Denied
+from paddock.host.exposition import MOST_SERIES, Counter, Histogram
+
+pytestmark = pytest.mark.req("B-05")
+
+
+def numbers(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def number(text: str, name: str, **labels: str) -> float:
+    return numbers(text)[name, frozenset(labels.items())]
+
+
+async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> None:
+    async with Office(tmp_path).open() as host:
+        for _ in range(3):
+            await host.call("mail.look", {}, context=made_by(ANN))
+        with pytest.raises(Denied):
+            await host.call("mail.look", {}, context=made_by(EVE))
+        await held(host)
+        text = host.metrics.text()
+
+    about: dict[str, Any] = {"plugin": "mail", "callable": "look"}
+    assert number(text, "paddock_calls_total", status="succeeded", **about) == 3
+    assert number(text, "paddock_calls_total", status="denied", **about) == 1
+    assert number(text, "paddock_decisions_total", decision="allow") == 3
+    assert number(text, "paddock_decisions_total", decision="ask") == 1
+    assert number(text, "paddock_call_seconds_count", plugin="mail") == 5
+    assert number(text, "paddock_call_errors_total", plugin="mail", code="policy_denied") == 1
+    assert number(text, "paddock_calls_held") == 1
+    assert number(text, "paddock_plugin_up", plugin="mail", version="1.0.0") == 1
+    assert number(text, "paddock_recording") == 1
+
+
+async def test_a_host_that_did_nothing_has_numbers_too(tmp_path: Path) -> None:
+    async with open_host(Config(home=tmp_path / "home", environ={})) as host:
+        text = host.metrics.text()
+    assert number(text, "paddock_calls_running") == 0
+    assert {family.type for family in text_string_to_metric_families(text)} == {"counter", "histogram", "gauge"}
+
+
+def test_buckets_hold_all_that_is_no_larger() -> None:
+    seconds = Histogram("s", "Seconds.", (0.1, 1.0), ("plugin",))
+    for value in (0.05, 0.1, 0.5, 7):
+        seconds.observe(value, "a")
+    text = "".join(f"{line}\n" for line in seconds.lines())
+    assert [number(text, "s_bucket", plugin="a", le=le) for le in ("0.1", "1", "+Inf")] == [2, 3, 4]
+    assert number(text, "s_sum", plugin="a") == pytest.approx(7.65)
+
+
+def test_a_name_that_a_plugin_chose_breaks_nothing_and_does_not_fill_the_memory() -> None:
+    counted = Counter("c_total", "Counted.", ("plugin",))
+    odd = 'a"b\\c\nd} 7'
+    counted.add(odd)
+    for index in range(2 * MOST_SERIES):
+        counted.add(str(index))
+    text = "".join(f"{line}\n" for line in counted.lines())
+    assert number(text, "c_total", plugin=odd) == 1
+    assert len(numbers(text)) == MOST_SERIES
