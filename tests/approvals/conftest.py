@@ -122,4 +122,5 @@ ANN, BOB, CLEO = person("ann", "approver"), person("bob", "approver"), person("c
 async def office(database_address: str) -> AsyncGenerator[Office, None]:
     clock, heard = StoppedClock(), Heard()
     async with open_database(database_address) as database:
-        yield Office(Approvals(database, clock, SystemRandom(), lambda _tx, _tenant: heard), database, clock, heard)
+        approvals = Approvals(database, clock, SystemRandom(), lambda _tx, _tenant, _call: heard)
+        yield Office(approvals, database, clock, heard)

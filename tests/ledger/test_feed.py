@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.ledger.chains import RANDOM, called, drafts
 
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.event import field_names
+from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.events_host import PluginCrashed, PluginHookReturned, PluginKilled
 from paddock.ledger.append import LedgerTable, append
 from paddock.ledger.entry import Entry
@@ -87,3 +91,28 @@ def test_an_entry_is_read_as_the_event_was_told(database_address: str) -> None:
         "principal": "user:ann",
     }
     assert (entry.plugin, entry.call, entry.request, entry.erased) == ("notes", "call_1", "req_1", False)
+
+
+def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: str) -> None:
+    ran = CallEnded(
+        **dict.fromkeys(field_names(CallEnded), None)
+        | {"name": "notes", "method": "look", "status": "succeeded", "version": "1.0.0", "effects": ("read_only",)}
+        | {"metrics": {}, "policies": (), "stands_for": ("plugin.method_called", "plugin.method_returned")}
+    )
+    denied = replace(ran, status="denied", stands_for=())
+    after_its_start = replace(ran, stands_for=("plugin.method_returned",))
+    began = CallStarted("notes", "add", "1.0.0", "d", (), "req_1", None, None, "sha256:0", "allow", (), "pol_1", None)
+    told = [called(1), ran, denied, began, after_its_start, PluginKilled("notes")]
+    with open_direct(database_address) as database:
+        database.write(lambda tx: append(tx, drafts(told), RANDOM))
+
+        def found(kind: str) -> list[int]:
+            wanted = Wanted(type=kind)
+            return numbers(database.read(lambda tx: page(tx, wanted=wanted, newest_first=False)))
+
+        assert found("plugin.method_called") == [1, 2, 4]
+        assert found("plugin.method_returned") == [2, 5]
+        assert found("plugin.*") == [1, 2, 4, 5, 6]
+        assert found("call.*") == [2, 3, 4, 5]
+        assert found("call.started") == [4]
+        assert found("plugin.hook.*") == []

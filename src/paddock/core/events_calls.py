@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from paddock.core.event import Event, event
 
@@ -64,3 +65,12 @@ class CallEnded(Event):
     policy_version: str | None
     approval: str | None
     stands_for: tuple[str, ...]
+
+
+SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "plugin.method_called": (CallStarted.type, CallEnded.type),
+        "plugin.method_returned": (CallEnded.type,),
+    }
+)
+"""Events of other documents that are not recorded by themselves: in whose `stands_for` each of them is named."""

@@ -24,15 +24,19 @@ _tenant_of = attrgetter("tenant")
 
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
-    """The seam that events leave through, for one unit of work; the ledger stands behind it."""
+    """The seam that events leave through, for one unit of work; the ledger stands behind it.
+
+    `call` is the one that they all belong to, where there is one.
+    """
 
     tx: Transaction
     clock: Clock
     random: Random
     tenant: str
+    call: str | None = None
 
     def publish(self, event: Event) -> None:
-        self.record(event)
+        self.record(event, call=self.call)
 
     def record(
         self, event: Event, *, call: str | None = None, request: str | None = None, principal: str | None = None

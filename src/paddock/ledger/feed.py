@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from paddock.core.events_calls import SAID_BY
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.chain import COLUMNS, Sealed
 from paddock.ledger.entry import Entry, read
@@ -19,8 +20,8 @@ _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ?"  # noqa: S608 - colum
 class Wanted:
     """Which entries; what is not said is not asked for.
 
-    A `type` that ends in `.*` stands for all that begin like it. `since` (including) and `until` (excluding) are
-    ISO-8601 in UTC.
+    A `type` that ends in `.*` stands for all that begin like it, and entries that stand for such an event are found by
+    its type too. `since` (including) and `until` (excluding) are ISO-8601 in UTC.
     """
 
     type: str | None = None
@@ -92,16 +93,29 @@ def last_seq(tx: Transaction, tenant: str) -> int:
 
 
 def _conditions(wanted: Wanted, after: int | None, before: int | None) -> tuple[str, list[Any]]:
-    asked: list[tuple[str, Any]] = []
-    if wanted.type is not None and wanted.type.endswith(".*"):
-        begin = wanted.type[:-1]
-        asked += ("type >= ?", begin), ("type < ?", begin[:-1] + "/")  # the character after the dot
-    elif wanted.type is not None:
-        asked.append(("type = ?", wanted.type))
+    asked: list[tuple[str, tuple[Any, ...]]] = [] if wanted.type is None else [_of_type(wanted.type)]
     for column in ("plugin", "call", "request", "principal"):
         value = getattr(wanted, column)
         if value is not None:
-            asked.append((f"{column} = ?", value))
+            asked.append((f"{column} = ?", (value,)))
     numbers = (("at >= ?", wanted.since), ("at < ?", wanted.until), ("seq > ?", after), ("seq < ?", before))
-    asked += [(condition, value) for condition, value in numbers if value is not None]
-    return "".join(f" AND {condition}" for condition, _ in asked), [value for _, value in asked]
+    asked += [(condition, (value,)) for condition, value in numbers if value is not None]
+    return "".join(f" AND {condition}" for condition, _ in asked), [one for _, values in asked for one in values]
+
+
+def _of_type(kind: str) -> tuple[str, tuple[Any, ...]]:
+    """The condition for entries of a type, and for those that stand for one of it."""
+    if kind.endswith(".*"):
+        begin = kind[:-1]
+        of_type, values = "type >= ? AND type < ?", (begin, begin[:-1] + "/")  # the character after the dot
+        said = [name for name in SAID_BY if name.startswith(begin)]
+    else:
+        of_type, values = "type = ?", (kind,)
+        said = [kind] if kind in SAID_BY else []
+    conditions, found = [f"({of_type})"], list[Any](values)
+    for name in said:
+        # Facts are canonical, so this is how it stands there. A plugin that writes the same into the metrics of its
+        # answer is found by it as well, with that answer.
+        conditions.append(f"(type IN ({', '.join('?' * len(SAID_BY[name]))}) AND facts LIKE ?)")
+        found += [*SAID_BY[name], f'%"stands_for":[%"{name}"%']
+    return f"({' OR '.join(conditions)})", tuple(found)

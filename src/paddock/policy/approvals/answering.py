@@ -112,7 +112,7 @@ def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) ->
         approval=approval.id,
     )
     standing.keep(unit.tx, one)
-    unit.publish().publish(
+    unit.publish(approval.call).publish(
         StandingApprovalGiven(
             standing=one.id,
             approval=approval.id,
@@ -128,7 +128,7 @@ def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) ->
 def _told(unit: Unit, approval: Approval, by: Principal, comment: str, *, approved: bool) -> Approval:
     now = rows.find(unit.tx, unit.tenant, approval.id)
     subject = now.binding.subject
-    unit.publish().publish(
+    unit.publish(approval.call).publish(
         ApprovalAnswered(
             approval=now.id,
             name=subject.plugin,

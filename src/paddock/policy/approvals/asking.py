@@ -92,7 +92,7 @@ def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any]) -> App
 def _keep(unit: Unit, approval: Approval, token: str) -> None:
     rows.keep(unit.tx, approval, token)
     subject = approval.binding.subject
-    unit.publish().publish(
+    unit.publish(approval.call).publish(
         ApprovalRequested(
             approval=approval.id,
             kind=approval.kind.value,

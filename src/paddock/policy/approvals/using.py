@@ -51,7 +51,7 @@ def consume(unit: Unit, approval_id: str, *, subject: Subject, payload_hash: str
     if meant.hash() != approval.binding_hash:
         raise Changed(approval, changes(approval.binding, meant))
     rows.move(unit.tx, approval, State.CONSUMED, at=unit.now)
-    unit.publish().publish(
+    unit.publish(approval.call).publish(
         ApprovalConsumed(
             approval=approval.id,
             name=subject.plugin,
@@ -69,7 +69,7 @@ def end(unit: Unit, approval: Approval, state: State, why: str) -> None:
         return
     rows.move(unit.tx, approval, state, at=unit.now, why=why)
     subject = approval.binding.subject
-    unit.publish().publish(
+    unit.publish(approval.call).publish(
         ApprovalEnded(
             approval=approval.id, name=subject.plugin, method=subject.callable, state=state.value, ended_why=why
         )
