@@ -23,7 +23,9 @@ from paddock.ledger.chain import SALT_BYTES, Sealed, committed
 
 PRINCIPAL = "principal"
 
-_PEOPLE = ("operator_id", "user_id", "accepted_by", "by", "answered_by", "requester", "person", "owner")
+_PEOPLE = (
+    "operator_id", "user_id", "accepted_by", "by", "answered_by", "given_by", "revoked_by", "requester", "person", "owner",
+)  # fmt: skip
 """Fields that name who acted, where nothing else does; the first that says something is the principal."""
 
 PERSONAL = frozenset(
@@ -47,7 +49,7 @@ FACTS = frozenset(
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope
+    binding approved state scope count
     """.split()  # noqa: SIM905
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import Clock, Random
@@ -54,7 +55,11 @@ def _naming(tx: Transaction, tenant: str, principal: str) -> list[int]:
         "SELECT seq, personal FROM ledger WHERE tenant = ? AND personal LIKE ? ESCAPE ? ORDER BY seq",
         (tenant, f"%{pattern}%", "\\"),
     )
-    return [row["seq"] for row in found if principal in json.loads(row["personal"]).values()]
+    return [row["seq"] for row in found if _names(json.loads(row["personal"]), principal)]
+
+
+def _names(personal: dict[str, Any], principal: str) -> bool:
+    return any(value == principal or (isinstance(value, list) and principal in value) for value in personal.values())
 
 
 def _count(ranges: Iterable[tuple[int, int]]) -> int:
