@@ -24,7 +24,8 @@ from paddock.ledger.chain import SALT_BYTES, Sealed, committed
 PRINCIPAL = "principal"
 
 _PEOPLE = (
-    "operator_id", "user_id", "accepted_by", "by", "answered_by", "given_by", "revoked_by", "requester", "person", "owner",
+    "operator_id", "user_id", "accepted_by", "by", "answered_by", "given_by", "revoked_by", "requester", "person",
+    "owner",
 )  # fmt: skip
 """Fields that name who acted, where nothing else does; the first that says something is the principal."""
 
