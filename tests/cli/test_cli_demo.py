@@ -51,7 +51,7 @@ def test_without_a_terminal_it_shows_everything_and_ends(temporary: Paddock) -> 
     said = temporary("demo")
 
     assert "Install" not in said.err, "nobody is asked"
-    for words in ("What it may reach", "slow-count runs (pid", '{"counted": 3}', "run in a later version"):
+    for words in ("What it may reach", "slow-count runs (pid", '{"counted": 3}', "stands in the ledger"):
         assert words in said.err
     assert re.search(r"^slow-count .* running ", said.out, re.MULTILINE)
     assert "process      running since" in said.out

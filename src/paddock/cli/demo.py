@@ -161,8 +161,8 @@ def _show_how_they_are_doing(started: list[str]) -> None:
         _typed(f"paddock plugin logs {name}")
         logs(name, lines=5, follow=False, as_json=False)
     say()
-    say("The others are installed to be looked at. Those in Python classes and MCP servers run in a later version, and")
-    say("policy, approvals, the ledger and the console come after that; see 'What works today' in README.md.")
+    say("The others are installed to be looked at; see 'What works today' in README.md.")
+    say("Every call above passed the rules (paddock policy show) and stands in the ledger (paddock ledger tail).")
     say()
 
 

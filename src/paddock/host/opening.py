@@ -14,6 +14,7 @@ from paddock.cage.network.serving import open_network
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.warden.launching import open_warden
 from paddock.capabilities.artifacts.rows import ArtifactLimits
+from paddock.capabilities.deciding import UseByTheRules
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
@@ -23,6 +24,7 @@ from paddock.gate.deciding import ByTheRules
 from paddock.gate.limits import Rates
 from paddock.gate.resume import Resumption
 from paddock.host.approving import Approving
+from paddock.host.call_log import CallLog
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
@@ -89,10 +91,12 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_store_thread(opening) as views,
         open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
+        open_rulebook(directories, settings.policy, database, clock) as rulebook,
         open_services(
             directories.data / "storage",
             database,
             logs,
+            UseByTheRules(rulebook),
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
             clock=clock,
             random=random,
@@ -100,7 +104,6 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         ) as services,
         owned_tasks() as tasks,
     ):
-        rulebook = await open_rulebook(directories, settings.policy, database, clock)
         approvals = approvals_on(database, clock, random)
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
@@ -141,7 +144,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             news.on_met = definitions.met
             news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
             metrics = Metrics(supervisor.statuses, calls, events)
-            gate.observers.append(metrics)
+            gate.observers += [metrics, CallLog()]
             host = Host(
                 directories=directories,
                 settings=settings,

@@ -1,0 +1,35 @@
+"""A line of the daemon's log for each call, under the id that follows it everywhere."""
+
+from __future__ import annotations
+
+import logging
+
+from paddock.core.events_calls import CallEnded
+
+_log = logging.getLogger("paddock.calls")
+
+# What somebody should see without asking for every call: the host could not do what it was asked to.
+_LOUD = frozenset({"failed", "timed_out"})
+_QUIET = frozenset({"succeeded"})
+
+
+class CallLog:
+    """Hears of every call that ended. Says nothing of what was in it: results and parameters are nobody's here."""
+
+    def call_ended(self, ended: CallEnded) -> None:
+        level = logging.DEBUG if ended.status in _QUIET else logging.WARNING if ended.status in _LOUD else logging.INFO
+        if not _log.isEnabledFor(level):
+            return
+        facts = {
+            "request": ended.request_id,
+            "plugin": ended.name,
+            "callable": ended.method,
+            "status": ended.status,
+            "ms": ended.duration_ms,
+            "decision": ended.decision,
+            "policies": ",".join(ended.policies) or None,
+            "error": ended.error_code,
+            "approval": ended.approval,
+        }
+        known = {name: value for name, value in facts.items() if value is not None}
+        _log.log(level, "a call %s", ended.status.replace("_", " "), extra={"facts": known})
