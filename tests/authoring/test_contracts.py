@@ -112,6 +112,7 @@ async def test_an_operator_that_writes_what_it_does_not_declare_is_found_out(tmp
 
 
 @pytest.mark.req("K-19", "tool purity")
+@pytest.mark.req("K-23", "tool")
 async def test_a_tool_that_remembers_what_it_was_asked_is_found_out(tmp_path: Path) -> None:
     counting = 'count.asked = getattr(count, \'asked\', 0) + 1; return {"words": count.asked} or {"words":'
 

@@ -38,7 +38,7 @@ def answers(desk: Desk) -> list[object]:
 
 
 @pytest.mark.req("B-09")
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "hot reload")
 async def test_a_saved_file_is_loaded_and_the_call_is_made_again(tmp_path: Path) -> None:
     folder = made(tmp_path / "plugin")
     async with at_work(folder, tmp_path / "home", repeated=GREET) as desk:

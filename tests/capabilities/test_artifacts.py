@@ -58,7 +58,7 @@ def files(folder: Path) -> list[str]:
 
 
 @pytest.mark.req("O-09")
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "binary data")
 async def test_an_artifact_has_the_hash_of_its_bytes_for_an_address_and_is_recorded(stage: Stage) -> None:
     kept = await put(stage, plugin(), NOTE)
     assert kept == {
@@ -89,7 +89,7 @@ async def test_a_part_says_that_it_is_one_and_how_big_the_whole_is(stage: Stage)
     assert behind.details["param"] == "offset"
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "binary data")
 async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothing_else(stage: Stage) -> None:
     uri = (await put(stage, plugin("maker"), NOTE))["uri"]
     other = plugin("reader")
@@ -105,7 +105,7 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
     assert await got(stage, plugin("maker"), uri) == NOTE
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "binary data")
 async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Stage) -> None:
     asking = plugin(granted=("host:cache",))
     methods = {

@@ -11,7 +11,7 @@ from tests.host.conftest import Home
 from tests.runtimes.test_python_code import kernel, opened, take
 from tests.supervision.stage import patiently
 
-pytestmark = pytest.mark.req("K-23")
+pytestmark = pytest.mark.req("K-23", "agent")
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ class Plugin:
         assert failed.value.details["envelope"]["diagnostics"] == ["inner"]
 
 
-@pytest.mark.req("S-09")
+@pytest.mark.req("S-09", "frame")
 @pytest.mark.req("S-16")
 async def test_what_it_declared_is_served_by_the_host_and_nothing_else(home: Home, tmp_path: Path) -> None:
     code = """

@@ -41,7 +41,7 @@ async def call(actor: Actor, **payload: Any) -> Any:
     return await actor.call("call", callable="it", payload=payload, envelope={})
 
 
-@pytest.mark.req("K-23")
+@pytest.mark.req("K-23", "agent")
 @pytest.mark.req("K-01")
 async def test_an_agents_forks_run_side_by_side_in_its_cage_and_keep_nothing(stage: Stage) -> None:
     code = """
@@ -82,7 +82,7 @@ async def _failure(actor: Actor) -> str:
     return str(caught.value)
 
 
-@pytest.mark.req("K-23")
+@pytest.mark.req("K-23", "agent")
 async def test_a_caller_that_gives_up_ends_the_fork_and_not_the_agent(stage: Stage) -> None:
     code = """
     import time

@@ -69,7 +69,7 @@ def test_the_operator_drafts_where_the_scope_is_there() -> None:
         assert operator.call(payload, {"auth_context": {}})["error"]["code"] == "PERMISSION_DENIED"
 
 
-@pytest.mark.req("K-23")
+@pytest.mark.req("K-23", "agent")
 def test_the_agent_proposes_the_same_plan_in_every_fork() -> None:
     context = {"student": {"profile": {}}, "professor": {"entity": {"id": 9}}, "documents": {"cv": {"id": "x"}}}
     call = {"intent": {"intent_type": "Funding.Outreach.Email.Generate"}, "context": context}

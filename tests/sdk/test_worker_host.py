@@ -89,7 +89,7 @@ def test_questions_are_sent_when_they_are_asked_and_answers_may_come_in_any_orde
         assert plugin.until_answered(call)["result"]["data"] == ["two", "one"]
 
 
-@pytest.mark.req("S-09")
+@pytest.mark.req("S-09", "frame")
 def test_a_service_that_was_not_declared_is_asked_refused_and_told_as_denied(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, Memory(), capabilities=["host:cache"]) as plugin:
         declared = plugin.call({"use": "declared"})["data"]
@@ -118,7 +118,7 @@ class Plugin:
 """
 
 
-@pytest.mark.req("S-09")
+@pytest.mark.req("S-09", "frame")
 def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where_not(tmp_path: Path) -> None:
     def nothing(method: str, params: dict[str, Any]) -> Any:
         raise Refused(-32601, "not served")
@@ -129,7 +129,7 @@ def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where
         assert plugin.failure({"service": "nonsense"})["message"] == "the plugin failed (AttributeError)"
 
 
-@pytest.mark.req("S-09")
+@pytest.mark.req("S-09", "frame")
 @pytest.mark.parametrize(("refused", "told"), [(-32601, -32000), (-32602, -32000), (-32005, -32005)])
 def test_what_the_host_finds_wrong_with_a_question_is_not_told_as_the_callers_fault(
     tmp_path: Path, refused: int, told: int

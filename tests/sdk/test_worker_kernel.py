@@ -154,7 +154,7 @@ def test_a_payload_that_breaks_its_type_is_a_validation_error_with_every_path(tm
         assert plugin.call({"to": "me", "lines": [1, 2]})["result"] == {"to": "me", "sum": 3}
 
 
-@pytest.mark.req("K-10")
+@pytest.mark.req("K-10", "disclosure helper")
 def test_an_operator_says_that_its_result_would_not_come_out_the_same_again(tmp_path: Path) -> None:
     code = """
     from paddock_sdk import disclose

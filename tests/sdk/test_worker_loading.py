@@ -56,7 +56,7 @@ def test_an_entry_point_of_the_kernel_that_cannot_be_called_is_named(tmp_path: P
     assert "the entry point plug:Plugin is no function" in told
 
 
-@pytest.mark.req("K-23")
+@pytest.mark.req("K-23", "agent")
 @pytest.mark.parametrize(
     ("code", "told"),
     [
@@ -157,7 +157,7 @@ async def it(text: str) -> str:
 """
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "method schemas")
 def test_plain_functions_and_tools_of_our_own_run_in_the_worker_too(tmp_path: Path) -> None:
     write(tmp_path, {"plug.py": TYPED})
     targets = {"add": "plug:add", "classic": "plug:classic", "it": "plug:plugin"}

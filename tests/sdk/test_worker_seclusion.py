@@ -11,7 +11,7 @@ from tests.sdk.workers import RUN, orders, write
 from paddock.cage.walls.syscalls import NUMBERS
 from paddock_sdk.worker import refused_calls
 
-pytestmark = pytest.mark.req("K-23")
+pytestmark = pytest.mark.req("K-23", "agent")
 
 # Runs the worker where one system call, by its number, does not exist.
 WITHOUT = """

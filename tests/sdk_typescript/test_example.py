@@ -34,7 +34,7 @@ def dice() -> Generator[Conversation, None, None]:
         yield talk
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "method schemas")
 def test_the_plugin_checks_what_its_manifest_promises() -> None:
     program = 'import("./schemas.js").then((all) => console.log(JSON.stringify(all)))'
     said = subprocess.run(["node", "-e", program], cwd=EXAMPLE, capture_output=True, check=True, timeout=60).stdout
@@ -66,7 +66,7 @@ def test_odds_are_exact(dice: Conversation, thrown: str, at_least: int, probabil
     assert answer["probability"] == pytest.approx(probability)
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "method schemas")
 def test_wrong_parameters_are_refused_with_every_mistake_at_once(dice: Conversation) -> None:
     refused = dice.error("typescript-dice.try_out", {"dice": "six", "times": 0, "loud": True})
     assert refused["code"] == -32602
