@@ -93,11 +93,16 @@ async def call_tool(ctx: Any, params: Any) -> Any:
 
 
 async def hang() -> None:
+    note("hang began")
     try:
         await anyio.sleep(600)
     finally:
-        sys.stderr.write("hang was stopped\n")
-        sys.stderr.flush()
+        note("hang was stopped")
+
+
+def note(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
 
 
 async def ask(ctx: Any, params: Any) -> Any:

@@ -4,10 +4,11 @@ A runtime joins by subclassing `RuntimeContract` in a test file and putting a pl
 
 - `echo` says the `text` it was given, `fail` fails with words that have "broke" in them,
 - `slow` tells of progress 1, 2 and 3 of 3 and then says "done",
-- `hang` never ends, and logs "hang was stopped" when it is stopped,
+- `hang` logs "hang began", never ends, and logs "hang was stopped" when it is stopped,
 - `crash` ends the process or server with exit status 3, `big` says five million letters.
 
-See `test_contract.py`.
+Where an honest runtime differs, the difference is a sentence of its own: see `KnowsTheBound`, `OneAtATime` and
+`ProcessPerCall`. The runtimes are in `test_contract.py`, `test_contract_of_functions.py`, `test_contract_of_sdks.py`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class RuntimeContract:
         assert starts(player) == 1
 
     async def test_a_cancelled_call_is_stopped_and_others_do_not_notice(self, player: Player) -> None:
-        hanging = asyncio.ensure_future(player.said("hang"))
+        hanging = await begun(player)
         assert await player.said("echo", {"text": "meanwhile"}) == "meanwhile"
         hanging.cancel()
         await player.logged("hang was stopped")
@@ -98,7 +99,7 @@ class RuntimeContract:
         assert hanging.cancelled() and starts(player) == 1
 
     async def test_when_it_crashes_calls_under_way_fail_and_it_is_started_again(self, player: Player) -> None:
-        hanging = asyncio.ensure_future(player.said("hang"))
+        hanging = await begun(player)
         assert await player.said("echo", {"text": "well"}) == "well"
         with pytest.raises(Unavailable):
             await player.said("crash")
@@ -120,6 +121,66 @@ class RuntimeContract:
         await patiently(stage.supervisor.stop(player.actor.key))
         assert stage.audience.of(PluginStopped) and not stage.audience.of(PluginKilled)
         assert await player.said("echo", {"text": "a call starts it"}) == "a call starts it"
+
+
+class KnowsTheBound(RuntimeContract):
+    """Where who sends an answer is ours."""
+
+    test_an_answer_beyond_every_bound_ends_the_plugin_and_not_the_host = None  # pyright: ignore[reportAssignmentType]
+
+    async def test_an_answer_beyond_every_bound_is_not_sent_and_fails_its_call_alone(self, player: Player) -> None:
+        with pytest.raises(PluginError):
+            await player.said("big")
+        assert await player.said("echo", {"text": "still here"}) == "still here"
+        assert starts(player) == 1
+
+
+class OneAtATime(KnowsTheBound):
+    """Where a plugin works on one call after the other."""
+
+    test_a_cancelled_call_is_stopped_and_others_do_not_notice = None  # pyright: ignore[reportAssignmentType]
+    test_when_it_crashes_calls_under_way_fail_and_it_is_started_again = None  # pyright: ignore[reportAssignmentType]
+
+    async def test_calls_wait_for_the_one_that_is_worked_on_until_it_is_cancelled_and_stopped(
+        self, player: Player
+    ) -> None:
+        hanging = await begun(player)
+        waiting = asyncio.ensure_future(player.said("echo", {"text": "meanwhile"}))
+        await asyncio.wait({waiting}, timeout=0.2)  # as long as an answer could take
+        assert not waiting.done()
+        hanging.cancel()
+        assert await waiting == "meanwhile"
+        await player.logged("hang was stopped")
+        assert hanging.cancelled() and starts(player) == 1
+
+    async def test_when_it_crashes_calls_that_wait_fail_too_and_it_is_started_again(self, player: Player) -> None:
+        calls = asyncio.gather(player.said("crash"), player.said("echo", {"text": "well"}), return_exceptions=True)
+        assert [type(failed) for failed in await calls] == [Unavailable, Unavailable]
+        await started_again(player)
+        assert await player.said("echo", {"text": "back"}) == "back"
+        assert starts(player) == 2
+
+
+class ProcessPerCall(KnowsTheBound):
+    """Where each call has a process of its own."""
+
+    test_when_it_crashes_calls_under_way_fail_and_it_is_started_again = None  # pyright: ignore[reportAssignmentType]
+
+    async def test_when_one_call_crashes_it_fails_alone_and_nothing_is_started_again(self, player: Player) -> None:
+        hanging = await begun(player)
+        with pytest.raises(Unavailable):
+            await player.said("crash")
+        assert await player.said("echo", {"text": "well"}) == "well"
+        assert not hanging.done() and starts(player) == 1
+        hanging.cancel()
+        await player.logged("hang was stopped")
+
+
+async def begun(player: Player) -> asyncio.Future[str]:
+    """A call that hangs, once the tool works on it."""
+    hanging = asyncio.ensure_future(player.said("hang"))
+    await player.logged("hang began")
+    return hanging
 
 
 async def started_again(player: Player) -> None:

@@ -29,6 +29,8 @@ def play(request):
             for step in (1, 2, 3):
                 tell(request, step)
             said(request, "done")
+        case "actor.hang":
+            print("hang began", file=sys.stderr, flush=True)
         case "actor.crash":
             os._exit(3)
         case "actor.big":

@@ -28,18 +28,24 @@ def serve_at_once(
     asyncio.run(_AtOnce(worker, wire).serve(message, call, serving))
 
 
-def finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
-    """Continue the work on a single call to its end."""
-    asyncio.run(_finish(wire, serving))
+def finish(wire: Wire, message: JsonObject, call: Underway, serving: Coroutine[Any, Any, None]) -> None:
+    """Continue the work on a single call to its end, or until it is cancelled."""
+    asyncio.run(_finish(wire, message, call, serving))
 
 
-async def _finish(wire: Wire, serving: Coroutine[Any, Any, None]) -> None:
+async def _finish(wire: Wire, message: JsonObject, call: Underway, serving: Coroutine[Any, Any, None]) -> None:
     loop = wire.loop = asyncio.get_running_loop()
     loop.add_reader(wire.lines.source, wire.inbox.read)
+    task = loop.create_task(serving)
+    call.on_cancel = task.cancel
     try:
-        await loop.create_task(serving)
+        await asyncio.wait({task})
     finally:
         wire.loop = None
+    if task.cancelled():
+        wire.fail(message, Cancelled())
+    else:
+        task.result()
 
 
 class _AtOnce:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -21,12 +22,14 @@ class Fork:
         message: What it works on; None while it waits for its call.
         ready: Whether the plugin is loaded in it.
         ended: Whether it is gone.
+        ends_at: When it is ended, by `time.monotonic`; None while its call is wanted.
     """
 
     def __init__(self, born: Born) -> None:
         self.message: JsonObject | None = None
         self.ready = False
         self.ended = False
+        self.ends_at: float | None = None
         self.pid = born.pid
         os.set_blocking(born.sink, False)
         self.lines = Lines(born.source, born.sink)
@@ -45,6 +48,12 @@ class Fork:
         """
         self.send(line_of(message))
         self.message = message
+
+    def stop(self, method: str, within: float) -> None:
+        """Its call is not wanted any more: let it clean up and answer, for so many seconds."""
+        if self.message is not None and self.ends_at is None:
+            self.ends_at = time.monotonic() + within
+            self.send(line_of({"jsonrpc": "2.0", "method": method, "params": {"id": self.message.get("id")}}))
 
     def send(self, line: bytes) -> None:
         """Tell it something, as far as it reads; the rest waits."""

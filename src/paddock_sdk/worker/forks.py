@@ -2,7 +2,7 @@
 
 This is the side of the worker that talks with the host. No code of the plugin ever runs here. It answers the host's own
 requests, hands each call to a process from the nursery (`nursery.py`, `one_call.py`), carries questions to the host and
-answers back, ends a process whose call is cancelled, and answers for one that died.
+answers back, tells a process that its call is cancelled and ends it if it does not stop, and answers for one that died.
 
 One process waits with the plugin loaded, so that a call need not. It is made when no call runs: a process that would be
 loaded beside a call could look at what that call does, and tell the next. Only calls that run at once are ever beside
@@ -15,6 +15,7 @@ import gc
 import os
 import select
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -37,6 +38,10 @@ from paddock_sdk.worker.worker import CALLS, DESCRIBE, NAMESPACE, Worker
 
 MOST_FORKS = 8  # at a time; further calls wait
 EVENT = f"{NAMESPACE}.event"
+CANCEL = f"{NAMESPACE}.cancel"
+STOP_WITHIN = 2.0  # seconds; the host waits for five, and then ends the worker with all of its calls
+# What makes the host tell a process that died from a plugin that fails.
+ENDED = {"code": "plugin.unavailable"}
 
 
 def serve_in_forks(orders: Orders, wire: Wire) -> None:
@@ -124,8 +129,22 @@ class _Forks:
             when(fork.lines.source, select.POLLIN, partial(_unless_ended, fork, partial(self._hear, fork)))
             if fork.has_unsent:
                 when(fork.lines.sink, select.POLLOUT, partial(_unless_ended, fork, fork.flush))
-        for descriptor, _ in poll.poll():
+        for descriptor, _ in poll.poll(self._patience()):
             ready[descriptor]()
+        self._end_the_unstoppable()
+
+    def _patience(self) -> float | None:
+        """For how long nothing has to be done, in milliseconds; None is forever."""
+        ends = [fork.ends_at for fork in self._forks if fork.ends_at is not None]
+        return max(0.0, min(ends) - time.monotonic()) * 1000 + 1 if ends else None
+
+    def _end_the_unstoppable(self) -> None:
+        now = time.monotonic()
+        for fork in [fork for fork in self._forks if fork.ends_at is not None and fork.ends_at <= now]:
+            message = fork.message
+            self._over(fork)
+            if message is not None:
+                self._wire.fail(message, Cancelled())
 
     def _read(self) -> None:
         try:
@@ -192,7 +211,7 @@ class _Forks:
         except (NoChild, TypeError, ValueError, RecursionError) as error:
             self._wire.fail(message, PluginFault(str(error), code=INTERNAL_ERROR))
             return
-        self._worker.accept(self._wire, message).on_cancel = partial(self._cancel, fork)
+        self._worker.accept(self._wire, message).on_cancel = partial(fork.stop, CANCEL, STOP_WITHIN)
 
     def _spare(self) -> Fork | None:
         return next((fork for fork in self._forks if fork.message is None), None)
@@ -202,12 +221,6 @@ class _Forks:
         self._forks.append(fork)
         return fork
 
-    def _cancel(self, fork: Fork) -> None:
-        message = fork.message
-        self._over(fork)
-        if message is not None:
-            self._wire.fail(message, Cancelled())
-
     def _lose(self, fork: Fork) -> None:
         """It ended without a word."""
         message = fork.message
@@ -215,7 +228,7 @@ class _Forks:
         if message is None:
             return  # whoever calls next gets another one
         words = f"was ended by signal {-how}" if how < 0 else f"ended with {how}"
-        self._wire.fail(message, PluginFault(f"the process of this call {words}", code=INTERNAL_ERROR))
+        self._wire.fail(message, PluginFault(f"the process of this call {words}", ENDED, code=INTERNAL_ERROR))
         self._have_a_spare()
 
     def _over(self, fork: Fork) -> None:

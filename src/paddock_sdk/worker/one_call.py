@@ -63,10 +63,11 @@ def _serve(worker: Worker, wire: Wire) -> None:
     wire.tell(READY, {})
     while True:
         message = wire.inbox.next()
-        serving = worker.serve(wire, message, worker.accept(wire, message))
+        call = worker.accept(wire, message)
+        serving = worker.serve(wire, message, call)
         if not begin(serving):
             from paddock_sdk.worker.at_once import finish  # late: only who needs a loop loads one
 
-            finish(wire, serving)
+            finish(wire, message, call, serving)
         if message["method"] in CALLS:
             return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.core.errors import Busy, CallerError, NotFound, PaddockError, PluginError
+from paddock.core.errors import Busy, CallerError, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.printable import printable
 from paddock.plugins.supervision.diagnosis import see_its_log
 from paddock.rpc.faults import RpcFault
 
 _LONGEST_MESSAGE = 2_000
+_ENDED = {"code": Unavailable.code}  # of a worker, when the process that it made for one call is gone
 _OF_THE_SDK = "the plugin "  # as in: the plugin failed (ValueError)
 
 
@@ -34,6 +35,10 @@ def error_of(plugin: str, fault: RpcFault) -> PaddockError:
             return Busy(message, details=details)
         case -32006:
             return CallerError(message, code="not_applicable", details=details)
+        case -32603 if details.get("data") == _ENDED:
+            return Unavailable(
+                f"{plugin} ended before it answered: {message}", hint=see_its_log(plugin), details={"plugin": plugin}
+            )
         case -32603:
             # An exception of its code, mostly: what it says is its author's and in the log, not the caller's.
             told = f"{plugin} {message.removeprefix(_OF_THE_SDK)}" if message.startswith(_OF_THE_SDK) else ""
