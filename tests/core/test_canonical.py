@@ -12,7 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.core.canonical import canonical_bytes, sha256_of
+from paddock.core.canonical import canonical_bytes, hash_of, sha256_of
 from paddock.core.errors import CallerError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -92,3 +92,18 @@ def test_a_value_without_a_canonical_form_is_refused(value: Any) -> None:
     with pytest.raises(CallerError) as caught:
         canonical_bytes(value)
     assert caught.value.error_code == "canonical.impossible"
+
+
+@given(values)
+def test_the_quick_hash_is_that_of_the_canonical_bytes(value: Any) -> None:
+    assert hash_of(value) == sha256_of(value)
+
+
+@pytest.mark.parametrize("value", [1.5, 1e30, 1e-7, {"a": 1e16}, [0.1], {"ｚ": 1, "😀": 2}, {"a": -0.0}, [1e22, 2]])
+def test_what_is_often_written_otherwise_is_hashed_as_the_standard_writes_it(value: Any) -> None:
+    assert hash_of(value) == sha256_of(value)
+
+
+@pytest.mark.parametrize("value", [2**60, {"n": 2**53}, {1: 2}, {"a": "\ud800"}, {"set": {1}}])
+def test_what_has_no_canonical_form_is_hashed_as_it_is_written(value: Any) -> None:
+    assert hash_of(value).startswith("sha256-as-written:")

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, cast
 
+from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
@@ -34,6 +35,7 @@ class Course:
         "payload",
         "ran",
         "started",
+        "tally",
         "target",
         "told",
     )
@@ -51,6 +53,7 @@ class Course:
         self.started = False  # whether `call.started` was recorded
         self.ran = False  # whether the plugin was asked
         self.told = Telling()
+        self.tally: Tally = {}  # what the plugin asked of the host, and how often
         self._payload_hash: str | None = None
 
     @property
@@ -96,6 +99,8 @@ class Course:
         known = error if isinstance(error, PaddockError) else None
         fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
         metrics: dict[str, Any] = self.told.to_json()
+        if self.tally:
+            metrics["asked"] = dict(self.tally)
         own = fields.get("metrics")
         if isinstance(own, dict):
             metrics["plugin"] = own

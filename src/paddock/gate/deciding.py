@@ -13,7 +13,7 @@ from paddock.gate.catalogue import Target
 from paddock.policy.decision import Allow, Decision, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.request import CallCircumstances, to_call
-from paddock.policy.subject import Subject, subject_of
+from paddock.policy.subject import subject_of
 from paddock.principals.consents import consented_names
 from paddock.store.database import Database
 
@@ -54,25 +54,27 @@ class ByTheRules:
         self._database = database
         self._clock = clock
         self._consents: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
-        self._subjects: dict[tuple[Principal, frozenset[str]], Subject] = {}
+        # By who asks for what where, under one version of the rules: making the whole question costs more than this.
+        self._kept: dict[tuple[Target, Principal, frozenset[str], str | None, str | None], Decision] = {}
+        self._kept_of: Policy | None = None
 
     async def about(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
         consents = await self._consented(principal, fresh=not target.only_reads)
-        circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
-        return self._rules.policy.decide(to_call(self._subject(principal, consents), target.ruled, circumstances))
+        policy = self._rules.policy
+        if policy is not self._kept_of or len(self._kept) >= _MOST_KEPT:
+            self._kept, self._kept_of = {}, policy
+        question = (target, principal, consents, context.project, context.agent_path)
+        decision = self._kept.get(question)
+        if decision is None:
+            circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
+            decision = policy.decide(to_call(subject_of(principal, consents=consents), target.ruled, circumstances))
+            if not (isinstance(decision, Deny) and decision.cause == "error"):
+                self._kept[question] = decision
+        return decision
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
         return self._rules.policy.pins(decision)
-
-    def _subject(self, principal: Principal, consents: frozenset[str]) -> Subject:
-        known = self._subjects.get((principal, consents))
-        if known is None:
-            known = subject_of(principal, consents=consents)
-            if len(self._subjects) >= _MOST_KEPT:
-                self._subjects.clear()
-            self._subjects[principal, consents] = known
-        return known
 
     async def _consented(self, principal: Principal, *, fresh: bool) -> frozenset[str]:
         """What their person consented to. An effect is never decided on what was true a moment ago."""

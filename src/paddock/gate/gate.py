@@ -121,7 +121,7 @@ class Gate:
             await self._unchanged(target)
             course.ran = True
             result = await self.supervisor.call(
-                target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask
+                target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask, tally=course.tally
             )
             self._kept_promise(target, result)
         except BaseException as error:

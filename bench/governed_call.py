@@ -1,0 +1,130 @@
+"""A governed call against the runtime's bare call, in one run: what schema, rules, ledger and output check add.
+
+Both go to the same caged plugin. Bare is the supervisor's own call; governed is the whole door: the parameters' schema,
+the decision, one entry in the ledger, written and synced in batches beside it, and the answer's schema. The ledger's
+own rate stands beside them: no door is quicker than what it writes to.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from _calls import Measured, many_at_once, one_at_a_time
+from _home import install, write_package
+from _side_by_side import Report, options
+
+from paddock import Config, open_host
+from paddock.core.events_calls import CallEnded
+from paddock.host.host import Host
+
+FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
+IN_FLIGHT = 64
+PARAMS = {"text": "hello", "count": 3}
+PLUGIN = """
+from paddock_sdk import Plugin
+plugin = Plugin("echo", "1.0.0")
+@plugin.method("echo.it")
+def echo(params, context):
+    return {"ok": True}
+plugin.run()
+"""
+METHOD = {
+    "name": "echo.it",
+    "effects": ["read_only"],
+    "input_schema": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["text"],
+    },
+    "output_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+}
+
+
+async def measure(folder: Path, rounds: int, few: int, many: int) -> tuple[dict[str, list[Measured]], list[float]]:
+    package = write_package(
+        folder / "echo",
+        "echo",
+        {"main.py": PLUGIN},
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[],
+        methods=[METHOD],
+    )
+    install(folder / "home", package)
+    found: dict[str, list[Measured]] = {name: [] for name in ("bare 1", "governed 1", "bare 64", "governed 64")}
+    appends: list[float] = []
+    async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
+        context = host.operator_context(None)
+        target = host._gate.catalogue.find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
+        supervisor = host._supervisor  # pyright: ignore[reportPrivateUsage]
+
+        async def bare() -> Any:
+            return await supervisor.call(target.key, target.spec, PARAMS, context)
+
+        async def governed() -> Any:
+            return await host.call("echo.echo.it", PARAMS, context=context)
+
+        for number in range(-1, rounds):
+            runs = {
+                "bare 1": await one_at_a_time(bare, few),
+                "governed 1": await one_at_a_time(governed, few),
+                "bare 64": await many_at_once(bare, many, IN_FLIGHT),
+                "governed 64": await many_at_once(governed, many, IN_FLIGHT),
+            }
+            rate = await appended(host, many)
+            if number >= 0:
+                appends.append(rate)
+                for name, run in runs.items():
+                    found[name].append(run)
+    return found, appends
+
+
+async def appended(host: Host, many: int) -> float:
+    """Entries a second that the ledger alone takes and has on disk."""
+    ledger = host._gate.records  # pyright: ignore[reportPrivateUsage]
+    event = CallEnded(
+        name="echo", method="echo.it", version="1.0.0", digest="sha256:00", effects=("read_only",), request_id="req_1",
+        operator_id=None, project_id=None, session_id=None, agent_path=None, payload_hash="sha256:11",
+        result_hash="sha256:22", status="succeeded", success=True, duration_ms=0.1, metrics={}, error_code=None,
+        error_category=None, error_message=None, nondeterminism=None, model=None, decision="allow",
+        policies=("operators-may-call",), policy_version="pol", approval=None, stands_for=(),
+    )  # fmt: skip
+    began = time.perf_counter()
+    for _ in range(many):
+        ledger.take(event, "default", call="call_1", request="req_1", principal="local:operator")
+    await ledger.flushed()  # pyright: ignore[reportAttributeAccessIssue]
+    return many / (time.perf_counter() - began)
+
+
+def main() -> None:
+    given = options(__doc__)
+    rounds, few, many = (2, 200, 2_000) if given.quick else (7, 2_000, 20_000)
+    with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
+        found, appends = uvloop.run(measure(Path(folder), rounds, few, many))
+    report = Report(
+        "governed_call",
+        given,
+        f"{few:,} calls one after another, {many:,} with {IN_FLIGHT} under way, {rounds} rounds in turn. CPU is that "
+        "of the host's process with all its threads, the ledger's writer among them.",
+        ["what", "p50", "calls a second", "CPU a call"],
+    )
+    best = {name: min(runs, key=lambda run: run.seconds) for name, runs in found.items()}
+    p50 = {name: min(run.p50 for run in runs) for name, runs in found.items() if name.endswith(" 1")}
+    for name, run in best.items():
+        latency = f"{p50[name] * 1e6:.0f} µs" if name in p50 else ""
+        report.row(name, latency, f"{run.rate:,.0f}", f"{run.cpu / run.calls * 1e6:.1f} µs")
+    report.row("entries of the ledger alone", "", f"{max(appends):,.0f}", "")
+    added = (best["governed 64"].cpu / best["governed 64"].calls - best["bare 64"].cpu / best["bare 64"].calls) * 1e6
+    report.at_most("CPU that the door adds to a call", added, 80, unit=" µs")
+    report.at_most("sequential p50 against the bare call", p50["governed 1"] / p50["bare 1"], 1.5)
+    report.at_least(
+        "calls a second at 64, or what the ledger allows", best["governed 64"].rate, min(15_000, max(appends))
+    )
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
