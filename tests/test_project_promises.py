@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from promises.__main__ import table
 from promises.catalogue import Catalogue, Promise, read_catalogue
 from promises.coverage import Claim, standings
+from promises.memory import Recollection
 
 TESTS = Path(__file__).resolve().parent
 LIST = """
@@ -123,8 +125,10 @@ def test_a_promise_with_rows_is_proven_only_when_every_row_is() -> None:
     catalogue = Catalogue({"G-31": Promise("G-31", "a table", ("one", "two"))})
     one, two = Claim("G-31", "one", "t::one"), Claim("G-31", "two", "t::two")
 
-    (half,) = standings(catalogue, [one], {})
-    (whole,) = standings(catalogue, [one, two], {})
+    passed = dict.fromkeys(("t::one", "t::two"), "passed")
+
+    (half,) = standings(catalogue, [one], passed)
+    (whole,) = standings(catalogue, [one, two], passed)
 
     assert (half.proven, half.rows_proven, half.missing_rows) == (False, 1, ("two",))
     assert (whole.proven, whole.missing_rows) == (True, ())
@@ -137,6 +141,19 @@ def test_a_test_that_did_not_pass_when_it_last_ran_proves_nothing(outcome: str, 
     (standing,) = standings(catalogue, [Claim("G-07", None, "t::it")], {"t::it": outcome})
 
     assert standing.proven is proven
+
+
+def test_a_test_that_never_ran_proves_nothing_yet_and_is_told_apart() -> None:
+    catalogue = Catalogue({"G-31": Promise("G-31", "a table", ("one", "two"))})
+    claims = [Claim("G-31", "one", "t::one"), Claim("G-31", "two", "t::two")]
+
+    (standing,) = found = standings(catalogue, claims, {"t::one": "passed"})
+
+    assert (standing.proven, standing.tests, standing.never_run) == (False, ("t::one",), ("t::two",))
+    assert (standing.rows_proven, standing.missing_rows, standing.unseen_rows) == (1, (), ("two",))
+    told = table(found, Recollection(), with_tests=False)
+    assert told.startswith("? G-31") and "never run here: 1 test\n" in told
+    assert told.endswith("0 of 1 promises proven; 1 more would be, if the tests that never ran passed")
 
 
 def test_the_list_of_the_project_is_well_formed() -> None:

@@ -59,17 +59,23 @@ def table(all_standings: list[Standing], memory: Recollection, *, with_tests: bo
     lines: list[str] = []
     for standing in all_standings:
         lines.append(f"{_sign(standing)} {standing.promise.id}  {_count(standing):>9}  {standing.promise.text}")
-        if standing.missing_rows and standing.tests:
+        if standing.missing_rows and (standing.tests or standing.never_run):
             lines.append(f"{'':18}rows without a test: {', '.join(standing.missing_rows)}")
         lines += [f"{'':18}not passing: {test}" for test in standing.failing]
+        if standing.never_run:
+            lines.append(f"{'':18}never run here: {_tests(len(standing.never_run))}")
         if with_tests:
             lines += [f"{'':18}{test}" for test in standing.tests]
+            lines += [f"{'':18}never run: {test}" for test in standing.never_run]
     proven = sum(standing.proven for standing in all_standings)
+    unseen = sum(standing.complete and not standing.proven for standing in all_standings)
     lines += [
         "",
-        "A promise is proven when tests for all of it exist and none failed or was skipped when it last ran.",
+        "+ A promise is proven when tests for all of it exist and every one passed when it last ran here.",
+        "? Tests for all of it exist, and some of them have never run here.",
+        "~ There are tests, but not for all of it, or some failed or were skipped.",
         _whole_set(memory),
-        f"{proven} of {len(all_standings)} promises proven",
+        f"{proven} of {len(all_standings)} promises proven; {unseen} more would be, if the tests that never ran passed",
     ]
     return "\n".join(lines)
 
@@ -83,9 +89,11 @@ def document(all_standings: list[Standing], memory: Recollection) -> str:
             "proven": standing.proven,
             "tests": standing.tests,
             "not_passing": standing.failing,
+            "never_run": standing.never_run,
             "rows": len(standing.promise.rows),
             "rows_proven": standing.rows_proven,
             "missing_rows": standing.missing_rows,
+            "unseen_rows": standing.unseen_rows,
         }
         for standing in all_standings
     ]
@@ -99,16 +107,19 @@ def document(all_standings: list[Standing], memory: Recollection) -> str:
 
 
 def _sign(standing: Standing) -> str:
-    if standing.proven:
-        return "+"
-    return "~" if standing.tests or standing.failing else " "
+    if standing.complete:
+        return "+" if standing.proven else "?"
+    return "~" if standing.tests or standing.failing or standing.never_run else " "
 
 
 def _count(standing: Standing) -> str:
     if standing.promise.rows:
         return f"{standing.rows_proven}/{len(standing.promise.rows)} rows"
-    tests = len(standing.tests)
-    return "-" if not tests else f"{tests} test{'s' if tests > 1 else ''}"
+    return _tests(len(standing.tests)) if standing.tests else "-"
+
+
+def _tests(number: int) -> str:
+    return f"{number} test{'' if number == 1 else 's'}"
 
 
 def _whole_set(memory: Recollection) -> str:

@@ -22,28 +22,44 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one promise stands."""
+    """How one promise stands.
+
+    Attributes:
+        promise: What is promised.
+        tests: Those that passed when they last ran.
+        failing: Those that failed or were skipped when they last ran.
+        never_run: Those that have not been run here since they were written.
+        missing_rows: Rows that no test speaks of, but for failing ones.
+        unseen_rows: Rows whose tests have never run.
+    """
 
     promise: Promise
     tests: tuple[str, ...]
     failing: tuple[str, ...]
+    never_run: tuple[str, ...]
     missing_rows: tuple[str, ...]
+    unseen_rows: tuple[str, ...]
 
     @property
     def proven(self) -> bool:
-        """Tests exist for all of it, and none of them failed when it last ran."""
-        return bool(self.tests) and not self.failing and not self.missing_rows
+        """Tests exist for all of it, and every one of them passed when it last ran."""
+        return self.complete and not self.never_run
+
+    @property
+    def complete(self) -> bool:
+        """Tests exist for all of it, and none is known not to pass."""
+        return bool(self.tests or self.never_run) and not self.failing and not self.missing_rows
 
     @property
     def rows_proven(self) -> int:
-        return len(self.promise.rows) - len(self.missing_rows)
+        return len(self.promise.rows) - len(self.missing_rows) - len(self.unseen_rows)
 
 
 def standings(catalogue: Catalogue, claims: Iterable[Claim], outcomes: Mapping[str, str]) -> list[Standing]:
     """Every promise with its tests.
 
-    A test that failed or was skipped when it last ran proves nothing. One that has not been run since it was written
-    counts, because the table speaks of tests that exist.
+    A test that failed or was skipped when it last ran proves nothing, and one that has not been run here proves nothing
+    yet.
     """
     by_promise: dict[str, list[Claim]] = {promise_id: [] for promise_id in catalogue.promises}
     for claim in claims:
@@ -52,11 +68,18 @@ def standings(catalogue: Catalogue, claims: Iterable[Claim], outcomes: Mapping[s
 
 
 def _standing(promise: Promise, claims: list[Claim], outcomes: Mapping[str, str]) -> Standing:
-    good = [claim for claim in claims if outcomes.get(claim.test, "passed") == "passed"]
-    rows = {claim.row for claim in good}
+    passed = [claim for claim in claims if outcomes.get(claim.test) == "passed"]
+    unseen = [claim for claim in claims if claim.test not in outcomes]
+    proven_rows, unseen_rows = ({claim.row for claim in some} for some in (passed, unseen))
     return Standing(
         promise,
-        tests=tuple(dict.fromkeys(claim.test for claim in good)),
-        failing=tuple(dict.fromkeys(claim.test for claim in claims if claim not in good)),
-        missing_rows=tuple(row for row in promise.rows if row not in rows),
+        tests=_tests(passed),
+        failing=_tests(claim for claim in claims if claim not in passed and claim not in unseen),
+        never_run=_tests(unseen),
+        missing_rows=tuple(row for row in promise.rows if row not in proven_rows | unseen_rows),
+        unseen_rows=tuple(row for row in promise.rows if row in unseen_rows - proven_rows),
     )
+
+
+def _tests(claims: Iterable[Claim]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(claim.test for claim in claims))
