@@ -37,6 +37,7 @@ COMMANDS = {
     "apikey": Entry("paddock.cli.apikey", "Make and revoke keys for programs."),
     "consent": Entry("paddock.cli.consents", "Keep and take back what a person agreed to, callable by callable."),
     "approvals": Entry("paddock.cli.approvals", "See what waits for a person, and answer."),
+    "explain": Entry("paddock.cli.explain", "Explain a decision: who, what, which rule, what would have changed it."),
     "policy": Entry("paddock.cli.policy", "Check, read, test and try the rules about what may happen."),
     "ledger": Entry("paddock.cli.ledger", "Look at what happened, verify, export and erase it."),
     "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),

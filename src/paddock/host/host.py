@@ -23,6 +23,7 @@ from paddock.host.callers import at_this_machine, context_for
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
+from paddock.host.explaining import Explaining
 from paddock.host.followers import Following
 from paddock.host.metrics import Metrics
 from paddock.host.plugin_logs import PluginLogs
@@ -59,6 +60,7 @@ class Host:
         gate: Gate,
         calls: Calls,
         approving: Approving,
+        explaining: Explaining,
         rules: Rulebook,
         metrics: Metrics,
         reconciler: Reconciler,
@@ -74,6 +76,7 @@ class Host:
         self.settings = settings
         self.calls = calls
         self.approving = approving
+        self.explaining = explaining
         self.rules = rules
         self.metrics = metrics
         self.definitions = definitions

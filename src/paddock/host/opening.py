@@ -28,6 +28,7 @@ from paddock.host.call_log import CallLog
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
+from paddock.host.explaining import Explaining
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
 from paddock.host.looking import Looks
@@ -154,6 +155,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 gate=gate,
                 calls=calls,
                 approving=Approving(approvals, resumption),
+                explaining=Explaining(views, rulebook, events, lambda: gate.catalogue, clock),
                 rules=rulebook,
                 metrics=metrics,
                 reconciler=reconciler,

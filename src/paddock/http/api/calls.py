@@ -12,6 +12,7 @@ from starlette.responses import Response
 from paddock.core.errors import Invalid, NeedsApproval, Problem
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
+from paddock.host.explaining import to_value
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.body import json_object, only
@@ -102,6 +103,17 @@ class CallRoutes:
             ),
             Endpoint(
                 "GET",
+                "/calls/{id}/explanation",
+                self.explain_call,
+                "Explain what was decided about a call",
+                "`calls`: of each who made it, what it was, `decision` and `rules` with their texts, what would have"
+                " changed it (`would_change_it`), what the rules say `today`, and its `course`. The id may also be that"
+                " of a request, an approval or an entry of the ledger; `uses` are denials of what plugins asked of the"
+                " host. Read from the ledger: calls are found that the daemon has forgotten.",
+                for_others=True,
+            ),
+            Endpoint(
+                "GET",
                 "/calls/{id}/events",
                 self.follow_call,
                 "Follow a call",
@@ -171,6 +183,11 @@ class CallRoutes:
 
     async def show_call(self, request: Request) -> Response:
         return answer(self._host.calls.find(named(request, "id")).to_json())
+
+    async def explain_call(self, request: Request) -> Response:
+        by = (await context_of(self._host, request)).principal
+        asked = named(request, "id")
+        return answer(to_value(asked, await self._host.explaining.explain(asked, by)))
 
     async def cancel_call(self, request: Request) -> Response:
         live = self._host.calls.find(named(request, "id"))

@@ -1,0 +1,85 @@
+"""Who acts and what is called, as the rules see them right now: looked up among people and installed plugins."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from paddock.core.call import Principal
+from paddock.core.errors import NotFound
+from paddock.manifest.model import CallableSpec, Form
+from paddock.manifest.names import full_name
+from paddock.plugins.listing import State, list_plugins
+from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.registry import manifest_of
+from paddock.plugins.rows import current_versions
+from paddock.plugins.trust import standing_of, trusted_keys
+from paddock.policy.subject import Subject, subject_of
+from paddock.policy.target import CallableTarget, callable_target
+from paddock.principals.consents import consented_names
+from paddock.principals.subjects import KINDS, parse_subject, principal_of
+from paddock.store.database import Transaction
+
+
+def subject_now(tx: Transaction, name: str, tenant: str, now: datetime, *, described: bool = False) -> Subject:
+    """Whoever goes by this name, with what they have right now.
+
+    Args:
+        tx: Where people, keys and consents are kept.
+        name: As in `user:ann`.
+        tenant: Whose Ann it is, where the name does not say.
+        now: The time.
+        described: Whether somebody says what they have, so that nobody has to have that name.
+
+    Raises:
+        PaddockError: see `principal_of`.
+    """
+    parsed = parse_subject(name, tenant)
+    try:
+        principal = principal_of(tx, name, tenant, now, interactive=parsed.word == "local")
+    except NotFound:
+        if not described:
+            raise
+        principal = Principal(parsed.id, kind=KINDS[parsed.word], tenant=parsed.tenant)
+    consents = consented_names(tx, principal.tenant, principal.person)
+    may_call = _whitelist(tx, principal.id.partition(":")[2]) if principal.kind == "agent" else ()
+    return subject_of(principal, consents=consents, may_call=may_call)
+
+
+def _whitelist(tx: Transaction, agent: str) -> tuple[str, ...]:
+    """What an agent may call, where it is an installed plugin."""
+    row = current_versions(tx).get(agent)
+    return manifest_of(row).allowed_actions if row else ()
+
+
+def callable_now(store: PluginStore, name: str, *, described: bool = False) -> CallableTarget | None:
+    """The installed callable of that full name; None where no plugin of that name is installed.
+
+    Args:
+        store: What is installed.
+        name: As in `notes.add`, or a plugin that is one callable.
+        described: Whether somebody says what it is, so that its plugin need not have it.
+
+    Raises:
+        NotFound: its plugin is installed and has no such callable.
+    """
+    keys = store.database.read(trusted_keys)
+    for listed in list_plugins(store):
+        plugin, row = listed.plugin.name, listed.version
+        if row is None or not (name == plugin or name.startswith(f"{plugin}.")):
+            continue
+        manifest = manifest_of(row)
+        named = {full_name(plugin, spec.name): spec for spec in manifest.callables}
+        spec = named.get(name)
+        if spec is None and name == plugin and len(named) == 1:
+            (spec,) = named.values()
+        if spec is None and name != plugin and not named:  # its server says what it offers
+            spec = CallableSpec(name.removeprefix(f"{plugin}."), Form.TOOL)
+        if spec is None and not described:
+            offers = ", ".join(list(named)[:10]) or "nothing to call"
+            raise NotFound(f"{plugin} has no {name!r}", code="callable.not_found", hint=f"it offers: {offers}")
+        if spec is None:
+            continue
+        intact = listed.state is not State.MODIFIED
+        standing = standing_of(row, {key.key_id: key.label for key in keys}, intact=intact)
+        return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state))
+    return None

@@ -1,0 +1,192 @@
+"""What became of a call, told by its entries in the ledger: who asked, who answered, how it started and ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.ledger.entry import Entry
+from paddock.manifest.names import full_name
+
+ERASED: Final = "somebody who was erased"
+_OUTCOMES: Final = ("call.started", "call.ended")
+_BECAME: Final = {
+    "denied": "was denied",
+    "refused": "was refused",
+    "cancelled": "was cancelled",
+    "timed_out": "took too long and was ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happened, in words; `entry` is where it is recorded."""
+
+    at: str
+    words: str
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A call as the ledger knows it.
+
+    Attributes:
+        who: Who made it; None where that was erased.
+        operator: Who made it in their name, where somebody did.
+        status: What became of it: a status of `call.ended`; `started` where no end is recorded; and of one that waited
+            for a person what the request came to.
+        decision: What the rules said: `allow`, `deny` or `ask`; None where they were not asked.
+        policies: Ids of the rules that decided.
+        version: Of the plugin.
+    """
+
+    call: str
+    request: str | None
+    plugin: str
+    callable: str
+    version: str
+    effects: tuple[str, ...]
+    who: str | None
+    operator: str | None
+    project: str | None
+    agent_path: str | None
+    at: str
+    status: str
+    decision: str | None
+    policies: tuple[str, ...]
+    policy_version: str | None
+    approval: str | None
+    error: Mapping[str, Any] | None
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """The full name of what was called."""
+        return full_name(self.plugin, self.callable)
+
+
+def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
+    """The story of a call, or None where the entries do not tell what was called."""
+    # A call that only reads is recorded in passing, so by its time and not by its place.
+    ordered = sorted(entries, key=lambda entry: (entry.at, entry.seq))
+    outcomes = [entry for entry in ordered if entry.type in _OUTCOMES]
+    if not outcomes:
+        return None
+    first, last = outcomes[0].data, outcomes[-1].data
+    decided = next((entry.data for entry in reversed(outcomes) if entry.data["decision"]), last)
+    return Story(
+        call=call,
+        request=outcomes[0].request,
+        plugin=first["name"],
+        callable=first["method"],
+        version=last["version"],
+        effects=tuple(last["effects"]),
+        who=first.get("principal"),
+        operator=first["operator_id"],
+        project=first["project_id"],
+        agent_path=next((entry.data["agent_path"] for entry in outcomes if entry.data.get("agent_path")), None),
+        at=ordered[0].at,
+        status=_status(outcomes[-1], ordered),
+        decision=decided["decision"],
+        policies=tuple(decided["policies"]),
+        policy_version=decided["policy_version"] or None,
+        approval=last["approval"],
+        error=_error(last),
+        steps=tuple(_steps(ordered)),
+    )
+
+
+def _status(last: Entry, entries: Iterable[Entry]) -> str:
+    if last.type == "call.started":
+        return "started"
+    status = str(last.data["status"])
+    if status != "pending_approval":
+        return status
+    # What is denied or runs out leaves no entry of its call: it never went on. An edited request takes the place of the
+    # one before, so the last one counts.
+    states = {"": "pending"}
+    latest = ""
+    for entry in entries:
+        if entry.type == "approval.requested":
+            latest = entry.data["approval"]
+            states[latest] = "pending"
+        elif entry.type in ("approval.answered", "approval.ended"):
+            states[entry.data["approval"]] = entry.data["state"]
+    return "pending_approval" if states[latest] in ("pending", "approved") else states[latest]
+
+
+def _error(ended: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not ended.get("error_code") or ended.get("status") == "pending_approval":
+        return None
+    return {
+        "code": ended["error_code"],
+        "category": ended["error_category"],
+        "message": ended["error_message"],
+    }
+
+
+def _steps(entries: Iterable[Entry]) -> Iterable[Step]:
+    for entry in entries:
+        words = _WORDS.get(entry.type, _other)(entry.data)
+        if words:
+            yield Step(entry.at, words, entry.id)
+
+
+def _requested(told: Mapping[str, Any]) -> str:
+    until = str(told["expires_at"])[:19].replace("T", " ")
+    return f"a person was asked ({told['kind']}, {told['approval']}), for an answer until {until} UTC"
+
+
+def _answered(told: Mapping[str, Any]) -> str:
+    said = "yes" if told["approved"] else "no"
+    comment = f": {told['comment']}" if told["comment"] else ""
+    more = "; more people have to" if told["approved"] and told["state"] == "pending" else ""
+    return f"{told['answered_by'] or ERASED} said {said}{comment}{more}"
+
+
+def _consumed(told: Mapping[str, Any]) -> str:
+    return f"the yes of {' and '.join(told['approved_by'] or [ERASED])} was used"
+
+
+def _ended_request(told: Mapping[str, Any]) -> str:
+    why = f": {told['ended_why']}" if told["ended_why"] else ""
+    return f"the request {told['approval']} was {told['state']}{why}"
+
+
+def _standing(told: Mapping[str, Any]) -> str:
+    reach = "this tool" if told["method"] else "all of the plugin's tools"
+    lasts = "until it is revoked" if told["scope"] == "always" else "for the session"
+    return f"{told['given_by'] or ERASED} made it a yes for {reach} {lasts} ({told['standing']})"
+
+
+def _started(told: Mapping[str, Any]) -> str:
+    approval = str(told["approval"] or "")
+    return "it started" + (f" with the standing approval {approval}" if approval.startswith("sta_") else "")
+
+
+def _ended(told: Mapping[str, Any]) -> str:
+    if told["status"] == "pending_approval":
+        return ""  # the request says more
+    took = f" after {told['duration_ms']:g} ms"
+    if told["status"] == "succeeded":
+        return f"it succeeded{took}"
+    words = _BECAME.get(told["status"], str(told["status"]))
+    why = f": {told['error_message']}" if told["error_message"] else ""
+    return f"it {words}{took}{why} ({told['error_code']})"
+
+
+def _other(told: Mapping[str, Any]) -> str:
+    return f"{told['type']} was recorded" + (f": {told['reason']}" if told.get("reason") else "")
+
+
+_WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "approval.requested": _requested,
+    "approval.answered": _answered,
+    "approval.consumed": _consumed,
+    "approval.ended": _ended_request,
+    "approval.standing_given": _standing,
+    "call.started": _started,
+    "call.ended": _ended,
+}

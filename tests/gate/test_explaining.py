@@ -1,0 +1,251 @@
+"""Any decision is explained by an id: who, what, which rule, what would have changed it, and what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome
+
+from fixtures.commands import Paddock
+from paddock.core.call import Principal
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import Denied, NotFound
+from paddock.core.events_capabilities import PluginCapabilityDenied
+from paddock.core.events_host import PluginKilled
+from paddock.core.ids import PrincipalId
+from paddock.host.explained import Explained, ExplainedUse
+from paddock.host.host import Host
+from paddock.ledger.append import LedgerTable
+from paddock.ledger.erase import erase
+from paddock.policy.approvals.answering import Remember
+from paddock.store.database import open_direct
+
+pytestmark = pytest.mark.req("B-10")
+
+NO_NOTES = (
+    '@id("no-notes") @text("Nobody writes notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
+)
+SECRET = (
+    '@id("quiet") @text("The auditors look at notes.") @public_text("Something was blocked.")\n'
+    'forbid (principal, action, resource == Callable::"mail.note");'
+)
+EVE_MAY = '@id("eve-looks") @text("Eve may look.")\npermit (principal == User::"user:eve", action, resource);'
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+def commands(office: Office) -> Paddock:
+    return Paddock(office.home)
+
+
+async def explained(host: Host, name: str, by: Principal = ANN) -> Explained:
+    (one,) = await host.explaining.explain(name, by)
+    assert isinstance(one, Explained)
+    return one
+
+
+async def denied(host: Host, name: str, by: Principal) -> str:
+    """The id of a call that the rules deny."""
+    with pytest.raises(Denied) as refused:
+        await host.call(name, {}, context=made_by(by))
+    assert refused.value.hint == f"paddock explain {refused.value.details['call_id']}"
+    return refused.value.details["call_id"]
+
+
+async def test_a_denial_names_the_rule_and_its_version(office: Office) -> None:
+    office.rule(NO_NOTES)
+    async with office.open() as host:
+        told = await explained(host, await denied(host, "mail.note", ANN))
+
+    assert told.lines()[0].startswith("local:ann called mail.note on ")
+    assert told.lines()[0].endswith(" UTC: it was denied.")
+    assert told.lines()[1] == "  The rules forbade it."
+    assert told.lines()[2].startswith("  Nobody writes notes. (rule no-notes, ")
+    value = told.to_value()
+    assert (value["who"], value["name"], value["decision"]) == ("local:ann", "mail.note", "deny")
+    assert [(rule["id"], rule["text"]) for rule in value["rules"]] == [("no-notes", "Nobody writes notes.")]
+    assert value["policy_version"].startswith("pol_")
+    assert value["error"]["code"] == "policy_denied"
+    assert [step["what"].partition(" after ")[0] for step in value["course"]] == ["it was denied"]
+
+
+async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
+    async with office.open() as host:
+        await host.call("mail.look", {}, context=made_by(ANN))
+        call = await denied(host, "mail.look", EVE)
+        with pytest.raises(NotFound):
+            await host.principal("user:eve")  # whom the program made up
+        told = await explained(host, call)
+        assert "nobody in the tenant default is called 'eve'" in told.unknown
+        assert told.lines()[2].startswith("  What the rules would say today cannot be told: ")
+
+        commands(office).quickly("user", "add", "eve", "--role", "visitor")
+        told = await explained(host, call)
+
+    assert told.because == "No rule allowed it, and what no rule allows does not happen."
+    assert "  it would be allowed if user:eve had the role member" in told.lines()
+    assert {"change": "user:eve had the role guest", "outcome": "allowed"} in told.to_value()["would_change_it"]
+
+
+async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Office) -> None:
+    async with office.open() as host:
+        commands(office).quickly("user", "add", "eve")
+        call = await denied(host, "mail.look", EVE)
+        office.rule(EVE_MAY)
+        await host.rules.look()
+
+        told = await explained(host, call)
+
+    assert told.changed
+    assert "Other rules hold now. user:eve may call mail.look." in told.lines()
+    assert any(line.startswith("  Eve may look. (rule eve-looks, ") for line in told.lines())
+    assert told.to_value()["would_change_it"] == []
+    assert told.to_value()["today"]["decision"] == "allow"
+
+
+async def test_rules_that_are_gone_are_told_as_they_were(office: Office) -> None:
+    office.rule(NO_NOTES)
+    async with office.open() as host:
+        call = await denied(host, "mail.note", ANN)
+        (office.home / "policies" / "0.cedar").unlink()
+        await host.rules.look()
+
+        told = await explained(host, call)
+
+    assert [rule.text for rule in told.rules] == ["Nobody writes notes."]
+    assert "Other rules hold now. local:ann may call mail.note." in told.lines()
+
+
+async def test_what_changed_is_who_calls_and_not_the_rules(office: Office) -> None:
+    async with office.open() as host:
+        commands(office).quickly("user", "add", "eve")
+        call = await denied(host, "mail.look", EVE)
+        commands(office).quickly("user", "role", "eve", "guest")
+
+        told = await explained(host, call)
+
+    assert not told.changed
+    assert "Today the same rules come to something else. user:eve may call mail.look." in told.lines()
+
+
+async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        assert (await explained(host, waits["call_id"])).story.status == "pending_approval"
+        await host.approving.approve(waits["approval"], ANN, comment="go on")
+        await outcome(host, waits["call_id"])
+
+        told = await explained(host, waits["call_id"])
+        entries = [step.entry for step in told.story.steps]
+        for name in (waits["approval"], "req_1", entries[0], entries[-1]):
+            assert (await explained(host, name)).to_value() == told.to_value()
+
+    words = [step.words for step in told.story.steps]
+    assert words[0].startswith(f"a person was asked (action, {waits['approval']}), for an answer until ")
+    assert words[1:4] == ["local:ann said yes: go on", "the yes of local:ann was used", "it started"]
+    assert words[4].startswith("it succeeded after ")
+    assert told.because == "The rules wanted a person asked first."
+    assert [rule.id for rule in told.rules] == ["sending-needs-a-yes"]
+    assert "  it would be allowed if somebody who may approve it says yes" in told.lines()
+
+
+async def test_what_a_request_came_to_is_what_became_of_its_call(office: Office) -> None:
+    async with office.open() as host:
+        denied_one, edited = await held(host), await held(host)
+        await host.approving.deny(denied_one["approval"], ANN, comment="not to him")
+        await host.approving.approve(edited["approval"], ANN, payload={"to": "cleo"})
+        await outcome(host, edited["call_id"])
+        told = await explained(host, denied_one["call_id"])
+        after = await explained(host, edited["call_id"])
+
+    assert told.story.status == "denied"
+    assert told.lines()[-2].endswith("local:ann said no: not to him")
+    assert after.story.status == "succeeded"
+    assert any("local:ann changed the parameters; see apr_" in step.words for step in after.story.steps)
+
+
+async def test_what_a_rule_keeps_from_people_is_told_to_the_operator_alone(office: Office) -> None:
+    office.rule(SECRET)
+    async with office.open() as host:
+        commands(office).quickly("user", "add", "eve", "--role", "member")
+        call = await denied(host, "mail.note", await host.principal("user:eve"))
+        to_her = await explained(host, call, EVE)
+        to_ann = await explained(host, call, ANN)
+        with pytest.raises(NotFound):
+            await explained(host, call, Principal(PrincipalId("user:bob")))
+
+    assert to_her.because == "Something was blocked."
+    assert (to_her.rules, to_her.to_value()["today"]) == ((), None)
+    assert not any(word in str(to_her.to_value()) + str(to_her.lines()) for word in ("auditors", "quiet"))
+    assert "  The auditors look at notes. (rule quiet, " in "\n".join(to_ann.lines())
+
+
+async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="1") as host:
+        await host.call("mail.look", {}, context=made_by(ANN))
+        with pytest.raises(Exception, match="1 call"):
+            await host.call("mail.look", {}, context=made_by(ANN))
+        one, other = await host.explaining.explain("req_1", ANN)
+
+    assert isinstance(one, Explained)
+    assert isinstance(other, Explained)
+    assert (one.story.status, one.because) == ("succeeded", "The rules allowed it.")
+    assert other.because == "The rules were not asked: it ended before that."
+    assert other.lines()[-2].endswith("(rate_limited)")
+
+
+async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
+    clock, random = SystemClock(), SystemRandom()
+    async with office.open() as host:
+        call = await denied(host, "mail.look", EVE)
+        await explained(host, call)
+        with open_direct(office.home / "data" / "paddock.db") as database:
+            database.write(
+                lambda tx: erase(tx, "default", "user:eve", by="local:ann", explanation="x", clock=clock, random=random)
+            )
+        told = await explained(host, call)
+
+    assert told.lines()[0].startswith("somebody who was erased called mail.look")
+    assert "who made the call was erased" in told.unknown
+
+
+async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Office) -> None:
+    clock, random = SystemClock(), SystemRandom()
+    asked = PluginCapabilityDenied("mail", "cache.get", "host:cache", None)
+    async with office.open() as host:
+        with open_direct(office.home / "data" / "paddock.db") as database:
+            for event in (asked, PluginKilled("mail")):
+                database.write(lambda tx, event=event: LedgerTable(tx, clock, random, "default").publish(event))
+        by_type = {entry.type: entry.id for entry in office.ledger()}
+        (told,) = await host.explaining.explain(by_type[asked.type], ANN)
+        with pytest.raises(NotFound, match="nothing that was decided") as unknown:
+            await host.explaining.explain(by_type["plugin.killed"], ANN)
+        with pytest.raises(NotFound) as nothing:
+            await host.explaining.explain("call_1", ANN)
+
+    assert isinstance(told, ExplainedUse)
+    assert told.lines()[0].startswith("mail asked the host for cache.get on ")
+    assert told.because == "Nobody granted it host:cache."
+    assert unknown.value.hint == f"look at it: paddock ledger show {by_type['plugin.killed']}"
+    assert "paddock ledger tail" in nothing.value.hint
+
+
+async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host, "mail.odd")
+        await host.approving.approve(waits["approval"], ANN, remember=Remember("always"))
+        await outcome(host, waits["call_id"])
+        first = await explained(host, waits["call_id"])
+        await host.call("mail.odd", {}, context=made_by(ANN))
+        last: Any = office.calls()[-1]
+        (standing,) = await host.approving.standing("default")
+        both = await host.explaining.explain("req_1", ANN)
+
+    assert any("made it a yes for this tool until it is revoked" in step.words for step in first.story.steps)
+    assert last["approval"] == standing["id"]
+    assert f"it started with the standing approval {standing['id']}" in str(both[-1].to_value())
