@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache as kept_once
 from pathlib import Path
 from typing import Any
 
 from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
 from paddock.capabilities.artifacts.rows import ArtifactLimits
+from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.cache import Cache, CacheLimits
+from paddock.capabilities.deciding import UseByTheRules
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.door import Door
 from paddock.capabilities.keyvalue import KeyValue
@@ -27,6 +31,10 @@ from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.core.outward import json_rpc_error
 from paddock.manifest.capability import parse
 from paddock.manifest.model import Dialect, Kind, Manifest
+from paddock.policy.engine import Policy
+from paddock.policy.rules import RuleFile, checked_rules, shipped_file
+from paddock.policy.subject import plugin_subject
+from paddock.policy.vocabulary import vocabulary
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
@@ -51,9 +59,11 @@ class Kept:
     """The events of one tenant."""
 
     events: list[Event]
+    news: asyncio.Event
 
     def publish(self, event: Event) -> None:
         self.events.append(event)
+        self.news.set()
 
 
 def plugin(
@@ -64,11 +74,27 @@ def plugin(
     dialect: Dialect = Dialect.NATIVE,
     instance: str = "",
     kind: Kind = Kind.PLUGIN,
+    tier: str = "personal",
+    **more: Any,
 ) -> Asking:
     """A plugin that asks, with what it was granted."""
     manifest = Manifest(PluginName(name), "1.0.0", dialect, kind=kind)
     held = tuple(parse(text) for text in granted)
-    return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance)
+    subject = plugin_subject(manifest, tenant, tier=tier, signature="unsigned")
+    return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance, subject=subject, **more)
+
+
+@dataclass(slots=True)
+class Book:
+    """The rules that are in force."""
+
+    policy: Policy
+
+
+@kept_once
+def rules_with(own: str) -> Policy:
+    """The shipped rules, with these beside them."""
+    return Policy(checked_rules([shipped_file(), RuleFile("own.cedar", own)], vocabulary(())))
 
 
 @dataclass(slots=True)
@@ -83,6 +109,8 @@ class Stage:
     clock: SetClock
     events: dict[str, list[Event]]
     lines: list[tuple[str, str, str, Mapping[str, str]]] = field(default_factory=list)
+    book: Book = field(default_factory=lambda: Book(rules_with("")))
+    news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, asking: Asking, method: str, **params: Any) -> Any:
         """What the plugin gets for a method; the namespace is added."""
@@ -105,6 +133,13 @@ class Stage:
         answer = await self.ask(asking, "storage.query", sql=sql, params=list(params), **more)
         return [tuple(row.values()) for row in answer["rows"]]
 
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Wait until what is recorded shows this."""
+        async with asyncio.timeout(10):
+            while not seen():
+                self.news.clear()
+                await self.news.wait()
+
     def recorded(self, kind: type[Event], tenant: str = DEFAULT_TENANT) -> list[Any]:
         return [event for event in self.events.get(tenant, []) if isinstance(event, kind)]
 
@@ -123,17 +158,20 @@ async def open_stage(
     values: KeyValueLimits | None = None,
     artifacts: ArtifactLimits | None = None,
     store: str | None = None,
+    rules: str = "",
 ) -> AsyncGenerator[Stage, None]:
     """A stage whose files lie below a directory."""
     clock = SetClock()
     events: dict[str, list[Event]] = {}
+    book = Book(rules_with(rules))
+    news = asyncio.Event()
     lines: list[tuple[str, str, str, Mapping[str, str]]] = []
 
     def sink(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
         lines.append((asking.plugin, level, message, fields))
 
     def publisher(tenant: Tenant) -> Kept:
-        return Kept(events.setdefault(tenant, []))
+        return Kept(events.setdefault(tenant, []), news)
 
     async with (
         open_database(store or directory / "store.db") as database,
@@ -145,7 +183,6 @@ async def open_stage(
     ):
         kept_values = KeyValue(database, clock, values)
         kept_cache = Cache(clock, cache)
-        denials = Denials(publisher, clock)
         handlers = {
             **Log(sink, clock).handlers(),
             **storage.handlers(),
@@ -153,4 +190,6 @@ async def open_stage(
             **kept_cache.handlers(),
             **kept_artifacts.handlers(),
         }
-        yield Stage(Door(handlers, denials), storage, kept_artifacts, kept_cache, database, clock, events, lines)
+        with closing(Asked(publisher)) as asked:
+            door = Door(handlers, UseByTheRules(book), asked=asked, denials=Denials(publisher, clock))
+            yield Stage(door, storage, kept_artifacts, kept_cache, database, clock, events, lines, book, news)

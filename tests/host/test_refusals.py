@@ -40,6 +40,10 @@ def net(**changed: object) -> PluginNetDenied:
             PluginCapabilityDenied(name="x", method="cache.get", capability="cache", request_id=None),
             "cache.get (not granted: cache)",
         ),
+        (
+            PluginCapabilityDenied(name="x", method="cache.get", capability="", request_id=None, policies=("a", "b")),
+            "cache.get (forbidden: a, b)",
+        ),
         (PluginStorageDenied(name="x", sql="SELECT ?"), "a statement about what is not its own: SELECT ?"),
         (PluginDenialFlood(name="x", limit_per_second=20), "more than 20 things within a second; the rest is not told"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paddock.capabilities.pipes.channel import Channel
@@ -11,8 +11,11 @@ from paddock.core.call import CallContext
 from paddock.core.ids import PluginName, Tenant
 from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest
+from paddock.policy.subject import Subject
 
 Early: TypeAlias = Callable[[Any], bool]
+Tally: TypeAlias = dict[str, int]
+"""How often each method was asked for in one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,10 @@ class Asking:
         channel: The pipes on which that process sends and gets artifacts, where it has any.
         handed: The hashes of the artifacts that the call's payload names.
         early: Answers from whichever thread has the result; see `rpc.peer.Asked`.
+        effects: What the call may do to the world; None where no callable was called that could declare it: the
+            plugin acts of its own accord, or was told of a moment in a session.
+        tally: Where that call counts what is asked for in it; None where there is no such call.
+        subject: The plugin, as the rules see it.
     """
 
     tenant: Tenant
@@ -38,3 +45,6 @@ class Asking:
     channel: Channel | None = None
     handed: frozenset[str] = frozenset()
     early: Early = lambda _result: False
+    effects: frozenset[str] | None = None
+    tally: Tally | None = None
+    subject: Subject = field(kw_only=True)

@@ -12,6 +12,7 @@ from paddock.core.event import Publish
 from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
 from paddock.core.events_host import PluginStorageDenied
 from paddock.core.ids import Tenant
+from paddock.policy.decision import Allow, Decision
 
 RECORDED_A_SECOND = 20  # for one plugin; a flood is one event more, and no reason to fill a disk
 
@@ -35,8 +36,8 @@ class Denials:
         self._clock = clock
         self._windows: dict[tuple[Tenant, str], _Window] = {}
 
-    def record(self, asking: Asking, method: str, denied: Denied) -> None:
-        """Note that this was refused."""
+    def record(self, asking: Asking, method: str, denied: Denied, decision: Decision) -> None:
+        """Note that this was refused: by the rules, or in spite of their yes."""
         events = self._publisher(asking.tenant)
         count = self._counted(asking)
         if count == RECORDED_A_SECOND + 1:
@@ -53,6 +54,8 @@ class Denials:
                 method=method,
                 capability=str(denied.details.get("capability", "")),
                 request_id=asking.call.request if asking.call else None,
+                policies=() if isinstance(decision, Allow) else decision.policies,
+                policy_version=decision.version or None,
             )
         )
 

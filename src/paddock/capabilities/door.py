@@ -1,8 +1,9 @@
 """The one door back: whatever a plugin asks of the host comes through `Door.answer`.
 
-    which method → within its kind? → granted? → record → the family's handler
+    which method → granted? → do the rules allow it? → record → the family's handler
 
-No handler is reachable otherwise. Which call a request belongs to was settled before, from its token.
+No handler is reachable otherwise. Which call a request belongs to was settled before, from its token. What nobody
+granted stays denied whatever the rules say; what each kind of plugin may do at all is a rule that nobody can replace.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
+from paddock.capabilities.deciding import DecidesUse
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.methods import NEEDS, Method, method_named
 from paddock.core.errors import Denied, HostError
 from paddock.manifest.capability import covers
+from paddock.manifest.effects import Effect
 from paddock.manifest.kind_boundary import PASSIVE
+from paddock.policy.decision import Allow, Ask, Decision, Deny
+from paddock.policy.target import capability_target
 
 Handler: TypeAlias = Callable[[Asking, Mapping[str, Any]], Awaitable[Any]]
 
@@ -25,13 +31,17 @@ class Door:
 
     Args:
         handlers: Who serves each method of `methods.NEEDS`; exactly those.
+        decides: Says whether a plugin may ask for it.
+        asked: Where what is served is recorded.
         denials: Where refusals are recorded.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], denials: Denials) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], decides: DecidesUse, *, asked: Asked, denials: Denials) -> None:
         if handlers.keys() != NEEDS.keys():
             raise HostError(f"unserved or unlisted methods: {sorted(handlers.keys() ^ NEEDS.keys())}")
         self._handlers = handlers
+        self._decides = decides
+        self._asked = asked
         self._denials = denials
 
     async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
@@ -39,43 +49,66 @@ class Door:
 
         Raises:
             NotFound: there is no such method.
-            Denied: its kind must not, it was not granted, or the family refuses it; recorded.
+            Denied: it was not granted, the rules forbid it, or the family refuses it; recorded.
             PaddockError: the family could not serve it, and says why.
         """
         found = method_named(asking.manifest, method)
+        granted = _granted(asking, found)
+        decision = self._decides.about(asking, found, granted=granted)
         try:
-            _require_kind(asking, found)
-            _require_grant(asking, found)
-            # Policy decides here, between what a person granted and what is recorded and done.
+            if not granted or not isinstance(decision, Allow):
+                raise _refusal(asking, found, decision)
+            self._asked.note(asking, found.name)
             return await self._handlers[found.name](asking, params)
         except Denied as denied:
-            self._denials.record(asking, found.name, denied)
+            self._denials.record(asking, found.name, denied, decision)
             raise
 
 
-def _require_kind(asking: Asking, method: Method) -> None:
-    kind = asking.manifest.kind
-    if kind not in PASSIVE or not method.writes:
-        return
-    raise Denied(
-        f"{asking.plugin} is of kind {kind} and may not ask for {method.name}, which keeps something",
-        code=_code(method),
-        hint="only operators act and keep anything: make it an operator, or give back what is to be kept",
-        details={"capability": str(method.needs), "method": method.name},
-    )
-
-
-def _require_grant(asking: Asking, method: Method) -> None:
+def _granted(asking: Asking, method: Method) -> bool:
     needed = method.needs
-    if needed is None or any(covers(held, needed) for held in asking.granted):
-        return
-    raise Denied(
-        f"{asking.plugin} was not granted {needed}",
-        code=_code(method),
-        hint=f"declare '{needed}' in its manifest, and grant it",
-        details={"capability": str(needed), "method": method.name},
+    return needed is None or any(covers(held, needed) for held in asking.granted)
+
+
+def _refusal(asking: Asking, method: Method, decision: Decision) -> Denied:
+    """What the plugin is told; what a rule keeps from people is not in it."""
+    code = "storage_access_denied" if method.family == "storage" else "capability_denied"
+    details = {"capability": str(method.needs or ""), "method": method.name}
+    if isinstance(decision, Allow) or (not decision.policies and not _granted(asking, method)):
+        return Denied(
+            f"{asking.plugin} was not granted {method.needs}",
+            code=code,
+            hint=f"declare '{method.needs}' in its manifest, and grant it",
+            details=details,
+        )
+    told, kept = _told(decision)
+    kind = asking.manifest.kind
+    who = f"{asking.plugin} is of kind {kind} and" if kind in PASSIVE else asking.plugin
+    return Denied(
+        f"{who} may not ask for {method.name}: {told}",
+        code=code,
+        hint="" if kept else _way_out(asking, method, decision),
+        details={
+            **details,
+            "policies": [] if kept else list(decision.policies),
+            "policy_version": decision.version,
+        },
     )
 
 
-def _code(method: Method) -> str:
-    return "storage_access_denied" if method.family == "storage" else "capability_denied"
+def _told(decision: Ask | Deny) -> tuple[str, bool]:
+    """The words of the rules, and whether these keep something back."""
+    if isinstance(decision, Deny):
+        return decision.told, bool(decision.public_reason)
+    return decision.reason, False  # nobody can be asked while a plugin waits for its answer
+
+
+def _way_out(asking: Asking, method: Method, decision: Ask | Deny) -> str:
+    if method.writes and asking.manifest.kind in PASSIVE:
+        return "only operators act and keep anything: make it an operator, or give back what is to be kept"
+    declared = asking.effects
+    if declared is not None and Effect.UNKNOWN not in declared:
+        missing = sorted(capability_target(method.needs, writes=method.writes).effects - declared)
+        if missing:
+            return f"declare {', '.join(missing)} among the effects of what was called"
+    return f"paddock policy show {decision.policies[0]}" if decision.policies else "paddock policy show"

@@ -7,12 +7,29 @@ from paddock.core.event import Event, event
 
 @event("plugin.capability_denied")
 class PluginCapabilityDenied(Event):
-    """A plugin asked the host for something that it was not granted; `method` is without its namespace."""
+    """A plugin asked the host for something that it was not granted, or that the rules forbid it.
+
+    `method` is without its namespace; `policies` are the rules that forbid it.
+    """
 
     name: str
     method: str
     capability: str
     request_id: str | None
+    policies: tuple[str, ...] = ()
+    policy_version: str | None = None
+
+
+@event("plugin.asked")
+class PluginAsked(Event):
+    """A plugin asked the host for something of its own accord, so often since the last such entry.
+
+    What it asks for while it serves a call is counted in the `metrics` of that call's `call.ended`.
+    """
+
+    name: str
+    method: str
+    count: int
 
 
 @event("plugin.denial_flood")

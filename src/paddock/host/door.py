@@ -10,8 +10,10 @@ from pathlib import Path
 from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.artifacts.shelf import artifacts_in
+from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.cache import Cache
+from paddock.capabilities.deciding import DecidesUse
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.door import Door
 from paddock.capabilities.keyvalue import KeyValue
@@ -45,6 +47,7 @@ async def open_services(
     storage: Path,
     database: Database,
     logs: PluginLogs,
+    decides: DecidesUse,
     *,
     publish_for: Callable[[Tenant], Publish],
     clock: Clock,
@@ -57,6 +60,7 @@ async def open_services(
         storage: The directory of the plugins' own tables; their artifacts lie beside it.
         database: The host's own rows.
         logs: Where plugins' lines go.
+        decides: Says what plugins may ask for.
         publish_for: Where a tenant's events are recorded.
         clock: The time.
         random: Chance.
@@ -71,7 +75,12 @@ async def open_services(
         cache = Cache(clock)
         families = (tables, KeyValue(database, clock), cache, Log(_into(logs), clock), kept)
         handlers = {method: handler for family in families for method, handler in family.handlers().items()}
-        yield Services(Door(handlers, Denials(publish_for, clock)), tables, kept, cache)
+        asked = Asked(publish_for)
+        door = Door(handlers, decides, asked=asked, denials=Denials(publish_for, clock))
+        try:
+            yield Services(door, tables, kept, cache)
+        finally:
+            asked.close()
 
 
 def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:

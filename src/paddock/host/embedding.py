@@ -48,7 +48,7 @@ def embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., 
     digest = Digest(f"embedded:{hashlib.sha256(text.encode()).hexdigest()}")
     key = InstanceKey(DEFAULT_TENANT, read.name, digest)
     # What an application brings along is its own: there is nobody to ask whether it may.
-    deployment = Deployment(key, read, read.capabilities, functions=dict(functions))
+    deployment = Deployment(key, read, read.capabilities, functions=dict(functions), signature="embedded")
     schemas = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in read.callables}
     return Enabled(deployment, Entry(key, read, schemas, signature="embedded"), Listing())
 

@@ -103,8 +103,9 @@ def _read(
         ).single()
     except PaddockError as error:
         return Unreadable(key, row.version, error)
-    deployment = Deployment(key, manifest, granted_of(manifest, grant))
     signature = "remote" if isinstance(manifest.runtime, RemoteRuntime) else standing.state.value
+    granted = granted_of(manifest, grant)
+    deployment = Deployment(key, manifest, granted, tier=standing.tier, signature=signature)
     if speaks_mcp(manifest):
         entry = listed_entry(store, deployment, listing, aliases)
         return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing)

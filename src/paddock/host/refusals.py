@@ -31,8 +31,10 @@ def refusal_of(event: Event) -> tuple[str, str] | None:
         case PluginNetDenied():
             return event.name, _connection(event)
         case PluginCapabilityDenied():
-            needs = f" (not granted: {event.capability})" if event.capability else ""
-            return event.name, f"{event.method}{needs}"
+            why = f" (not granted: {event.capability})" if event.capability else ""
+            if event.policies:
+                why = f" (forbidden: {', '.join(event.policies)})"
+            return event.name, f"{event.method}{why}"
         case PluginStorageDenied():
             return event.name, f"a statement about what is not its own: {event.sql}"
         case PluginDenialFlood():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from paddock.config.directories import Directories
 from paddock.config.settings import PolicySettings
@@ -66,10 +68,11 @@ class Rulebook:
         self.policy = policy
 
 
+@asynccontextmanager
 async def open_rulebook(
     directories: Directories, settings: PolicySettings, database: Database, clock: Clock
-) -> Rulebook:
-    """The rules of this machine, in force.
+) -> AsyncGenerator[Rulebook, None]:
+    """The rules of this machine, in force for as long as the block runs.
 
     Raises:
         Invalid: with every mistake in one's own rules, each with its file and line.
@@ -78,4 +81,4 @@ async def open_rulebook(
     policy = await asyncio.to_thread(load_policy, directories, settings)
     now = clock.now().isoformat()
     await database.write(lambda tx: put_in_force(tx, policy.rules, now))
-    return Rulebook(policy, directories, settings, database, clock)
+    yield Rulebook(policy, directories, settings, database, clock)

@@ -13,6 +13,7 @@ from typing import Any
 from paddock.cage.network.serving import open_network
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.warden.launching import open_warden
+from paddock.capabilities.deciding import AsGranted
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
@@ -82,6 +83,7 @@ async def open_workshop(
             directories.data / "storage",
             database,
             logs,
+            AsGranted(),
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
             clock=clock,
             random=random,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.manifest.effects import Effect
+from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import CallableSpec, Form, Manifest, Timing
 from paddock.plugins.supervision.flight import LONGEST
 
@@ -20,6 +21,7 @@ class CallPlan:
     method: str  # what it is called where the call is recorded
     idle: float  # seconds without an answer or a sign of progress
     effect: bool  # whether stopping it late may do harm
+    effects: frozenset[str]  # what it may do to the world, as the rules see it
 
 
 def plan_call(manifest: Manifest, spec: CallableSpec, default_timeout: float) -> CallPlan:
@@ -36,4 +38,5 @@ def plan_call(manifest: Manifest, spec: CallableSpec, default_timeout: float) ->
         method=spec.name if spec.form is Form.METHOD else f"{manifest.name}.{spec.name}",
         idle=min(float(own), LONGEST),
         effect=not _WITHOUT_EFFECT.issuperset(spec.effects or ()),
+        effects=frozenset(map(str, effects_of(manifest, spec))),
     )

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.capabilities.asking import Tally
 from paddock.capabilities.storage.place import within_transaction
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
@@ -154,8 +155,10 @@ class Conversation:
         *,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
+        tally: Tally | None = None,
     ) -> Any:
-        """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`.
+        """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`, and what it asks
+        of the host is counted in `tally`.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
         not is ended, and at once where the call has an effect. It is not ended while calls are under way that were sent
@@ -174,7 +177,19 @@ class Conversation:
             pending = self._requested(sent)
         except PeerLost as gone:
             raise await self._ended(gone.reason) from None
-        flight = Flight(pending, context, token, started, plan.idle, plan.effect, on_event, ask)
+        tally = {} if tally is None else tally
+        flight = Flight(
+            pending,
+            context,
+            token,
+            started,
+            plan.idle,
+            plan.effect,
+            on_event,
+            ask,
+            effects=plan.effects,
+            tally=tally,
+        )
         self._flights.add(flight)
         self._publish(
             PluginMethodCalled(

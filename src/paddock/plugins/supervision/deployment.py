@@ -31,6 +31,8 @@ class Deployment:
     capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
     projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     functions: Mapping[str, Callable[..., Any]] | None = None  # of the application around the host, which serve it
+    tier: str = "personal"  # the effective trust tier
+    signature: str = "unsigned"  # what its signature is worth here, or `embedded`
 
     @property
     def name(self) -> PluginName:

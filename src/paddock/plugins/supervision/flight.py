@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.plugins.supervision.questions import Answer, Ask, Question, answer_to
 from paddock.rpc.peer import Pending
@@ -31,10 +32,12 @@ class Flight:
         "context",
         "deadline",
         "effect",
+        "effects",
         "idle",
         "last",
         "on_event",
         "pending",
+        "tally",
         "token",
     )
 
@@ -48,12 +51,17 @@ class Flight:
         effect: bool,
         on_event: OnEvent | None,
         ask: Ask | None = None,
+        *,
+        effects: frozenset[str] | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self.pending = pending
         self.context = context
         self.token = token  # names the call where the plugin speaks of it; empty for one that knows no tokens
         self.idle = idle
         self.effect = effect
+        self.effects = effects  # as in `Asking`
+        self.tally = tally
         self.on_event = on_event
         self.ask = ask
         self.asking: set[asyncio.Task[Answer]] = set()  # questions that wait for their answers

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.event import Publish
 from paddock.core.events_contracts import OversizeMessage
@@ -23,7 +22,7 @@ from paddock.core.events_host import (
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.plugins.supervision.ending import Fatal
-from paddock.plugins.supervision.flight import Flights
+from paddock.plugins.supervision.flight import Flight, Flights
 from paddock.plugins.supervision.flood import RateWindow
 from paddock.plugins.supervision.questions import Answer, Question
 from paddock.plugins.supervision.wire import Announced, Logged, Message, Nothing, Progress, Redefined, Wire
@@ -174,9 +173,8 @@ class _UnderWay:
     def __init__(self, flights: Flights) -> None:
         self._flights = flights
 
-    def __call__(self, token: str) -> CallContext | None:
-        flight = self._flights.under(token)
-        return flight.context if flight is not None else None
+    def __call__(self, token: str) -> Flight | None:
+        return self._flights.under(token)
 
     async def ask(self, request: int | None, question: Question) -> Answer:
         flight = self._flights.get(request) if request is not None else self._flights.only()

@@ -23,7 +23,7 @@ from paddock.plugins.supervision.lifecycle import ALIVE, Move, State, after
 from paddock.plugins.supervision.not_running import refusal
 from paddock.plugins.supervision.restart import Account, Again, with_jitter
 from paddock.plugins.supervision.start_gate import StartGate
-from paddock.plugins.supervision.wire import Definition, Wire
+from paddock.plugins.supervision.wire import AskingWire, Definition, Wire
 
 HOST_TROUBLE_PAUSE = 5.0  # seconds until a start is tried again that the host itself could not make
 READY_WITHIN = 30.0  # seconds that a caller waits for a plugin that is starting
@@ -128,8 +128,11 @@ class Keeper:
             self._move(Move.DISABLE)
 
     def replace(self, deployment: Deployment) -> None:
-        """Use this from the next start on."""
-        self.deployment = deployment
+        """Use this from the next start on; how far it is trusted, at once."""
+        before, self.deployment = self.deployment, deployment
+        newly = (before.tier, before.signature) != (deployment.tier, deployment.signature)
+        if newly and isinstance(self._wire, AskingWire):
+            self._wire.trust(deployment)
 
     async def changed(self) -> State:
         """The next state it gets into."""

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, PaddockError, Unavailable
 from paddock.manifest.model import CallableSpec
@@ -159,10 +160,12 @@ class Supervisor:
         *,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
+        tally: Tally | None = None,
     ) -> Any:
         """Run one callable of a plugin; a plugin that is not running yet is started.
 
-        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call.
+        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call, and
+        `tally` counts what it asks of the host.
 
         Raises:
             Busy: too many calls are under way.
@@ -184,7 +187,7 @@ class Supervisor:
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask)
+            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask, tally=tally)
         finally:
             self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()

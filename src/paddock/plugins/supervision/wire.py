@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from paddock.capabilities.asking import Early
+from paddock.capabilities.asking import Early, Tally
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.event import Event
 from paddock.manifest.model import CallableSpec
+from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.questions import Answer, Question
 
 Json: TypeAlias = dict[str, Any]
@@ -151,10 +152,21 @@ class Nothing:
 Heard: TypeAlias = Progress | Announced | Logged | Redefined | Nothing
 
 
+class UnderWay(Protocol):
+    """A call under way, as far as it matters to what the plugin asks for in it; see `Asking`."""
+
+    @property
+    def context(self) -> CallContext: ...
+    @property
+    def effects(self) -> frozenset[str] | None: ...
+    @property
+    def tally(self) -> Tally | None: ...
+
+
 class CallOf(Protocol):
     """The calls under way, as the plugin may refer to them."""
 
-    def __call__(self, token: str) -> CallContext | None:
+    def __call__(self, token: str) -> UnderWay | None:
         """The call that a token names; None where there is no such call."""
         ...
 
@@ -285,6 +297,15 @@ class CarryingWire(Wire, Protocol):
 
     def carry(self, channel: Channel | None) -> None:
         """These are the pipes for them; None where the plugin has none."""
+        ...
+
+
+@runtime_checkable
+class AskingWire(Wire, Protocol):
+    """A protocol in which a plugin can ask the host for something."""
+
+    def trust(self, deployment: Deployment) -> None:
+        """Its tier and what its signature is worth are these from now on."""
         ...
 
 

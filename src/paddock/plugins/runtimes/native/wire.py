@@ -30,6 +30,7 @@ from paddock.plugins.supervision.wire import (
     Talk,
     Wire,
 )
+from paddock.policy.subject import Subject, plugin_subject
 from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
 
 CONFIG_TIMEOUT = 10.0
@@ -61,6 +62,7 @@ class NativeWire:
         self._deployment = deployment
         self._manifest = deployment.manifest
         self._door = door
+        self._subject = _subject(deployment)
         self._features: frozenset[str] = frozenset()
         self._event_method = names.event_method(deployment.manifest)
         self._stop_method = names.cancel_method(deployment.manifest)
@@ -170,6 +172,9 @@ class NativeWire:
     def slow_down(self, most_a_second: int) -> Message | None:
         return Message(names.RATE_LIMITED, {"limit_per_second": most_a_second})
 
+    def trust(self, deployment: Deployment) -> None:
+        self._subject = _subject(deployment)
+
     def carry(self, channel: Channel | None) -> None:
         self._channel = channel
 
@@ -228,8 +233,8 @@ class NativeWire:
     async def serve(self, method: str, params: Mapping[str, Any], call_of: CallOf, early: Early) -> Any:
         own = {key: value for key, value in params.items() if key != "_call"}
         token = params.get("_call")
-        context = call_of(token) if isinstance(token, str) else None
-        if token is not None and context is None:
+        call = call_of(token) if isinstance(token, str) else None
+        if token is not None and call is None:
             raise NotFound("no call with this token is under way", code="call.unknown_token")
         key = self._deployment.key
         granted = self._deployment.capabilities
@@ -238,14 +243,23 @@ class NativeWire:
             key.plugin,
             self._manifest,
             granted,
-            context,
+            call.context if call is not None else None,
             instance=key.digest,
             channel=self._channel,
             early=early,
             # Of a call under way only: its token was looked up above.
             handed=self._handed.get(token, frozenset()) if isinstance(token, str) else frozenset(),
+            effects=call.effects if call is not None else None,
+            tally=call.tally if call is not None else None,
+            subject=self._subject,
         )
         return await self._door.answer(asking, method, own)
+
+
+def _subject(deployment: Deployment) -> Subject:
+    return plugin_subject(
+        deployment.manifest, deployment.key.tenant, tier=deployment.tier, signature=deployment.signature
+    )
 
 
 def _new_config(config: Mapping[str, Any]) -> Message:

@@ -1,0 +1,65 @@
+"""What the rules say to a plugin's request: who asks and in which call, and the rules that are in force now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from paddock.capabilities.asking import Asking
+from paddock.capabilities.methods import Method
+from paddock.manifest.kind_boundary import PASSIVE
+from paddock.policy.decision import Allow, Decision, Deny
+from paddock.policy.engine import NOTHING_ALLOWS, Policy
+from paddock.policy.request import Request, to_use
+from paddock.policy.subject import Subject
+from paddock.policy.target import capability_target
+
+_MOST_KEPT = 10_000
+
+_Question: TypeAlias = tuple[Subject, str, bool, frozenset[str] | None]
+
+
+class DecidesUse(Protocol):
+    """Who decides about what plugins ask for."""
+
+    def about(self, asking: Asking, method: Method, *, granted: bool) -> Decision:
+        """What the rules say to this request. Asked thousands of times a second, so it must not wait for anything."""
+        ...
+
+
+class InForce(Protocol):
+    """Where the rules that are in force are found."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UseByTheRules:
+    """Asks the rules that are in force. What it asks them is kept: a plugin asks for the same again and again."""
+
+    rules: InForce
+    _kept: dict[_Question, Request] = field(default_factory=dict[_Question, Request])
+
+    def about(self, asking: Asking, method: Method, *, granted: bool) -> Decision:
+        question = (asking.subject, method.name, granted, asking.effects)
+        request = self._kept.get(question)
+        if request is None:
+            target = capability_target(method.needs, writes=method.writes)
+            request = to_use(asking.subject, target, method=method.name, granted=granted, call_effects=asking.effects)
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[question] = request
+        return self.rules.policy.decide(request)
+
+
+@dataclass(frozen=True, slots=True)
+class AsGranted:
+    """For an author at work on a plugin of theirs: whatever they granted it, as far as its kind permits that."""
+
+    reason: str = "an author tries a plugin of theirs"
+
+    def about(self, asking: Asking, method: Method, *, granted: bool) -> Decision:
+        if method.writes and asking.manifest.kind in PASSIVE:
+            return Deny((), "Plugins of this kind change and keep nothing; only operators do.", "")
+        return Allow((), self.reason, "") if granted else Deny((), NOTHING_ALLOWS, "", "nothing_allows")
