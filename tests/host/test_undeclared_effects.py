@@ -1,0 +1,143 @@
+"""A call does to the world what it declares and nothing else: a caged plugin's own tables, through a whole host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.host.conftest import Home
+
+from paddock import Config, open_host
+from paddock.core.errors import PluginError
+from paddock.host.host import Host
+from paddock.ledger.feed import page
+from paddock.store.database import open_direct
+
+PROGRAM = """
+from paddock_sdk import Host, Plugin
+plugin = Plugin({name!r}, {version!r}, capabilities_used=["storage:write", "host:storage", "host:cache"])
+
+@plugin.tool
+def write(host: Host):
+    host.sql.exec("CREATE TABLE IF NOT EXISTS t (a)").wait()
+    host.sql.exec("INSERT INTO t VALUES (1)").wait()
+    return {{"rows": host.sql.query("SELECT count(*) AS n FROM t").wait().rows[0]["n"]}}
+
+@plugin.tool
+def peek(host: Host):
+    return write(host)
+
+@plugin.tool
+def keep(host: Host):
+    host.keyvalue.put("k", 1).wait()
+    return {{}}
+
+@plugin.tool
+def count(host: Host):
+    return {{"rows": host.sql.query("SELECT count(*) AS n FROM t").wait().rows[0]["n"]}}
+
+@plugin.tool
+def aside(host: Host):
+    plugin._underway = None  # so that what it asks for names no call
+    for _ in range(3):
+        host.cache.get("k").wait()
+    return {{}}
+
+plugin.run()
+"""
+GRANTED = ["storage:write", "host:storage", "host:cache"]
+
+
+def tool(name: str, effect: str) -> dict[str, Any]:
+    return {"name": name, "description": name, "effects": [effect], "input_schema": {"type": "object"}}
+
+
+TOOLS = [
+    tool("write", "db_write"),
+    tool("peek", "read_only"),
+    tool("keep", "read_only"),
+    tool("count", "read_only"),
+    tool("aside", "read_only"),
+]
+
+
+def recorded(home: Home, *types: str) -> list[dict[str, Any]]:
+    """What the ledger has of these types, oldest first."""
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+    return [entry.data for entry in entries if entry.type in types]
+
+
+async def refused(host: Host, name: str) -> PluginError:
+    with pytest.raises(PluginError) as error:
+        await host.call(name, {})
+    return error.value
+
+
+@pytest.fixture
+def notes(home: Home) -> Home:
+    home.install("notes", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
+    return home
+
+
+@pytest.mark.req("K-09")
+async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on_record(notes: Home) -> None:
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        assert (await host.call("notes.write", {}))["rows"] == 1
+        tables, values = await refused(host, "notes.peek"), await refused(host, "notes.keep")
+        assert (await host.call("notes.count", {}))["rows"] == 1, "nothing was written"
+        log = [entry["line"] for entry in await host.logs("notes")]
+        version = host.rules.policy.version
+
+    assert (tables.error_code, values.error_code) == ("storage_access_denied", "capability_denied")
+    assert "does not declare this effect" in tables.message
+    first, second = recorded(notes, "plugin.capability_denied")
+    assert (first["method"], first["capability"]) == ("storage.exec", "storage:write")
+    assert (second["method"], second["capability"]) == ("keyvalue.put", "host:storage")
+    calls = {entry["method"]: entry for entry in recorded(notes, "call.ended")}
+    for denied, call in ((first, calls["peek"]), (second, calls["keep"])):
+        assert (denied["policies"], denied["policy_version"]) == (["no-undeclared-effects"], version)
+        assert denied["request_id"] == call["request_id"]
+        assert (call["status"], call["metrics"]) == ("failed", {})
+    assert "[paddock] refused: storage.exec (forbidden: no-undeclared-effects)" in log
+
+
+@pytest.mark.req("K-09")
+@pytest.mark.req("S-09", "frame")
+async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_it(notes: Home) -> None:
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        await host.call("notes.write", {})
+        await host.call("notes.count", {})
+
+    wrote, read = recorded(notes, "call.ended")
+    assert wrote["metrics"]["asked"] == {"storage.exec": 2, "storage.query": 1}
+    assert read["metrics"]["asked"] == {"storage.query": 1}
+    assert recorded(notes, "plugin.asked") == []
+
+
+@pytest.mark.req("S-09", "frame")
+async def test_what_names_no_call_is_recorded_as_of_the_plugins_own_accord(notes: Home) -> None:
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        await host.call("notes.aside", {})
+
+    asked = recorded(notes, "plugin.asked")
+    assert [(entry["name"], entry["method"], entry["count"]) for entry in asked] == [
+        ("notes", "cache.get", 1),
+        ("notes", "cache.get", 2),
+    ]
+    (call,) = recorded(notes, "call.ended")
+    assert call["metrics"] == {}
+
+
+@pytest.mark.req("S-22")
+async def test_a_rule_of_ones_own_holds_for_what_plugins_ask_for_too(notes: Home) -> None:
+    folder = notes.path / "policies"
+    folder.mkdir(mode=0o700, parents=True)
+    rule = 'forbid (principal == Plugin::"notes", action == Action::"use", resource) when { resource.writes };'
+    (folder / "own.cedar").write_text(f'@id("notes-keeps-nothing") @text("Not here.")\n{rule}\n')
+    (folder / "own.cedar").chmod(0o600)
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        assert "Not here." in (await refused(host, "notes.write")).message
+
+    (denied,) = recorded(notes, "plugin.capability_denied")
+    assert denied["policies"] == ["notes-keeps-nothing"]
