@@ -37,6 +37,20 @@ def check_address(value: str) -> str | None:
     return None
 
 
+def check_web_address(value: str | None) -> str | None:
+    """A complaint when this is not an address to send something to over HTTP."""
+    if value is None:
+        return None
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    return None if sound and value.isprintable() else f"{printable(value)} is not an http:// or https:// address"
+
+
 def check_store_url(value: str | None) -> str | None:
     """A complaint when this names no database we speak to. Never repeats the value: it may hold a password."""
     if value is None or value.startswith(("postgresql://", "postgres://")):

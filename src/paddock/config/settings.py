@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
-from paddock.config.addresses import check_address, check_directory, check_host_names, check_store_url, check_tags
+from paddock.config.addresses import (
+    check_address,
+    check_directory,
+    check_host_names,
+    check_store_url,
+    check_tags,
+    check_web_address,
+)
 from paddock.config.setting import Kind, Setting, Tighter, row
 
 #: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
@@ -328,6 +335,19 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetrySettings:
+    """What others are told of calls."""
+
+    otlp_endpoint: str | None = row(
+        None,
+        "Where an OpenTelemetry collector takes spans over HTTP, such as `http://127.0.0.1:4318`. Unset: nobody gets "
+        "any.",
+        kind=Kind.TEXT,
+        check=check_web_address,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, resolved: `settings.limits.memory_mb`."""
 
@@ -342,6 +362,7 @@ class Settings:
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 def _groups() -> dict[str, type[Any]]:

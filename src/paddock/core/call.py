@@ -81,6 +81,8 @@ class CallContext:
     session: SessionId | None = None
     workflow: WorkflowId | None = None
     step: StepId | None = None
+    trace: str | None = None
+    """The `traceparent` that the caller named, for whoever traces."""
 
     def __post_init__(self) -> None:
         if (self.project is None) is (self.agent_path is None) is (self.session is None):

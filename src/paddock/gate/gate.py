@@ -58,7 +58,7 @@ class Records(Protocol):
 class Observer(Protocol):
     """Who hears of calls besides the ledger. Must be quick, and must not raise."""
 
-    def call_ended(self, ended: CallEnded) -> None: ...
+    def call_ended(self, course: Course, ended: CallEnded) -> None: ...
 
 
 @dataclass(slots=True)
@@ -219,7 +219,7 @@ class Gate:
             principal=context.principal.id,
         )
         for observer in self.observers:
-            observer.call_ended(ended)
+            observer.call_ended(course, ended)
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from paddock.core.events_calls import CallEnded
+from paddock.gate.course import Course
 
 _log = logging.getLogger("paddock.calls")
 
@@ -16,11 +17,12 @@ _QUIET = frozenset({"succeeded"})
 class CallLog:
     """Hears of every call that ended. Says nothing of what was in it: results and parameters are nobody's here."""
 
-    def call_ended(self, ended: CallEnded) -> None:
+    def call_ended(self, course: Course, ended: CallEnded) -> None:
         level = logging.DEBUG if ended.status in _QUIET else logging.WARNING if ended.status in _LOUD else logging.INFO
         if not _log.isEnabledFor(level):
             return
         facts = {
+            "call": course.call,
             "request": ended.request_id,
             "plugin": ended.name,
             "callable": ended.method,

@@ -7,6 +7,7 @@ from itertools import chain
 
 from paddock.core.events_calls import CallEnded
 from paddock.gate.calls import Calls
+from paddock.gate.course import Course
 from paddock.host.exposition import Counter, Gauge, Histogram, gauge_lines
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.deployment import Status
@@ -33,8 +34,9 @@ class Metrics:
         self._decisions = Counter("paddock_decisions_total", "What the rules said to calls.", ("decision",))
         self._errors = Counter("paddock_call_errors_total", "Calls that failed, by code.", ("plugin", "code"))
 
-    def call_ended(self, ended: CallEnded) -> None:
+    def call_ended(self, course: Course, ended: CallEnded) -> None:
         """Count one call."""
+        del course
         self._ended.add(ended.name, ended.method, ended.status)
         self._seconds.observe(ended.duration_ms / 1000, ended.name)
         if ended.decision is not None:

@@ -37,6 +37,7 @@ from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.rulebook import open_rulebook
+from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
 from paddock.host.watching import PluginNews
 from paddock.ledger.opening import open_ledger
@@ -103,6 +104,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             random=random,
             artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
         ) as services,
+        open_spans(settings.telemetry.otlp_endpoint) as spans,
         owned_tasks() as tasks,
     ):
         approvals = approvals_on(database, clock, random)
@@ -145,7 +147,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             news.on_met = definitions.met
             news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
             metrics = Metrics(supervisor.statuses, calls, events)
-            gate.observers += [metrics, CallLog()]
+            gate.observers += [metrics, CallLog(), *([spans] if spans else [])]
             host = Host(
                 directories=directories,
                 settings=settings,

@@ -6,6 +6,8 @@ act for anybody. Whoever is let in by another credential must be refused it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 
 from paddock.core.call import CallContext
@@ -13,6 +15,8 @@ from paddock.core.errors import CallerError
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.endpoint import AS
+
+_LONGEST_TRACE = 64  # a traceparent has 55 characters
 
 
 async def context_of(host: Host, request: Request) -> CallContext:
@@ -23,8 +27,9 @@ async def context_of(host: Host, request: Request) -> CallContext:
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
     operator, named = caller_of(request).operator, request.headers.getlist(AS)
+    trace = request.headers.get("traceparent", "")[:_LONGEST_TRACE] or None
     if not named:
-        return host.operator_context(operator)
+        return replace(host.operator_context(operator), trace=trace)
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    return host.context_of(await host.principal(named[0]), operator=operator)
+    return replace(host.context_of(await host.principal(named[0]), operator=operator), trace=trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import ceil
 from time import perf_counter
 from typing import Any
 
@@ -75,7 +76,8 @@ class Problems:
                 exc_info=cause,
                 extra={"facts": facts},
             )
-        headers = {"retry-after": _RETRY_AFTER} if body["status"] in (429, 503) else {}
+        wait = error.details.get("retry_after")
+        headers = {"retry-after": str(ceil(wait)) if wait else _RETRY_AFTER} if body["status"] in (429, 503) else {}
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)
