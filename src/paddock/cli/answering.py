@@ -83,7 +83,7 @@ async def _filled(form: Form) -> dict[str, Any]:
     shown = next(form)
     while True:
         try:
-            shown = form.send(await _typed(shown))
+            shown = form.send(await typed_line(shown))
         except StopIteration as done:
             return done.value
 
@@ -166,7 +166,7 @@ def _read(written: str, where: str) -> tuple[str, Any]:
         return where, None
 
 
-async def _typed(shown: str) -> str | None:
+async def typed_line(shown: str) -> str | None:
     """The next line that somebody types; None where they typed that there will be none."""
     sys.stderr.write(shown)
     sys.stderr.flush()

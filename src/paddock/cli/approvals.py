@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, table
+from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, styled, table
 from paddock.core.errors import NeedsConsent
 
 if TYPE_CHECKING:
@@ -141,15 +141,25 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], *, yes: bool, 
     if as_json:
         document(answered if call is None else {**answered, "call": call})
         return
-    say(f"{answered['id']} is {answered['state']}")
+    say(f"{styled('✓', 'green')} {_answered(answered, verdict)}")
     if call is not None and call["status"] == "succeeded":
         document(call["result"])
     elif call is not None and call.get("error"):
         from paddock.cli.daemon import error_from
 
         raise error_from(call["error"], 500)
-    elif answered["state"] == "approved":
-        say(f"the call goes on: paddock calls follow {answered['call_id']}")
+
+
+def _answered(approval: Mapping[str, Any], verdict: str) -> str:
+    """What an answer came to."""
+    if verdict == "deny":
+        return f"denied {approval['id']}; the call is not made"
+    if approval["state"] == "pending":
+        missing = approval["quorum"] - sum(one["approved"] for one in approval["answers"])
+        return f"you approved {approval['id']}; it takes {missing} more"
+    if approval["state"] == "consumed":
+        return f"approved {approval['id']}; the call was made: paddock explain {approval['call_id']}"
+    return f"approved {approval['id']}; the call goes on: paddock calls follow {approval['call_id']}"
 
 
 def _confirm(approval_id: str, verdict: str) -> None:

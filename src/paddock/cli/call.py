@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say
-from paddock.core.errors import HostError, Invalid, NotFound, Problem, TimedOut
+from paddock.core.errors import HostError, Invalid, NotFound, PaddockError, Problem, TimedOut
 
 if TYPE_CHECKING:
     from paddock.cli.answering import Answering
@@ -70,12 +71,13 @@ def call(
     from paddock.cli.waiting import Waiting
 
     given, seconds = parameters(params, name), _seconds(timeout)
-    answering, waiting = Answering(given_answers(answers)), Waiting(wait=wait is True)
+    answering = Answering(given_answers(answers))
     if acting_as is not None:
         from paddock.principals.subjects import parse_subject
 
         parse_subject(acting_as)  # nothing else stands in a header
     daemon = running_daemon()
+    waiting = Waiting(wait=wait is True, served=daemon is not None)
     try:
         if daemon is None:
             if wait is False:
@@ -194,8 +196,23 @@ def _by_the_daemon(
     waiting: Waiting,
     acting_as: str | None = None,
 ) -> dict[str, Any]:
-    with daemon.called({"name": name, "params": params}, seconds, acting_as) as events:
-        return followed(daemon, events, answering, waiting)
+    held: list[str] = []
+    try:
+        with daemon.called({"name": name, "params": params}, seconds, acting_as) as events:
+            return followed(daemon, _noting_held(events, held), answering, waiting)
+    except (TimedOut, KeyboardInterrupt):
+        # Hanging up ends a call that runs. One that waits for a person would go on once they said yes.
+        with suppress(PaddockError):
+            for call_id in held:
+                daemon.post(f"/calls/{call_id}/cancel")
+        raise
+
+
+def _noting_held(events: Iterator[tuple[str, dict[str, Any]]], held: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind, told in events:
+        if kind == "approval":
+            held.append(told["call_id"])
+        yield kind, told
 
 
 def followed(
@@ -232,10 +249,12 @@ def followed(
 
 
 def _approved(daemon: DaemonClient, held: dict[str, Any], waiting: Waiting) -> None:
-    address = f"/approvals/{held['approval']}"
-    waiting.answer(
-        held, lambda approved, body: daemon.post(f"{address}/{'approve' if approved else 'deny'}", dict(body))
-    )
+    from paddock.cli.event_loop import run
+
+    async def send(approved: bool, body: Mapping[str, Any]) -> None:
+        daemon.post(f"/approvals/{held['approval']}/{'approve' if approved else 'deny'}", dict(body))
+
+    run(waiting.answer(held, send))
 
 
 def _answered(daemon: DaemonClient, question: dict[str, Any], answering: Answering) -> None:
@@ -259,7 +278,7 @@ def by_the_running_daemon(name: str, params: dict[str, Any], seconds: float | No
         raise HostError("no daemon runs", code="daemon.lost", hint="start one: paddock serve")
     from paddock.cli.waiting import Waiting
 
-    return _by_the_daemon(daemon, name, params, seconds, Answering(), Waiting(wait=False))
+    return _by_the_daemon(daemon, name, params, seconds, Answering(), Waiting(wait=False, served=True))
 
 
 def _by_ourselves(

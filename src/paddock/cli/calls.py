@@ -49,6 +49,7 @@ def show(call_id: Id, *, as_json: AsJson = False) -> None:
     """Show how a call is doing: its status, what it asks, and its result or why it failed."""
     from paddock.cli.answering import show_open
     from paddock.cli.daemon import error_from, part, require_daemon
+    from paddock.cli.waiting import show_preview
 
     call = require_daemon(_NEEDS_DAEMON).get(f"/calls/{part(call_id)}")
     if as_json:
@@ -58,6 +59,9 @@ def show(call_id: Id, *, as_json: AsJson = False) -> None:
     say(f"{_name(call)} {_status(call)}, since {_moment(call['started_at'])}{until}")
     for question in call["questions"]:
         show_open(question)
+    if held := call.get("approval"):
+        show_preview(held["preview"], held["kind"])
+        say(f"  {styled('→', 'dim')} approve it: paddock approvals approve {held['approval']}")
     if call["status"] == "succeeded":
         document(call["result"])
     elif error := call.get("error"):
@@ -88,7 +92,7 @@ def follow(
     daemon = require_daemon("following a call")
     try:
         with daemon.events(f"/calls/{part(call_id)}/events") as events:
-            made = followed(daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True))
+            made = followed(daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True, served=True))
     except KeyboardInterrupt:
         say(f"the call goes on; end it with: paddock calls cancel {call_id}")
         raise
@@ -161,10 +165,14 @@ def _status(call: dict[str, Any]) -> str:
 def _unanswered(
     daemon: DaemonClient, call_id: str, events: Iterator[tuple[str, dict[str, Any]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What was told of a call, without the questions that somebody has answered since."""
+    """What was told of a call, without what somebody has answered since."""
     from paddock.cli.daemon import part
 
     for kind, told in events:
+        if kind == "approval":
+            held = daemon.get(f"/calls/{part(call_id)}").get("approval")
+            if not held or held["approval"] != told["approval"]:
+                continue
         if kind == "question" and told["type"] == "question":
             waiting = daemon.get(f"/calls/{part(call_id)}")["questions"]
             if all(one["id"] != told["id"] for one in waiting):

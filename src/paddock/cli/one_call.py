@@ -13,6 +13,7 @@ from paddock.cli.call_events import EventLine
 from paddock.cli.waiting import Waiting
 from paddock.config.owners import user_name
 from paddock.config.project import working_directory
+from paddock.core.errors import NeedsApproval
 from paddock.core.questions import Answer
 from paddock.gate.calls import LiveCall
 from paddock.host.host import Host
@@ -47,8 +48,11 @@ async def call_once(
                 live = host.calls.begin_named(name, params, context)
                 try:
                     await _followed(host, live, shown, answering, waiting)
-                finally:
-                    live.cancel()
+                except NeedsApproval:
+                    raise  # it is for whoever answers later
+                except BaseException:
+                    await host.approving.cancel(live)  # nobody wants it any more, nor an answer to what it asks
+                    raise
                 return live.to_json()
 
 
@@ -66,14 +70,15 @@ async def _followed(host: Host, live: LiveCall, shown: EventLine, answering: Ans
 
 
 async def _approved(host: Host, held: Mapping[str, Any], waiting: Waiting) -> None:
-    given: list[tuple[bool, Mapping[str, Any]]] = []
-    waiting.answer(held, lambda approved, body: given.append((approved, body)))
     by = host.operator_context(user_name(os.geteuid())).principal
-    for approved, body in given:
+
+    async def send(approved: bool, body: Mapping[str, Any]) -> None:
         if approved:
             await host.approving.approve(held["approval"], by, remember=remembered(dict(body)))
         else:
             await host.approving.deny(held["approval"], by)
+
+    await waiting.answer(held, send)
 
 
 def _answered(live: LiveCall, question: str, answer: Mapping[str, Any]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from paddock.cli.output import interactive, say, styled
-from paddock.core.errors import Denied, NeedsApproval
+from paddock.core.errors import Conflict, Denied, NeedsApproval
 from paddock.core.printable import printable
 
-LONGEST = 4_000  # characters of parameters; the rest is in `paddock approvals show`
+LONGEST = 4_000  # characters of parameters; the rest is in `paddock approvals show --json`
 
-# Gives an answer: whether it is a yes, and the body that goes with it. Raises Denied where it is not theirs to give.
-Send: TypeAlias = Callable[[bool, Mapping[str, Any]], object]
+# Gives an answer: whether it is a yes, and the body that goes with it. Raises Denied where it is not theirs to give,
+# and Conflict where somebody else was first.
+Send: TypeAlias = Callable[[bool, Mapping[str, Any]], Awaitable[object]]
 
 
 class Waiting:
@@ -22,37 +22,47 @@ class Waiting:
 
     Args:
         wait: Whether to wait for somebody where nobody here can answer.
+        served: Whether a daemon has the call. Without one there is nobody who could go on with it while we wait.
     """
 
-    def __init__(self, *, wait: bool) -> None:
-        self._wait = wait
+    def __init__(self, *, wait: bool, served: bool) -> None:
+        self._wait = wait and served
+        self._served = served
         self._terminal = interactive()
 
-    def answer(self, held: Mapping[str, Any], send: Send) -> None:
-        """Ask here, or return to wait for somebody.
+    async def answer(self, held: Mapping[str, Any], send: Send) -> None:
+        """Ask here, or return to wait for somebody. Whatever else runs in this loop goes on meanwhile.
 
         Raises:
             NeedsApproval: it was left for somebody; the call goes on once they said yes.
         """
         if self._terminal:
             show_preview(held["preview"], held["kind"])
-            choice = _asked()
+            choice = await _asked(rememberable=held.get("remember", "never") != "never")
             if choice != "later":
                 try:
-                    send(choice != "no", {"scope": "always"} if choice == "always" else {})
+                    await send(choice != "no", {"scope": "always"} if choice == "always" else {})
                 except Denied as denied:
-                    say(f"{styled('not yours to answer:', 'yellow')} {denied.message}")
+                    say(f"{styled('not yours to answer:', 'yellow')} {printable(denied.message, 400)}")
+                except Conflict as error:
+                    say(f"{styled('too late:', 'yellow')} {printable(error.message, 400)}")
+                    return
                 else:
                     return
-        approval, call = held["approval"], held["call_id"]
         if self._wait:
-            say(f"waiting for a person: paddock approvals approve {approval}")
+            say(f"waiting for a person: paddock approvals approve {held['approval']}")
             return
-        raise NeedsApproval(
-            f"the call waits for a person: {held['preview']['reason']}",
-            hint=f"approve it: paddock approvals approve {approval}   # then: paddock calls show {call}",
-            details=held,
-        )
+        raise left(held, served=self._served)
+
+
+def left(held: Mapping[str, Any], *, served: bool) -> NeedsApproval:
+    """What is told of a call that is left for somebody."""
+    then = f"then: paddock calls follow {held['call_id']}" if served else "makes the call and prints its result"
+    return NeedsApproval(
+        f"the call waits for a person: {held['preview']['reason']}",
+        hint=f"approve it: paddock approvals approve {held['approval']}   # {then}",
+        details={name: value for name, value in held.items() if name != "type"},
+    )
 
 
 def show_preview(preview: Mapping[str, Any], kind: str) -> None:
@@ -65,12 +75,19 @@ def show_preview(preview: Mapping[str, Any], kind: str) -> None:
         say(f"  {styled('it says of itself', 'dim')}  {printable(preview['says'], 300)}")
     say(f"  {styled('asked for by', 'dim')}       {printable(preview['requester'], 200)}")
     say(f"  {styled('because', 'dim')}            {printable(preview['reason'], 400)}")
-    for line in json.dumps(preview["params"], indent=2, ensure_ascii=False)[:LONGEST].splitlines():
+    written = json.dumps(preview["params"], indent=2, ensure_ascii=False)
+    for line in written[:LONGEST].splitlines():
         say(f"    {printable(line, 400)}")
+    if len(written) > LONGEST:
+        say(f"    … {len(written) - LONGEST:,} more characters: paddock approvals show --json")
 
 
-def _asked() -> str:
-    sys.stderr.write("Allow it? [y]es, this once · [a]lways, for this tool · [n]o · anything else: later  ")
-    sys.stderr.flush()
-    said = sys.stdin.readline().strip().lower()
-    return {"y": "yes", "yes": "yes", "a": "always", "always": "always", "n": "no", "no": "no"}.get(said, "later")
+async def _asked(*, rememberable: bool) -> str:
+    from paddock.cli.answering import typed_line
+
+    always = " · [a]lways, for this tool" if rememberable else ""
+    said = await typed_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")
+    known = {"y": "yes", "yes": "yes", "n": "no", "no": "no"} | (
+        {"a": "always", "always": "always"} if rememberable else {}
+    )
+    return known.get((said or "").strip().lower(), "later")

@@ -114,6 +114,7 @@ class Resumption:
                 "plugin": subject.plugin,
                 "approval": approval.id,
                 "kind": approval.kind.value,
+                "remember": approval.remember,
                 "expires_at": approval.binding.expires_at,
                 "preview": preview(approval, target),
             },
@@ -123,6 +124,14 @@ class Resumption:
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject
         return self._gate.catalogue.find_in(subject.plugin, subject.callable)
+
+    def target_of(self, approval: Approval) -> Target | None:
+        """What would be called, where it is there and still says of itself what it said when the request was made."""
+        try:
+            target = self._target(approval)
+        except PaddockError:
+            return None
+        return target if target.definition == approval.binding.subject.definition else None
 
     def _is_there(self, approval: Approval) -> bool:
         try:

@@ -144,6 +144,7 @@ class Start:
                 "approval": approval.id,
                 "token": token,
                 "kind": approval.kind.value,
+                "remember": approval.remember,
                 "expires_at": approval.binding.expires_at,
                 "preview": preview(approval, course.target),
             },

@@ -7,6 +7,7 @@ from typing import Any
 
 from paddock.core.call import Principal
 from paddock.gate.calls import LiveCall
+from paddock.gate.catalogue import Target
 from paddock.gate.resume import Resumption
 from paddock.gate.starting import preview
 from paddock.policy.approvals.answering import Remember
@@ -30,7 +31,7 @@ class Approving:
     async def listed(self, tenant: str, *, ended: bool = False) -> list[dict[str, Any]]:
         """The requests of a tenant as data, oldest first; those that are open, or all."""
         states = () if ended else tuple(sorted(OPEN))
-        return [shown(approval) for approval in await self._approvals.listed(tenant, states)]
+        return [self._shown(approval) for approval in await self._approvals.listed(tenant, states)]
 
     async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
         """One request as data.
@@ -38,7 +39,7 @@ class Approving:
         Raises:
             NotFound: there is none.
         """
-        return shown(await self._approvals.find(tenant, approval_id))
+        return self._shown(await self._approvals.find(tenant, approval_id))
 
     async def approve(
         self,
@@ -81,18 +82,24 @@ class Approving:
 
     async def _answered(self, approval: Approval) -> dict[str, Any]:
         await self._resumption.answered(approval)
-        return shown(await self._approvals.find(approval.binding.subject.tenant, approval.id))
+        return self._shown(await self._approvals.find(approval.binding.subject.tenant, approval.id))
+
+    def _shown(self, approval: Approval) -> dict[str, Any]:
+        return shown(approval, self._resumption.target_of(approval))
 
 
-def shown(approval: Approval) -> dict[str, Any]:
-    """A request as data, for people and programs. Without its token, which only whoever asked has."""
+def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:
+    """A request as data, for people and programs. Without its token, which only whoever asked has.
+
+    `target` is what would be called, for what that says of itself.
+    """
     binding = approval.binding
     return {
         "id": approval.id,
         "kind": approval.kind.value,
         "state": approval.state.value,
         "call_id": approval.call,
-        "preview": preview(approval),
+        "preview": preview(approval, target),
         "effects": list(binding.subject.effects),
         "requester": binding.requester,
         "for_person": approval.for_person,

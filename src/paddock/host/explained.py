@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from paddock.core.printable import printable
 from paddock.host.story import ERASED, Story
-from paddock.policy.explain import Explanation
+from paddock.policy.explain import Explanation, Way
 from paddock.policy.rules import Rule
 
 DECIDED: Final = {
@@ -80,19 +80,22 @@ class Explained:
         return lines
 
     def _today(self) -> list[str]:
-        if self.kept or self.story.decision in (None, "allow"):
+        if self.kept or not self.story.held_up:
             return []
         if self.now is None:
             return [f"  What the rules would say today cannot be told: {printable(self.unknown, 400)}."]
         first, *rest = self.now.lines()
         if self.same:
-            return [line for line in rest if " would be " in line] or ["  nothing else by itself would have allowed it"]
+            return [f"  {_way(way, denied=self.now.answer == 'deny')}" for way in self.now.ways] or [
+                "  nothing by itself would have allowed it"
+            ]
         why = "Other rules hold now." if self.changed else "Today the same rules come to something else."
         return [f"{why} {first}", *rest]
 
     def to_value(self) -> dict[str, Any]:
         """The explanation as JSON."""
-        story, now = self.story, self.now
+        story = self.story
+        today = self.now.to_value() if self.now is not None else None
         return {
             "call_id": story.call,
             "request_id": story.request,
@@ -109,9 +112,9 @@ class Explained:
             "reason": self.because,
             "rules": _as_values(self.rules),
             "policy_version": story.policy_version,
-            "would_change_it": now.to_value()["would_change_it"] if now is not None and self.same else [],
+            "would_change_it": today["would_change_it"] if today and self.same and story.held_up else [],
             "rules_changed": self.changed,
-            "today": None if now is None or self.kept else now.to_value(),
+            "today": today,
             "today_unknown": self.unknown,
             "approval": story.approval,
             "error": dict(story.error) if story.error else None,
@@ -169,6 +172,13 @@ class ExplainedUse:
             "policy_version": self.policy_version,
             "rules_changed": self.changed,
         }
+
+
+def _way(way: Way, *, denied: bool) -> str:
+    """What would have made a difference; or still would, to what waits for a person."""
+    if way.outcome == "allowed":
+        return f"it would {'have been' if denied else 'be'} allowed if {way.change}"
+    return f"a person would have been asked if {way.change}"
 
 
 def _in_words(rules: tuple[Rule, ...]) -> list[str]:

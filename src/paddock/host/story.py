@@ -58,6 +58,7 @@ class Story:
     policies: tuple[str, ...]
     policy_version: str | None
     approval: str | None
+    started: bool
     error: Mapping[str, Any] | None
     steps: tuple[Step, ...]
 
@@ -65,6 +66,11 @@ class Story:
     def name(self) -> str:
         """The full name of what was called."""
         return full_name(self.plugin, self.callable)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether what the rules said kept it from starting, for now or for good."""
+        return self.decision == "deny" or (self.decision == "ask" and not self.started)
 
 
 def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
@@ -93,6 +99,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         policies=tuple(decided["policies"]),
         policy_version=decided["policy_version"] or None,
         approval=last["approval"],
+        started=any(entry.type == "call.started" or entry.data["stands_for"] for entry in outcomes),
         error=_error(last),
         steps=tuple(_steps(ordered)),
     )
