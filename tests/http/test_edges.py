@@ -163,7 +163,16 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
     for method, path in operations:
         filled = path.replace("{name}", "nobody").replace("{id}", "nobody").replace("{method}", "nothing")
         answer = served.ask(method.upper(), filled.removeprefix("/api/v1"))
-        assert answer.body.get("code") not in ("http.no_route", "http.method_not_allowed"), (method, path)
+        code = answer.body.get("code") if isinstance(answer.body, dict) else None
+        assert code not in ("http.no_route", "http.method_not_allowed"), (method, path)
+
+
+@pytest.mark.req("B-05")
+def test_numbers_are_given_in_the_form_that_prometheus_reads(served: Daemon) -> None:
+    answer = served.ask("GET", "/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "# TYPE paddock_calls_total counter" in answer.body
 
 
 def test_the_published_description_lists_what_a_detached_and_a_followed_call_are_answered(served: Daemon) -> None:
