@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, styled, table
+from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, styled, table, told
 from paddock.core.errors import NeedsConsent
 
 if TYPE_CHECKING:
@@ -140,14 +140,15 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], *, yes: bool, 
         answered, call = run(answer_once(approval_id, verdict, body))
     if as_json:
         document(answered if call is None else {**answered, "call": call})
-        return
-    say(f"{styled('✓', 'green')} {_answered(answered, verdict)}")
-    if call is not None and call["status"] == "succeeded":
-        document(call["result"])
-    elif call is not None and call.get("error"):
+    if call is not None and call.get("error"):
         from paddock.cli.daemon import error_from
 
-        raise error_from(call["error"], 500)
+        say(f"approved {answered['id']}, and the call failed")
+        raise typer.Exit(told(error_from(call["error"], 500), as_json=False))
+    if not as_json:
+        say(f"{styled('✓', 'green')} {_answered(answered, verdict)}")
+        if call is not None:
+            document(call["result"])
 
 
 def _answered(approval: Mapping[str, Any], verdict: str) -> str:

@@ -1,0 +1,318 @@
+"""`paddock approvals`, and calls that wait for a person: asked at the terminal, left without one, and gone on with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from fixtures.commands import INTERRUPT, Paddock
+from fixtures.daemons import ask, daemon, eventually
+from fixtures.mail import mail
+from paddock.config.owners import user_name
+
+pytestmark = pytest.mark.req("S-21")
+
+both_ways = pytest.mark.parametrize("way", ["alone", "served"])
+TO_BOB = ("call", "mail.send", "-p", '{"to": "bob"}')
+ODD = ("call", "mail.odd")
+PROMPT = "later > "
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Paddock], None, None]:
+    """Two homes with the plugin enabled; in one of them a daemon runs."""
+    folder = tmp_path_factory.mktemp("approvals")
+    found = {way: Paddock(folder / way / "home", more={"NO_COLOR": "1"}) for way in ("alone", "served")}
+    for way, paddock in found.items():
+        (folder / way).mkdir()
+        paddock.quickly("plugin", "install", mail(folder / way / "mail"), "--yes")
+        paddock.quickly("plugin", "enable", "mail")
+    with ExitStack() as running:
+        running.enter_context(daemon(found["served"]))
+        yield found
+
+
+@pytest.fixture
+def caller(homes: dict[str, Paddock], way: str) -> Paddock:
+    return homes[way]
+
+
+@pytest.fixture
+def alone(homes: dict[str, Paddock]) -> Paddock:
+    return homes["alone"]
+
+
+@pytest.fixture
+def served(homes: dict[str, Paddock]) -> Paddock:
+    return homes["served"]
+
+
+def held(paddock: Paddock, *words: object) -> dict[str, Any]:
+    """A call that is left for somebody, as a script is told of it."""
+    return paddock(*(words or TO_BOB), "--json", code=4).error["details"]
+
+
+def state(paddock: Paddock, approval: str) -> str:
+    return paddock("approvals", "show", approval, "--json").json["state"]
+
+
+# --- without a terminal ---------------------------------------------------------------------------------------------
+
+
+@both_ways
+def test_a_call_that_needs_a_yes_is_left_with_its_id_and_the_line_that_approves_it(caller: Paddock, way: str) -> None:
+    said = caller(*TO_BOB, "--json", code=4)
+
+    waits = said.error["details"]
+    assert said.error["code"] == "approval_required"
+    assert (waits["preview"]["params"], waits["preview"]["says"]) == ({"to": "bob"}, "Does send")
+    assert f"→ approve it: paddock approvals approve {waits['approval']}" in said.err
+    then = f"paddock calls follow {waits['call_id']}" if way == "served" else "makes the call and prints its result"
+    assert then in said.err
+    assert "token" not in str(waits)
+
+
+@both_ways
+def test_what_waits_is_listed_shown_and_denied(caller: Paddock) -> None:
+    waits = held(caller)
+
+    (line,) = (line for line in caller("approvals", "list").out.splitlines() if waits["approval"] in line)
+    assert line.split()[1:5] == ["pending", "action", "mail", "send"]
+    shown = caller("approvals", "show", waits["approval"])
+    assert "it sends messages to the outside" in shown.err
+    assert "it says of itself  Does send" in shown.err
+    assert '"to": "bob"' in shown.err
+    assert "1 of role:approver or role:operator" in shown.err
+    assert waits["approval"] in [one["id"] for one in caller("approvals", "list", "--json").json["approvals"]]
+
+    assert "--yes" in caller("approvals", "deny", waits["approval"], code=4).err
+    said = caller("approvals", "deny", waits["approval"], "-y", "-m", "not to him")
+    assert f"denied {waits['approval']}" in said.err
+    assert waits["approval"] not in caller("approvals", "list").out
+    everything = caller("approvals", "list", "--all", "--json").json["approvals"]
+    (ended,) = (one for one in everything if one["id"] == waits["approval"])
+    assert (ended["state"], ended["answers"][0]["comment"]) == ("denied", "not to him")
+    assert "said no: not to him" in caller("approvals", "show", waits["approval"]).err
+
+
+def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: Paddock) -> None:
+    waits = held(alone)
+
+    said = alone("approvals", "approve", waits["approval"], "-y", "-m", "fine")
+
+    assert said.json == {"sent": "bob"}
+    assert f"the call was made: paddock explain {waits['call_id']}" in said.err
+    assert alone("approvals", "approve", waits["approval"], "-y", "--json", code=1).error["code"] == "approval.consumed"
+    told = alone("explain", waits["call_id"]).out
+    assert told.startswith(f"local:{user_name(os.geteuid())} called mail.send on ")
+    assert "said yes: fine" in told
+    assert "(rule sending-needs-a-yes, shipped, line " in told
+
+
+def test_with_json_the_answer_is_one_document_with_the_call_in_it(alone: Paddock) -> None:
+    waits = held(alone)
+
+    said = alone("approvals", "approve", waits["approval"], "-y", "--params", '{"to": "cleo"}', "--json").json
+
+    assert (said["state"], said["replaces"]) == ("consumed", waits["approval"])
+    assert said["call"]["result"] == {"sent": "cleo"}
+    assert state(alone, waits["approval"]) == "voided"
+
+
+def test_a_call_that_fails_after_the_yes_is_told_as_any_failure(alone: Paddock) -> None:
+    waits = held(alone)
+
+    said = alone("approvals", "approve", waits["approval"], "-y", "-p", '{"to": 7}', "--json", code=6)
+
+    assert said.json["call"]["error"]["code"] == "invalid_params"
+    assert "and the call failed" in said.err
+    assert "to: expected string, found integer" in said.err
+
+
+@both_ways
+def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock) -> None:
+    waits = held(caller, *ODD)
+    caller("approvals", "approve", waits["approval"], "--always", "-y")
+    eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
+
+    assert caller(*ODD).json == {"odd": True}
+    (standing,) = caller("approvals", "list", "--standing", "--json").json["standing"]
+    assert "mail odd" in caller("approvals", "list", "--standing").out
+    assert "is good for nothing any more" in caller("approvals", "revoke", standing["id"]).err
+    assert "no yes lasts" in caller("approvals", "list", "--standing").err
+    again = held(caller, *ODD)
+    caller("approvals", "deny", again["approval"], "-y")
+
+
+@both_ways
+def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
+    waits = held(caller)
+
+    always = caller("approvals", "approve", waits["approval"], "--always", "-y", "--json", code=5)
+    session = caller("approvals", "approve", waits["approval"], "--session", "--always", "-y", code=2)
+    assert always.error["code"] == "approval.not_rememberable"
+    assert "one of --session and --always" in session.err
+    for words in (("show", "apr_0"), ("approve", "apr_0", "-y"), ("deny", "apr_0", "-y"), ("revoke", "sta_0")):
+        assert caller("approvals", *words, "--json", code=3).error["code"] == "approval.not_found"
+    assert state(caller, waits["approval"]) == "pending"
+    caller("approvals", "deny", waits["approval"], "-y")
+
+
+# --- with a daemon --------------------------------------------------------------------------------------------------
+
+
+def test_a_call_goes_on_in_the_daemon_and_its_result_is_fetched(served: Paddock) -> None:
+    waits = held(served)
+    looked = served("calls", "show", waits["call_id"])
+    assert "pending_approval" in looked.err
+    assert f"paddock approvals approve {waits['approval']}" in looked.err
+
+    said = served("approvals", "approve", waits["approval"], "-y")
+
+    assert said.out == ""
+    assert served("calls", "follow", waits["call_id"]).json == {"sent": "bob"}
+    assert served("calls", "show", waits["call_id"], "--json").json["status"] == "succeeded"
+
+
+def test_whoever_waits_gets_the_result_once_somebody_said_yes(served: Paddock) -> None:
+    with served.start(*TO_BOB, "--wait") as process:
+        assert process.stderr is not None
+        approval = process.stderr.readline().split()[-1]
+        served("approvals", "approve", approval, "-y")
+        out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, err) == (0, "")
+    assert '"sent": "bob"' in out
+
+
+def test_whoever_waits_is_told_of_a_no(served: Paddock) -> None:
+    waits = held(served)
+    with served.start("calls", "follow", waits["call_id"]) as process:
+        assert process.stderr is not None
+        assert waits["approval"] in process.stderr.readline()
+        served("approvals", "deny", waits["approval"], "-y", "-m", "not today")
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 5
+    assert "denied it: not today" in err
+
+
+def test_a_detached_call_waits_and_is_cancelled_with_its_request(served: Paddock) -> None:
+    call = served(*TO_BOB, "--detach").out.strip()
+    eventually(lambda: "pending_approval" in served("calls", "show", call).err, "it never waited")
+    approval = served("calls", "show", call, "--json").json["approval"]["approval"]
+
+    served("calls", "cancel", call)
+
+    assert state(served, approval) == "withdrawn"
+
+
+def test_a_call_that_takes_too_long_waits_for_nobody(served: Paddock) -> None:
+    said = served(*TO_BOB, "--wait", "--timeout", "1.5", "--json", code=8)
+    approval = said.err.split("paddock approvals approve ")[1].split()[0]
+
+    assert said.error["code"] == "call.timeout"
+    assert state(served, approval) == "withdrawn"
+
+
+# --- at a terminal --------------------------------------------------------------------------------------------------
+
+
+@both_ways
+def test_at_a_terminal_the_person_is_shown_what_would_be_done_and_asked(caller: Paddock) -> None:
+    screen = caller.on_terminal(*TO_BOB, answers=["y"], prompt=PROMPT)
+
+    assert "mail send waits for a person (action)" in screen
+    assert "it sends messages to the outside" in screen
+    assert '"to": "bob"' in screen
+    assert "[a]lways" not in screen  # the rule that asks does not let a yes last
+    assert '"sent": "bob"' in screen
+
+
+@both_ways
+def test_at_a_terminal_no_ends_the_call(caller: Paddock) -> None:
+    screen = caller.on_terminal(*TO_BOB, answers=["n"], prompt=PROMPT, code=5)
+
+    assert "denied it" in screen
+
+
+@both_ways
+@pytest.mark.parametrize("typed", ["later", "", "yeah"])
+def test_at_a_terminal_anything_else_leaves_it_for_later(caller: Paddock, typed: str) -> None:
+    screen = caller.on_terminal(*TO_BOB, answers=[typed], prompt=PROMPT, code=4)
+
+    approval = screen.split("paddock approvals approve ")[1].split()[0]
+    assert state(caller, approval) == "pending"
+    caller("approvals", "deny", approval, "-y")
+
+
+@both_ways
+def test_at_a_terminal_always_is_offered_where_a_yes_may_last(caller: Paddock) -> None:
+    screen = caller.on_terminal(*ODD, answers=["a"], prompt=PROMPT)
+
+    assert "[a]lways, for this tool" in screen
+    assert caller(*ODD).json == {"odd": True}
+    (standing,) = caller("approvals", "list", "--standing", "--json").json["standing"]
+    caller("approvals", "revoke", standing["id"])
+
+
+@both_ways
+def test_ctrl_c_at_the_question_takes_it_back(caller: Paddock) -> None:
+    screen = caller.on_terminal(*TO_BOB, answers=[INTERRUPT], prompt=PROMPT, code=130)
+
+    assert "interrupted" in screen
+    newest = caller("approvals", "list", "--all", "--json").json["approvals"][-1]
+    assert newest["state"] == "withdrawn"
+
+
+@both_ways
+def test_an_answer_at_a_terminal_is_confirmed_once_more(caller: Paddock) -> None:
+    waits = held(caller)
+
+    screen = caller.on_terminal("approvals", "approve", waits["approval"], answers=["n"], code=4)
+    assert "it sends messages to the outside" in screen
+    assert "nothing was answered" in screen
+    caller.on_terminal("approvals", "approve", waits["approval"], answers=["y"])
+    eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
+
+
+# --- explained ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("B-10")
+@both_ways
+def test_what_was_denied_is_explained_by_the_line_that_the_denial_gives(caller: Paddock) -> None:
+    name = f"eve-{caller.home.parent.name}"
+    caller.quickly("user", "add", name, "--role", "visitor")
+    denied = caller("call", "mail.look", "--as", f"user:{name}", "--json", code=5)
+    words = denied.error["hint"].split()[1:]
+
+    told = caller(*words)
+    assert f"user:{name} (typed by " in told.out
+    assert "No rule allowed it, and what no rule allows does not happen." in told.out
+    assert f"it would have been allowed if user:{name} had the role guest" in told.out
+    value = caller(*words, "--json").json
+    (call,) = value["calls"]
+    assert (value["id"], call["decision"], call["rules"]) == (words[-1], "deny", [])
+    assert caller(*words, "--as", f"user:{name}").out == told.out
+    assert caller("explain", "call_0", "--json", code=3).error["code"] == "explain.unknown"
+
+
+@pytest.mark.req("B-10")
+def test_the_daemon_explains_too_and_tells_others_of_their_own_calls_alone(served: Paddock) -> None:
+    where = served.home / "run" / "paddock.sock"
+    for name in ("ann", "bob"):
+        served.quickly("user", "add", name, "--role", "visitor")
+    denied = served("call", "mail.look", "--as", "user:ann", "--json", code=5).error["details"]["call_id"]
+
+    mine = ask(where, "GET", f"/calls/{denied}/explanation", Paddock_As="user:ann")
+    theirs = ask(where, "GET", f"/calls/{denied}/explanation", Paddock_As="user:bob")
+    operators = ask(where, "GET", f"/calls/{denied}/explanation")
+
+    assert (mine.status, theirs.status, operators.status) == (200, 404, 200)
+    assert theirs.body["code"] == "explain.unknown"
+    assert mine.body == operators.body == served("explain", denied, "--json").json
