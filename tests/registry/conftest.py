@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import Paddock, Said
+from fixtures.commands import PATIENCE, Paddock, Said
+from paddock.core.errors import Category
+from paddock.core.outward import EXIT_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,17 @@ class Server:
     name: str
 
     def call(self, tool: str, code: int = 0, **arguments: Any) -> Said:
-        return self.paddock("call", f"{self.name}.{tool}", "--params", json.dumps(arguments), "--json", code=code)
+        """What a tool answers. Where nobody knows what it changes, a person says once that they mean it to."""
+        words = ("call", f"{self.name}.{tool}", "--params", json.dumps(arguments), "--json")
+        with self.paddock.start(*words) as process:
+            out, err = process.communicate(timeout=PATIENCE)
+        said = Said(process.returncode, out, err)
+        if said.code == EXIT_CODES[Category.AUTHORIZATION]:
+            waiting = said.error["details"]["approval"]
+            approved = self.paddock("approvals", "approve", waiting, "--always", "--yes", "--json", code=code)
+            said = Said(code, json.dumps(approved.json["call"]), approved.err)
+        assert said.code == code, (said.out, said.err)
+        return said
 
     def said(self, tool: str, **arguments: Any) -> str:
         """The text of a tool's result."""

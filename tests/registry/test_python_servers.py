@@ -23,8 +23,11 @@ def website() -> Iterator[tuple[int, list[str]]]:
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            self.send_response(200)
+            self.send_response(200 if self.path == "/" else 404)
+            self.send_header("Content-Type", "text/html")
             self.end_headers()
+            if self.path == "/":
+                self.wfile.write(b"<html><body><article><p>A bale of peat</p></article></body></html>")
 
         def log_message(self, *args: object) -> None:
             pass
@@ -71,6 +74,16 @@ def test_fetch_without_a_grant_reaches_nothing_and_whoever_calls_is_told_why(
     assert error["code"] == "tool.failed"
     assert "net:HOST:PORT" in error["hint"]
     assert asked == []
+
+
+def test_fetch_reaches_the_one_address_that_was_granted(shop: Shop, website: tuple[int, list[str]]) -> None:
+    port, asked = website
+    server = shop.pypi("fetch", "--arg", "--allow-private-ips", "--capability", f"net:127.0.0.1:{port}")
+
+    assert "A bale of peat" in server.said("fetch", url=f"http://127.0.0.1:{port}/")
+    assert "/" in asked
+    # The same machine, and a port that nobody granted.
+    assert server.call("fetch", url=f"http://127.0.0.1:{port - 1}/", code=7).error["code"] == "tool.failed"
 
 
 def test_calculator_calculates(shop: Shop) -> None:
