@@ -85,6 +85,8 @@ WITHOUT_A_DAEMON = {
     """paddock call slow-count.count -p '{"to": 3}' --as user:ann""": [],
     "paddock consent revoke slow-count.count --for user:ann": [],
     "paddock user remove ann --yes": [],
+    "paddock approvals list": [],
+    "paddock approvals list --standing --json": [],
     "paddock ledger verify": [],
     "paddock ledger export ledger.jsonl": [],
     "paddock ledger erase user:ann --reason 'asked to be forgotten' --yes": [],
@@ -96,6 +98,13 @@ WITHOUT_A_DAEMON = {
     "paddock plugin prompts library": [],
 }
 ELSEWHERE = {
+    "paddock approvals approve ID": "needs a request; tests/cli/test_cli_approvals.py",
+    "paddock approvals approve ID --always -y": "needs a request; tests/cli/test_cli_approvals.py",
+    "paddock approvals deny ID -m 'not to her' -y": "needs a request; tests/cli/test_cli_approvals.py",
+    "paddock approvals revoke ID": "needs a yes that lasts; tests/cli/test_cli_approvals.py",
+    "paddock approvals show ID": "needs a request; tests/cli/test_cli_approvals.py",
+    "paddock explain ID": "needs a decision; tests/cli/test_cli_approvals.py",
+    "paddock explain ID --as user:ann": "needs a decision; tests/cli/test_cli_approvals.py",
     "paddock ledger tail --plugin notes --follow": "goes on; tests/cli/test_cli_ledger.py",
     "paddock ledger show ID": "needs an entry; tests/cli/test_cli_ledger.py",
     "paddock ledger verify --anchor ./default.checkpoints.jsonl": "needs checkpoints; tests/cli/test_cli_ledger.py",

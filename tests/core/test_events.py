@@ -59,7 +59,8 @@ compaction.flagged plugin.pinned plugin.rolled_back plugin.repaired plugin.modif
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
-group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased
+group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased call.started call.ended
+approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
 plugin.asked"""
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 

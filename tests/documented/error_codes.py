@@ -23,6 +23,9 @@ ALWAYS_CODES = ("cage.", "daemon.", "initialize.")
 OF_A_PLAN = {"_object", "_refused"}
 # What no rule above finds: put together at run time, or noted with a plugin's state.
 BESIDES = {
+    "approval.consumed": "policy/approvals/who_may_answer.py",
+    "approval.voided": "policy/approvals/who_may_answer.py",
+    "approval.withdrawn": "policy/approvals/who_may_answer.py",
     "cage.no_config": "cage/plan/grants.py",
     "cage.no_project": "cage/plan/grants.py",
     "plugin.crashed": "plugins/supervision/keeper.py",

@@ -173,7 +173,7 @@ class Explainer:
     def _today(self, story: Story, *, to_all: bool, tenant: str) -> Explanation:
         who = story.who
         if who is None:
-            raise NotFound("who made the call was erased", code="principal.not_found")
+            raise NotFound("who made the call was erased", code="person.not_found")
         target = self.served(story.name) or callable_now(self.store, story.name)
         if target is None:
             raise NotFound(f"{story.plugin} is not installed", code="plugin.not_found")
