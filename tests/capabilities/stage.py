@@ -15,6 +15,7 @@ from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
+from paddock.capabilities.audit import Audit
 from paddock.capabilities.cache import Cache, CacheLimits
 from paddock.capabilities.deciding import UseByTheRules
 from paddock.capabilities.denials import Denials
@@ -22,6 +23,7 @@ from paddock.capabilities.door import Door
 from paddock.capabilities.keyvalue import KeyValue
 from paddock.capabilities.keyvalue_rows import KeyValueLimits
 from paddock.capabilities.log import Log
+from paddock.capabilities.rate import Rate
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import SystemClock, SystemRandom
@@ -38,7 +40,7 @@ from paddock.policy.vocabulary import vocabulary
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
-EVERYTHING = ("storage:write", "host:storage", "host:cache", "host:artifacts")
+EVERYTHING = ("storage:write", "host:storage", "host:cache", "host:artifacts", "host:rate")
 
 
 class SetClock:
@@ -185,6 +187,8 @@ async def open_stage(
         kept_cache = Cache(clock, cache)
         handlers = {
             **Log(sink, clock).handlers(),
+            **Rate(clock).handlers(),
+            **Audit(publisher, clock).handlers(),
             **storage.handlers(),
             **kept_values.handlers(),
             **kept_cache.handlers(),

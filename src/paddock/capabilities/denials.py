@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from paddock.capabilities.asking import Asking
 from paddock.core.clock import Clock
@@ -11,16 +10,11 @@ from paddock.core.errors import Denied
 from paddock.core.event import Publish
 from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
 from paddock.core.events_host import PluginStorageDenied
+from paddock.core.flow import RateWindow
 from paddock.core.ids import Tenant
 from paddock.policy.decision import Allow, Decision
 
 RECORDED_A_SECOND = 20  # for one plugin; a flood is one event more, and no reason to fill a disk
-
-
-@dataclass(slots=True)
-class _Window:
-    started: float
-    count: int = 0
 
 
 class Denials:
@@ -34,15 +28,15 @@ class Denials:
     def __init__(self, publisher: Callable[[Tenant], Publish], clock: Clock) -> None:
         self._publisher = publisher
         self._clock = clock
-        self._windows: dict[tuple[Tenant, str], _Window] = {}
+        self._windows: dict[tuple[Tenant, str], RateWindow] = {}
 
     def record(self, asking: Asking, method: str, denied: Denied, decision: Decision) -> None:
         """Note that this was refused: by the rules, or in spite of their yes."""
         events = self._publisher(asking.tenant)
-        count = self._counted(asking)
-        if count == RECORDED_A_SECOND + 1:
-            events.publish(PluginDenialFlood(name=asking.plugin, limit_per_second=RECORDED_A_SECOND))
-        if count > RECORDED_A_SECOND:
+        window = self._windows.setdefault((asking.tenant, asking.plugin), RateWindow(RECORDED_A_SECOND))
+        if not window.take(self._clock.monotonic()):
+            if window.just_exceeded:
+                events.publish(PluginDenialFlood(name=asking.plugin, limit_per_second=RECORDED_A_SECOND))
             return
         sql = denied.details.get("sql")
         if sql is not None:
@@ -58,13 +52,3 @@ class Denials:
                 policy_version=decision.version or None,
             )
         )
-
-    def _counted(self, asking: Asking) -> int:
-        """How many this plugin had within this second, this one included."""
-        now = self._clock.monotonic()
-        key = (asking.tenant, asking.plugin)
-        window = self._windows.get(key)
-        if window is None or now - window.started >= 1.0:
-            window = self._windows[key] = _Window(now)
-        window.count += 1
-        return window.count

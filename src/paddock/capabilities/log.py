@@ -11,6 +11,7 @@ from paddock.capabilities.json_bytes import encoded
 from paddock.capabilities.params import wrong
 from paddock.core.clock import Clock
 from paddock.core.errors import CallerError
+from paddock.core.flow import RateWindow
 from paddock.core.printable import printable
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -33,7 +34,7 @@ class Log:
     def __init__(self, sink: Sink, clock: Clock) -> None:
         self._sink = sink
         self._clock = clock
-        self._lines: dict[tuple[str, str], tuple[float, int]] = {}
+        self._windows: dict[tuple[str, str], RateWindow] = {}
 
     def handlers(self) -> dict[str, Handler]:
         return {"log.write": self.write}
@@ -59,13 +60,8 @@ class Log:
         return {"written": True}
 
     def _within_rate(self, asking: Asking) -> bool:
-        key = (asking.tenant, asking.plugin)
-        now = self._clock.monotonic()
-        started, count = self._lines.get(key, (now, 0))
-        if now - started >= 1.0:
-            started, count = now, 0
-        self._lines[key] = (started, count + 1)
-        return count < LINES_A_SECOND
+        window = self._windows.setdefault((asking.tenant, asking.plugin), RateWindow(LINES_A_SECOND))
+        return window.take(self._clock.monotonic())
 
 
 def _shown(fields: dict[Any, Any]) -> dict[str, str]:

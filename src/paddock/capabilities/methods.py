@@ -15,6 +15,8 @@ _VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), Host
 
 NEEDS: Mapping[str, Capability | None] = {
     "log.write": None,  # every plugin may
+    "audit.write": None,
+    "rate.limit": HostService("rate"),
     "storage.query": _READ,
     "storage.schema": _READ,
     "storage.exec": _WRITE,
@@ -34,9 +36,18 @@ NEEDS: Mapping[str, Capability | None] = {
     "artifacts.delete": _ARTIFACTS,
 }
 # What changes or keeps nothing. Everything else only a plugin that may act can ask for, whatever it was granted. A line
-# of the log is kept too, but no plugin can read it.
+# of the log or the ledger is kept too, but no plugin can read it.
 READING = frozenset(
-    {"log.write", "storage.query", "storage.schema", "keyvalue.get", "keyvalue.list", "cache.get", "artifacts.get"}
+    {
+        "log.write",
+        "audit.write",
+        "storage.query",
+        "storage.schema",
+        "keyvalue.get",
+        "keyvalue.list",
+        "cache.get",
+        "artifacts.get",
+    }
 )
 
 

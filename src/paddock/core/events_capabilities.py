@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from paddock.core.event import Event, event
 
 
@@ -30,6 +33,17 @@ class PluginAsked(Event):
     name: str
     method: str
     count: int
+
+
+@event("plugin.audited")
+class PluginAudited(Event):
+    """A plugin wanted this remembered of what it did. Its own word, which nobody checked."""
+
+    name: str
+    action: str
+    details: Mapping[str, Any]
+    request_id: str | None
+    principal: str | None
 
 
 @event("plugin.denial_flood")

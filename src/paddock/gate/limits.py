@@ -6,16 +6,14 @@ finds theirs empty is told how long to wait; others do not notice.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from paddock.core.errors import Busy
+from paddock.core.flow import Bucket, wait_for
 
 _MOST_BUCKETS = 50_000
-_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +23,6 @@ class Rates:
     per_tenant: int | None = None
     per_principal: int | None = None
     per_plugin: int | None = None
-
-
-class _Bucket(NamedTuple):
-    left: float
-    at: float
 
 
 class Limits:
@@ -43,7 +36,7 @@ class Limits:
     def __init__(self, rates: Rates, monotonic: Callable[[], float]) -> None:
         self._rates = rates
         self._monotonic = monotonic
-        self._buckets: OrderedDict[tuple[str, ...], _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, ...], Bucket] = OrderedDict()
         self._unlimited = rates == Rates()
 
     def take(self, tenant: str, principal: str, plugin: str) -> None:
@@ -65,23 +58,20 @@ class Limits:
             if a_minute:
                 left = self._left(key, a_minute, now)
                 if left < 1:
-                    raise _too_many(whose, a_minute, (1 - left) * _MINUTE / a_minute)
+                    raise _too_many(whose, a_minute, wait_for(1, left, a_minute))
                 taken.append((key, left - 1))
         for key, left in taken:  # only once all of them had one: a refused call costs nobody anything
-            self._buckets[key] = _Bucket(left, now)
+            self._buckets[key] = Bucket(left, now)
             self._buckets.move_to_end(key)
         while len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
 
     def _left(self, key: tuple[str, ...], a_minute: int, now: float) -> float:
         bucket = self._buckets.get(key)
-        if bucket is None:
-            return float(a_minute)
-        return min(float(a_minute), bucket.left + (now - bucket.at) * a_minute / _MINUTE)
+        return float(a_minute) if bucket is None else bucket.filled(a_minute, now)
 
 
-def _too_many(whose: str, a_minute: int, wait: float) -> Busy:
-    seconds = math.ceil(wait * 10) / 10
+def _too_many(whose: str, a_minute: int, seconds: float) -> Busy:
     return Busy(
         f"{whose} has made {a_minute} calls in a minute, and may not make more",
         code="rate_limited",

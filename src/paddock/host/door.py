@@ -12,12 +12,14 @@ from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.artifacts.shelf import artifacts_in
 from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
+from paddock.capabilities.audit import Audit
 from paddock.capabilities.cache import Cache
 from paddock.capabilities.deciding import DecidesUse
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.door import Door
 from paddock.capabilities.keyvalue import KeyValue
 from paddock.capabilities.log import Log
+from paddock.capabilities.rate import Rate
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
@@ -34,10 +36,12 @@ class Services:
     storage: Storage
     artifacts: Artifacts
     cache: Cache
+    rate: Rate
 
     async def forget(self, plugin: PluginName) -> None:
         """Drop what is open here of a plugin that was uninstalled and does not run any more."""
         self.cache.forget(plugin)
+        self.rate.forget(plugin)
         await self.storage.drop(DEFAULT_TENANT, plugin)
         await self.artifacts.forget(plugin)
 
@@ -73,12 +77,13 @@ async def open_services(
         ) as kept,
     ):
         cache = Cache(clock)
-        families = (tables, KeyValue(database, clock), cache, Log(_into(logs), clock), kept)
+        rate, audit = Rate(clock), Audit(publish_for, clock)
+        families = (tables, KeyValue(database, clock), cache, Log(_into(logs), clock), kept, rate, audit)
         handlers = {method: handler for family in families for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
         door = Door(handlers, decides, asked=asked, denials=Denials(publish_for, clock))
         try:
-            yield Services(door, tables, kept, cache)
+            yield Services(door, tables, kept, cache, rate)
         finally:
             asked.close()
 

@@ -34,7 +34,7 @@ PERSONAL = frozenset(
     principal operator_id user_id accepted_by by answered_by requester person owner
     project_id session_id agent_path message_ids user_choice
     payload_hash result_hash artifact_uri source label explanation
-    line last_stderr detail sql error_message errors
+    line last_stderr detail details action sql error_message errors
     approved_by comment holder given_by revoked_by ended_why
     """.split()  # noqa: SIM905 - a table of words
 )

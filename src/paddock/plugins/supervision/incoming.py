@@ -19,11 +19,11 @@ from paddock.core.events_host import (
     PluginProtocolViolation,
     PluginStdoutNoise,
 )
+from paddock.core.flow import RateWindow
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.plugins.supervision.ending import Fatal
 from paddock.plugins.supervision.flight import Flight, Flights
-from paddock.plugins.supervision.flood import RateWindow
 from paddock.plugins.supervision.questions import Answer, Question
 from paddock.plugins.supervision.wire import Announced, Logged, Message, Nothing, Progress, Redefined, Wire
 from paddock.rpc.faults import RpcFault

@@ -1,8 +1,28 @@
-"""How much of something a plugin may send in a second, counted without a timer."""
+"""How much in how long: windows of a second that drop a flood, and buckets that fill as time passes. Pure."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
+
+_MINUTE = 60.0
+
+
+class Bucket(NamedTuple):
+    """What is left of a minute's worth, and since when."""
+
+    left: float
+    at: float
+
+    def filled(self, a_minute: float, now: float) -> float:
+        """What is in it now: never more than a minute's worth."""
+        return min(a_minute, self.left + (now - self.at) * a_minute / _MINUTE)
+
+
+def wait_for(cost: float, left: float, a_minute: float) -> float:
+    """Seconds until a bucket with so much left holds the cost, rounded up to a millisecond."""
+    return max(0.0, math.ceil((cost - left) * _MINUTE / a_minute * 1000) / 1000)
 
 
 @dataclass(slots=True)
