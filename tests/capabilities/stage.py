@@ -29,6 +29,7 @@ from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import PaddockError
 from paddock.core.event import Event
+from paddock.core.events_capabilities import PluginAsked
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.core.outward import json_rpc_error
 from paddock.manifest.capability import parse
@@ -141,6 +142,10 @@ class Stage:
             while not seen():
                 self.news.clear()
                 await self.news.wait()
+
+    def denials(self) -> list[Event]:
+        """Everything that was recorded but that something was asked for."""
+        return [event for events in self.events.values() for event in events if not isinstance(event, PluginAsked)]
 
     def recorded(self, kind: type[Event], tenant: str = DEFAULT_TENANT) -> list[Any]:
         return [event for event in self.events.get(tenant, []) if isinstance(event, kind)]

@@ -49,7 +49,7 @@ class Audit:
             CallerError: the action is no text, or the details are no object, or too large.
         """
         action = text(params, "action", longest=LONGEST_ACTION)
-        details: Any = params.get("details") or {}
+        details: Any = params.get("details", {})
         if not isinstance(details, dict):
             raise wrong("details", "must be an object")
         encoded("details", details, LARGEST_DETAILS)
