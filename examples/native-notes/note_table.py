@@ -15,7 +15,7 @@ MOST_RESULTS = 50
 
 
 class NoteTable:
-    """Notes in the plugin's storage; the table is made when it is first needed."""
+    """Notes in the plugin's storage. The table is made for the first note: tools that only read may not make one."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -23,7 +23,9 @@ class NoteTable:
 
     def add(self, text: str, tags: list[str]) -> str:
         """Keep a note; gives its id."""
-        self._make()
+        if not self._made:
+            self._storage.exec(CREATE)
+            self._made = True
         note_id = uuid.uuid4().hex
         values = [note_id, text, json.dumps(tags), _now()]
         self._storage.exec("INSERT INTO notes (id, text, tags, created) VALUES (?, ?, ?, ?)", values)
@@ -40,13 +42,10 @@ class NoteTable:
         return self._read(sql, [f"%{_literally(text)}%", MOST_RESULTS])
 
     def _read(self, sql: str, values: list[Any]) -> list[dict[str, Any]]:
-        self._make()
-        return [{**row, "tags": json.loads(row["tags"])} for row in self._storage.query(sql, values).rows]
-
-    def _make(self) -> None:
+        self._made = self._made or "notes" in self._storage.schema()
         if not self._made:
-            self._storage.exec(CREATE)
-            self._made = True
+            return []
+        return [{**row, "tags": json.loads(row["tags"])} for row in self._storage.query(sql, values).rows]
 
 
 def _now() -> str:

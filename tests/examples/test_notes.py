@@ -36,6 +36,8 @@ class Host:
 
     def _serve(self, request: Any) -> Any:
         self.asked.append(request["method"])
+        if request["method"] == "paddock.storage.schema":
+            return {"tables": [name for (name,) in self.tables.execute("SELECT name FROM sqlite_schema")]}
         cursor = self.tables.execute(request["params"]["sql"], request["params"]["params"])
         if request["method"] == "paddock.storage.exec":
             return {"rows_affected": cursor.rowcount}
@@ -82,6 +84,14 @@ def test_tools_that_only_read_ask_the_host_for_nothing_else(host: Host) -> None:
         "list_notes": ["read_only"],
         "search_notes": ["read_only"],
     }
+
+
+def test_before_the_first_note_there_is_none_and_no_table_is_made_for_that(host: Host) -> None:
+    assert host.texts("list_notes", {}) == []
+    assert host.texts("search_notes", {"text": "x"}) == []
+    assert host.asked == ["paddock.storage.schema"] * 2
+    host.call("add_note", {"text": "x"})
+    assert host.texts("list_notes", {}) == ["x"]
 
 
 def test_text_is_text_and_never_sql_or_a_pattern(host: Host) -> None:
