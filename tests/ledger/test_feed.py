@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.ledger.chains import RANDOM, called, drafts
@@ -94,8 +95,9 @@ def test_an_entry_is_read_as_the_event_was_told(database_address: str) -> None:
 
 
 def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: str) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
     ran = CallEnded(
-        **dict.fromkeys(field_names(CallEnded), None)
+        **nothing
         | {"name": "notes", "method": "look", "status": "succeeded", "version": "1.0.0", "effects": ("read_only",)}
         | {"metrics": {}, "policies": (), "stands_for": ("plugin.method_called", "plugin.method_returned")}
     )
