@@ -66,6 +66,22 @@ class Objects(Service):
         return self.ask("list", asked, lambda result: result["keys"])
 
 
+class Rate(Service):
+    """Asking before doing something that must not be done too often."""
+
+    def limit(self, bucket: str, cost: float = 1, *, per_minute: float = 60) -> Answer[JsonObject]:
+        """Whether it may be done now: `allowed`, and `retry_after` in seconds where not."""
+        return self.ask("limit", {"bucket": bucket, "cost": cost, "per_minute": per_minute}, lambda result: result)
+
+
+class Audit(Service):
+    """A word of the plugin's own in the host's ledger, beside the call that it serves."""
+
+    def write(self, action: str, **details: Any) -> Answer[bool]:
+        """Whether it was kept; above 50 a second it is not."""
+        return self.ask("write", {"action": action, "details": details}, lambda result: result["written"])
+
+
 class Logger(Service):
     """The plugin's log. Its lines are written at once; `write` also has the host record one among its own."""
 
@@ -105,7 +121,7 @@ class Host:
 
     # Made when they are first used; see __getattr__.
     artifacts: Artifacts
-    audit: Service
+    audit: Audit
     auth: Service
     cache: Cache
     cursor: Service
@@ -119,7 +135,7 @@ class Host:
     model: Service
     ocr: Service
     query: Service
-    rate: Service
+    rate: Rate
     scheduler: Service
     secrets: Service
     sql: Sql
@@ -162,7 +178,15 @@ class Host:
         return made
 
 
-KINDS: dict[str, type[Service]] = {"cache": Cache, "keyvalue": Objects, "storage": Objects, "sql": Sql}
+KINDS: dict[str, type[Service]] = {
+    "audit": Audit,
+    "cache": Cache,
+    "keyvalue": Objects,
+    "rate": Rate,
+    "rate_limit": Rate,
+    "sql": Sql,
+    "storage": Objects,
+}
 
 
 def declared_services(capabilities: Iterable[str]) -> frozenset[str]:

@@ -38,6 +38,8 @@ class FakeHost:
         objects: What is stored by reference.
         artifacts: What is kept by address; a test may lay something there for the plugin to be handed.
         logged: What was written with `host.log.write`.
+        audited: What was written with `host.audit.write`: the action, and its details.
+        buckets: What is left in the buckets of `host.rate.limit`. Time does not fill them here; a test may.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class FakeHost:
         self.objects: dict[str, Any] = {}
         self.artifacts: dict[str, bytes] = {}
         self.logged: list[JsonObject] = []
+        self.audited: list[tuple[str, JsonObject]] = []
+        self.buckets: dict[str, float] = {}
         self.tables = FakeTables(writable=any(one.endswith("storage:write") for one in granted))
         self._services = declared_services(granted)
         self._answers = dict(answers or {})
@@ -129,6 +133,15 @@ class FakeHost:
 
     def _artifacts_delete(self, uri: str) -> JsonObject:
         return {"deleted": self.artifacts.pop(uri, None) is not None}
+
+    def _rate_limit(self, bucket: str, cost: float = 1, per_minute: float = 60) -> JsonObject:
+        left = self.buckets.get(bucket, per_minute)
+        self.buckets[bucket] = left - cost if left >= cost else left
+        return {"allowed": left >= cost, "retry_after": 0.0 if left >= cost else (cost - left) * 60 / per_minute}
+
+    def _audit_write(self, action: str, details: JsonObject | None = None) -> JsonObject:
+        self.audited.append((action, details or {}))
+        return {"written": True}
 
     def _log_write(self, **line: Any) -> JsonObject:
         self.logged.append(line)
