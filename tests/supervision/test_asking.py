@@ -1,0 +1,112 @@
+"""What the door back is told of a plugin that asks: which call it serves, what that declares, and who stands behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.supervision.stage import Stage, open_stage, patiently
+
+from paddock.capabilities.asking import Asking
+from paddock.core.ids import AgentPath, ProjectId, SessionId
+
+PROGRAM = """
+hello(features=["call_tokens"])
+def ask(request):
+    token = {"_call": request["params"]["_call"]} if not request["params"].get("alone") else {}
+    send({"jsonrpc": "2.0", "id": 1, "method": "paddock.cache.get", "params": {"key": "k", **token}})
+    read()
+    return {"done": True}
+serve(do_it=ask, do_this=ask, do_that=ask, paddock_hook_on_session_start=ask)
+"""
+METHODS = [
+    {"name": "do.it", "effects": ["read_only"]},
+    {"name": "do.this", "effects": ["db_write", "email_send"]},
+    {"name": "do.that"},
+]
+
+
+class Witness:
+    """A door that remembers who asked, and counts as the real one does."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asking] = []
+
+    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+        del params
+        self.asked.append(asking)
+        if asking.tally is not None:
+            asking.tally[method] = asking.tally.get(method, 0) + 1
+        return {}
+
+
+@pytest.fixture
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, witness: Witness) -> AsyncGenerator[Stage, None]:
+    async with open_stage(tmp_path, door=witness) as stage:
+        yield stage
+
+
+@pytest.mark.req("K-09")
+async def test_a_request_in_a_call_comes_with_the_effects_that_the_rules_see_in_that_call(
+    stage: Stage, witness: Witness
+) -> None:
+    actor = stage.actor(PROGRAM, methods=METHODS, capabilities=["storage:write"])
+    for method in ("do.it", "do.this", "do.that"):
+        await actor.call(method)
+    await actor.call("do.this", alone=True)
+
+    assert [asking.effects for asking in witness.asked] == [
+        {"read_only"},
+        {"db_write", "external_send"},
+        {"unknown"},
+        None,
+    ]
+
+
+async def test_each_call_has_a_count_of_its_own_and_what_names_no_call_has_none(stage: Stage, witness: Witness) -> None:
+    actor = stage.actor(PROGRAM)
+    first: dict[str, int] = {}
+    second: dict[str, int] = {}
+    for tally, params in ((first, {}), (second, {}), (second, {"alone": True})):
+        spec, context = actor.spec("do.it"), stage.context()
+        await patiently(stage.supervisor.call(actor.key, spec, params, context, tally=tally))
+
+    assert (first, second) == ({"paddock.cache.get": 1}, {"paddock.cache.get": 1})
+    assert witness.asked[-1].tally is None
+
+
+async def test_a_moment_of_a_session_declares_no_effects_and_has_no_entry_to_count_in(
+    stage: Stage, witness: Witness
+) -> None:
+    actor = stage.actor(PROGRAM, hooks=["on_session_start"], roles=["observer"])
+    session = stage.context(project=ProjectId("p"), agent_path=AgentPath("a"), session=SessionId("s"))
+    await patiently(stage.supervisor.fire(actor.key, "on_session_start", {}, session))
+
+    (asking,) = witness.asked
+    assert asking.call == session
+    assert (asking.effects, asking.tally) == (None, None)
+
+
+@pytest.mark.req("S-22")
+async def test_who_stands_behind_a_running_plugin_counts_as_soon_as_that_changes(
+    stage: Stage, witness: Witness
+) -> None:
+    actor = stage.actor(PROGRAM)
+    await actor.call("do.it")
+    pid = actor.status.pid
+    deployment = stage.supervisor.deployment(actor.key)
+    stage.supervisor.deploy(replace(deployment, tier="verified", signature="trusted"), start=False)
+    await actor.call("do.it")
+
+    before, after = (asking.subject.traits for asking in witness.asked)
+    assert (before.tier, before.signature) == ("personal", "unsigned")
+    assert (after.tier, after.signature) == ("verified", "trusted")
+    assert actor.status.pid == pid, "it goes on running"
