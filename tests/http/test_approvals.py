@@ -127,6 +127,7 @@ def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> No
 
     (standing,) = served.ask("GET", "/approvals/standing").body["standing"]
     assert (standing["holder"], standing["callable"], standing["scope"]) == ("user:ann", "odd", "always")
+    assert served.ask("POST", f"/approvals/standing/{standing['id']}/revoke", {"all": True}).status == 400
     assert served.ask("POST", f"/approvals/standing/{standing['id']}/revoke", {}).status == 200
     assert served.ask("GET", "/approvals/standing").body["standing"] == []
     waiting(served, "odd", Paddock_As="user:ann")

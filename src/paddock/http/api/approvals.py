@@ -96,6 +96,7 @@ class ApprovalRoutes:
         return answer(await self._host.approving.deny(named(request, "id"), by, comment=body.get("comment", "")))
 
     async def revoke(self, request: Request) -> Response:
+        only(await json_object(request))
         return answer(await self._host.approving.revoke(named(request, "id"), await self._by(request)))
 
     async def _by(self, request: Request) -> Principal:
