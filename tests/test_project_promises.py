@@ -125,7 +125,7 @@ def test_a_promise_with_rows_is_proven_only_when_every_row_is() -> None:
     catalogue = Catalogue({"G-31": Promise("G-31", "a table", ("one", "two"))})
     one, two = Claim("G-31", "one", "t::one"), Claim("G-31", "two", "t::two")
 
-    passed = dict.fromkeys(("t::one", "t::two"), "passed")
+    passed = {claim.test: "passed" for claim in (one, two)}
 
     (half,) = standings(catalogue, [one], passed)
     (whole,) = standings(catalogue, [one, two], passed)

@@ -21,9 +21,7 @@ AGENT = plugin("idea", (), kind=Kind.AGENT)
 async def test_every_plugin_may_leave_a_word(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         assert await stage.ask(ANY, "audit.write", action="reminded", details={"to": "ann"}) == {"written": True}
-        assert await stage.ask(AGENT, "audit.write", action="thought") == {
-            "written": True
-        }
+        assert await stage.ask(AGENT, "audit.write", action="thought") == {"written": True}
 
     kept = [event for event in stage.events["default"] if isinstance(event, PluginAudited)]
     assert [(event.name, event.action, event.details) for event in kept] == [
