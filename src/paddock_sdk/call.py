@@ -10,13 +10,17 @@ JsonObject: TypeAlias = dict[str, Any]
 
 # A named tuple and not a dataclass: importing `dataclasses` alone costs a third of a plugin's start.
 class Context(NamedTuple):
-    """Who is calling. Project, agent and session are all known, or all None for a call of the host's own."""
+    """Who is calling. Project, agent and session are all known, or all None for a call of the host's own.
+
+    `scopes` are those of the callable's `required_scopes` that the caller has.
+    """
 
     operator_id: str | None = None
     project_id: str | None = None
     agent_path: str | None = None
     session_id: str | None = None
     request_id: str = ""
+    scopes: tuple[str, ...] = ()
 
 
 class Underway:
@@ -40,6 +44,7 @@ class Underway:
 
 
 NOBODY = Context()
+_TEXTS = ("operator_id", "project_id", "agent_path", "session_id", "request_id")
 
 
 def take_context(params: JsonObject) -> tuple[Context, str | None]:
@@ -51,5 +56,11 @@ def take_context(params: JsonObject) -> tuple[Context, str | None]:
 
 
 def _context(fields: JsonObject) -> Context:
-    known = {name: value for name in Context._fields if isinstance(value := fields.get(name), str)}
-    return Context(**known)
+    known = {name: value for name in _TEXTS if isinstance(value := fields.get(name), str)}
+    return Context(**known, scopes=tuple(texts_in(fields.get("scopes"))))
+
+
+def texts_in(value: Any) -> list[str]:
+    """The texts in a list; none where it is something else."""
+    entries = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+    return [one for one in entries if isinstance(one, str)]

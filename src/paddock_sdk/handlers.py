@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from paddock_sdk.call import Context, JsonObject
-from paddock_sdk.scopes import asks_for_scopes
+from paddock_sdk.scopes import asks_for_scopes, told_scopes
 
 if TYPE_CHECKING:
     from paddock_sdk.typed import Typed
@@ -23,12 +23,8 @@ class Handler:
     """One function, called in its own way."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        if asks_for_scopes(function):
-            raise TypeError(
-                f"{function.__name__}: its caller's scopes are not told to it; the manifest's required_scopes are "
-                "checked by the host"
-            )
         self.function = function
+        self._asks_for_scopes = asks_for_scopes(function)
         self._typed: Typed | None = None
         self._classic = is_classic(function)
 
@@ -53,7 +49,13 @@ class Handler:
 
         Raises:
             InvalidParams: the parameters do not fit its types; carries every mistake.
+            ScopeMissing: the caller lacks a scope that it asks for.
         """
+        if self._asks_for_scopes:
+            return told_scopes(context.scopes, lambda: self._call(params, context, services))
+        return self._call(params, context, services)
+
+    def _call(self, params: JsonObject, context: Context, services: dict[str, Any]) -> Any:
         if self._classic:
             return self.function(params, context)
         typed = self._types()
@@ -70,23 +72,34 @@ class Handlers:
     def __init__(self, plugin: str, namespace: str) -> None:
         self._tool_prefix = f"{plugin}."
         self._hook_prefix = f"{namespace}.hook."
+        self._told_scopes = namespace != "kaged"
         self._by_name: dict[str, Handler] = {}
         self.tools: list[str] = []
         self.methods: list[str] = []
 
     def add_tool(self, function: H) -> H:
+        self._by_name[self._tool_prefix + function.__name__] = self._handler(function)
         self.tools.append(function.__name__)
-        self._by_name[self._tool_prefix + function.__name__] = Handler(function)
         return function
 
     def add_method(self, name: str, function: H) -> H:
+        self._by_name[name] = self._handler(function)
         self.methods.append(name)
-        self._by_name[name] = Handler(function)
         return function
 
     def add_hook(self, name: str, function: H) -> H:
+        if asks_for_scopes(function):
+            raise TypeError(f"{function.__name__}: a hook tells of a moment, and nobody's scopes")
         self._by_name[self._hook_prefix + name] = Handler(function)
         return function
+
+    def _handler(self, function: Callable[..., Any]) -> Handler:
+        if asks_for_scopes(function) and not self._told_scopes:
+            raise TypeError(
+                f"{function.__name__}: its caller's scopes are not told to a kaged plugin; the manifest's "
+                "required_scopes are checked by the host"
+            )
+        return Handler(function)
 
     def get(self, wire_name: str) -> Handler | None:
         return self._by_name.get(wire_name)

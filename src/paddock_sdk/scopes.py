@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+from paddock_sdk.call import texts_in
 from paddock_sdk.faults import ScopeMissing
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _MARK = "__paddock_scopes__"
+# The scopes of the caller of a plugin of ours, whose handlers need not take the context that says them.
+_TOLD: ContextVar[frozenset[str] | None] = ContextVar("paddock_scopes", default=None)
 
 
 def requires_scopes(*scopes: str) -> Callable[[F], F]:
-    """Call the function only where its caller has all these. For Kernel entry points, and methods of Shu classes.
+    """Call the function only where its caller has all these. For tools, methods, and entry points of any dialect.
 
-    The caller's scopes stand where the kind of plugin has them: in `call["auth_context"]["scopes"]`, or in
-    `context["permissions"]`. A call that names none has none.
+    The caller's scopes stand where the kind of plugin has them: in `context.scopes`, in
+    `call["auth_context"]["scopes"]`, or in `context["permissions"]`. A call that names none has none. A tool or method
+    names the same scopes in its manifest: it is told of no others.
 
     Raises:
         ScopeMissing: one is missing; the function was not called.
@@ -27,7 +33,8 @@ def requires_scopes(*scopes: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def guarded(*given: Any, **named: Any) -> Any:
-            held = scopes_of([*given, *named.values()])
+            told = _TOLD.get()
+            held = scopes_of([*given, *named.values()]) if told is None else told
             missing = [scope for scope in scopes if scope not in held]
             if missing:
                 raise ScopeMissing(missing)
@@ -44,6 +51,15 @@ def asks_for_scopes(function: Callable[..., Any]) -> bool:
     return hasattr(function, _MARK)
 
 
+def told_scopes(scopes: Iterable[str], work: Callable[[], T]) -> T:
+    """Do something for a caller who has these scopes, whatever else its arguments claim."""
+    before = _TOLD.set(frozenset(scopes))
+    try:
+        return work()
+    finally:
+        _TOLD.reset(before)
+
+
 def scopes_of(arguments: Sequence[Any]) -> frozenset[str]:
     """The scopes of the caller, from the arguments of a handler.
 
@@ -55,10 +71,5 @@ def scopes_of(arguments: Sequence[Any]) -> frozenset[str]:
         return frozenset()
     auth = objects[-1].get("auth_context")
     if isinstance(auth, Mapping):
-        return _texts(cast("Mapping[str, Any]", auth).get("scopes"))
-    return _texts(objects[-1].get("permissions"))
-
-
-def _texts(value: Any) -> frozenset[str]:
-    entries = cast("list[Any]", value) if isinstance(value, list | tuple) else []
-    return frozenset(one for one in entries if isinstance(one, str))
+        return frozenset(texts_in(cast("Mapping[str, Any]", auth).get("scopes")))
+    return frozenset(texts_in(objects[-1].get("permissions")))

@@ -55,6 +55,8 @@ def test_nobody_is_an_operator_or_a_human_who_answers_unless_a_credential_says_s
     somebody = Principal(PrincipalId("user:ann"))
     assert (somebody.kind, somebody.interactive, somebody.roles, somebody.groups) == ("person", False, set(), set())
     assert somebody.lacks(["email:send"]) == ["email:send"]
+    assert somebody.holds(["email:send"]) == []
+    assert WHO.holds(["email:send", "email:read"]) == ["email:send"]
 
 
 def test_a_key_acts_for_the_person_it_belongs_to_and_everybody_else_for_themselves() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.sdk.conversation import PATIENCE, ROOT
 
 from paddock.core.schema import compile_schema
-from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault, requires_scopes
+from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault
 from paddock_sdk.handlers import Handler
 from paddock_sdk.shapes import shape_of
 from paddock_sdk.testing import PluginTester
@@ -265,12 +265,6 @@ def test_a_command_prints_the_entries_of_a_program(tmp_path: Path) -> None:
     program.write_text("x = 1\n")
     assert "it holds 0 plugins" in describe(program).stderr
     assert "there is no such file" in describe(tmp_path / "none.py").stderr
-
-
-@pytest.mark.req("K-12")
-def test_a_handler_that_is_not_told_scopes_cannot_ask_for_them() -> None:
-    with pytest.raises(TypeError, match="required_scopes"):
-        Handler(requires_scopes("a")(old))
 
 
 @pytest.mark.parametrize("code", ["lambda *args: 1", "lambda **kwargs: 1", "lambda a, /, b, c: 1"])

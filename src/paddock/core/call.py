@@ -63,6 +63,11 @@ class Principal:
         """Those of the scopes that they do not have."""
         return [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
 
+    def holds(self, scopes: Iterable[str]) -> list[str]:
+        """Those of the scopes that they have."""
+        asked = {*scopes}
+        return sorted(asked.difference(self.lacks(asked)))
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:

@@ -48,6 +48,7 @@ class EntryTester:
         log.on_line = self.log.append
         orders = Orders(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
         loaded, target = (load(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
+        self._native = dialect == "native"
         self._worker = Worker(orders, {NAME: entry_maker(orders)(NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
@@ -60,6 +61,10 @@ class EntryTester:
 
     def call(self, payload: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None) -> Any:
         """The result in its envelope.
+
+        Args:
+            payload: The caller's own words.
+            envelope: What the host says about the call; of a native plugin the fields of its context.
 
         Raises:
             PluginFault: it failed, or refused; `error_code` and `data` are as on the wire.
@@ -75,6 +80,8 @@ class EntryTester:
 
     def _request(self, method: str, params: JsonObject) -> Any:
         given = {**params, "callable": NAME, "_call": "call-under-test"}
+        if self._native:
+            given["_context"] = params.get("envelope", {})
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
         serving = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
         if not begin(serving):

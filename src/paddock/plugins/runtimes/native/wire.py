@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from paddock.capabilities.artifacts.address import digests_in
@@ -12,7 +12,7 @@ from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, TimedOut
 from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.manifest.capability import HostService
-from paddock.manifest.model import CallableSpec
+from paddock.manifest.model import CallableSpec, Dialect
 from paddock.plugins.runtimes.native import handshake, names
 from paddock.plugins.supervision.answers import error_of, fault_words
 from paddock.plugins.supervision.deployment import Deployment
@@ -188,14 +188,20 @@ class NativeWire:
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> Message:
         del listens
-        return self._addressed(names.method_of(self._manifest, spec), payload, context, token)
+        return self._addressed(names.method_of(self._manifest, spec), payload, context, token, spec.required_scopes)
 
     def hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
         """The request that tells of a moment in a session."""
         return self._addressed(names.hook_method(self._manifest, hook), payload, context, token)
 
-    def _addressed(self, method: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
-        params: dict[str, Any] = {**payload, "_context": context.plugin_context()}
+    def _addressed(
+        self, method: str, payload: Mapping[str, Any], context: CallContext, token: str, needed: Sequence[str] = ()
+    ) -> Message:
+        about: dict[str, Any] = {**context.plugin_context()}
+        if needed and self._manifest.dialect is Dialect.NATIVE:
+            # What kaged's document says of a context is all of it; the Kernel's and Shu's have envelopes for these.
+            about["scopes"] = context.principal.holds(needed)
+        params: dict[str, Any] = {**payload, "_context": about}
         if token:
             params["_call"] = token
             if self._reads_artifacts:

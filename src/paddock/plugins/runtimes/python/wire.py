@@ -56,7 +56,7 @@ class PythonWire(NativeWire):
         require_scopes(self._manifest.name, spec.name, permissions, context.principal)
         needed = (*spec.required_scopes, *permissions)
         asked = {"callable": spec.name, "payload": payload, "envelope": envelope_for(self._manifest, context, needed)}
-        return self._addressed(CALL, asked, context, token)
+        return self._addressed(CALL, asked, context, token, spec.required_scopes)
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
         result = unless_failed(self._manifest, raw)
