@@ -42,8 +42,8 @@ const plugin = createPlugin({
   onShutdown: () => plugin.log.info("goodbye"),
 });
 plugin
-  .tool("echo", (params, { operator_id, project_id, agent_path, session_id, request_id }) =>
-    ({ params, context: { operator_id, project_id, agent_path, session_id, request_id } }))
+  .tool("echo", (params, { operator_id, project_id, agent_path, session_id, request_id, scopes }) =>
+    ({ params, context: { operator_id, project_id, agent_path, session_id, request_id, scopes } }))
   .method("things.count", { input: kind }, async ({ kind }) => {
     const { rows } = await plugin.storage.query("SELECT count(*) AS n FROM things WHERE kind = ?", [kind]);
     return rows[0].n;
@@ -138,13 +138,15 @@ def test_a_handler_that_fails_costs_only_its_own_call(greeted: Conversation) -> 
 
 @pytest.mark.req("G-28", "typescript context extraction")
 def test_the_context_is_split_off_and_whole(greeted: Conversation) -> None:
-    context = {"operator_id": "op", "project_id": "p", "agent_path": "primary", "session_id": "s", "request_id": "r"}
+    run = {"operator_id": "op", "project_id": "p", "agent_path": "primary", "session_id": "s", "request_id": "r"}
+    context = {**run, "scopes": ["mail:read"]}
 
     seen = greeted.call("tiny.echo", {"_context": context, "_call": "token", "a": 1})
     assert seen == {"params": {"a": 1}, "context": context}
-    empty = {"operator_id": None, "project_id": None, "agent_path": None, "session_id": None, "request_id": ""}
+    empty = {**dict.fromkeys(run), "request_id": "", "scopes": []}
     assert greeted.call("tiny.echo", {"_context": None})["context"] == empty
-    assert greeted.call("tiny.echo", {"_context": {"operator_id": 7, "other": "x"}})["context"] == empty
+    for odd in ({"operator_id": 7, "other": "x"}, {"scopes": "mail:read"}, {"scopes": [7, None]}):
+        assert greeted.call("tiny.echo", {"_context": odd})["context"] == empty
 
 
 @pytest.mark.req("G-28", "typescript storage proxy")

@@ -8,6 +8,8 @@ export interface Context {
     readonly agent_path: string | null;
     readonly session_id: string | null;
     readonly request_id: string;
+    /** Those of the callable's `required_scopes` that the caller has. */
+    readonly scopes: readonly string[];
 }
 /** What a handler is given beside its parameters. */
 export interface Call extends Context {
@@ -38,6 +40,7 @@ export declare class Underway implements Call {
     readonly agent_path: string | null;
     readonly session_id: string | null;
     readonly request_id: string;
+    readonly scopes: readonly string[];
     readonly id: Id | undefined;
     readonly signal: AbortSignal;
     constructor(id: Id | undefined, context: Context, token: string | undefined, tell: (event: object) => void);

@@ -11,11 +11,15 @@ export function takeContext(params) {
         agent_path: text(fields["agent_path"]),
         session_id: text(fields["session_id"]),
         request_id: text(fields["request_id"]) ?? "",
+        scopes: texts(fields["scopes"]),
     };
     return { own, context, token: typeof token === "string" ? token : undefined };
 }
 function text(value) {
     return typeof value === "string" ? value : null;
+}
+function texts(value) {
+    return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 /** A call that a handler is working on. */
 export class Underway {
@@ -24,6 +28,7 @@ export class Underway {
     agent_path;
     session_id;
     request_id;
+    scopes;
     id; // undefined: nobody waits for it, or for what is told about it
     signal;
     #stopping = new AbortController();
@@ -36,6 +41,7 @@ export class Underway {
         this.agent_path = context.agent_path;
         this.session_id = context.session_id;
         this.request_id = context.request_id;
+        this.scopes = context.scopes;
         this.id = id;
         this.signal = this.#stopping.signal;
         this.#token = token;

@@ -6,14 +6,18 @@
  *     assert.equal(await host.shutdown(), 0);
  */
 import type { Context } from "./call.js";
+import type { FakeTables } from "./fake-tables.js";
 import { type Json, type JsonObject } from "./json.js";
 import type { Plugin } from "./plugin.js";
+export { FakeTables, type Statement, type StatementAnswer, type TablesOptions, type Told } from "./fake-tables.js";
 export interface HostOptions {
     readonly config?: JsonObject;
     /** Projects that use the plugin, each with its configuration. */
     readonly projects?: Readonly<Record<string, JsonObject>>;
     /** What the host answers, by method without its namespace; nothing else is granted. Throw a PluginFault to refuse. */
     readonly answers?: Readonly<Record<string, (params: JsonObject) => unknown>>;
+    /** What answers `storage`, where `answers` has nothing for it. */
+    readonly tables?: FakeTables;
 }
 export interface CallOptions {
     readonly context?: Partial<Context>;
@@ -46,6 +50,11 @@ export declare class FakeHost {
     }[];
     readonly asked: Asked[];
     readonly log: JsonObject[];
+    /** What the plugin wrote with `plugin.audit`, which needs no answer of the test: every plugin has it. */
+    readonly audited: {
+        readonly action: string;
+        readonly details: JsonObject;
+    }[];
     constructor(plugin: Plugin, options: HostOptions);
     /** The handshake, the settings and the projects. */
     greet(): Promise<void>;

@@ -8,6 +8,7 @@
 import { CAPABILITY_DENIED, PluginFault } from "./faults.js";
 import { isObject } from "./json.js";
 import { lineOf } from "./lines.js";
+export { FakeTables } from "./fake-tables.js";
 /** The plugin answered a call with an error. */
 export class CallFailed extends Error {
     code;
@@ -31,6 +32,8 @@ export class FakeHost {
     notifications = [];
     asked = [];
     log = [];
+    /** What the plugin wrote with `plugin.audit`, which needs no answer of the test: every plugin has it. */
+    audited = [];
     #plugin;
     #options;
     #conversation;
@@ -128,7 +131,7 @@ export class FakeHost {
         const { _call: token, ...own } = params;
         const call = typeof token === "string" ? Number(token.replace("call-", "")) : null;
         this.asked.push({ method, params: own, call });
-        const answer = this.#options.answers?.[method.replace(`${this.#plugin.namespace}.`, "")];
+        const answer = this.#answerTo(method.replace(`${this.#plugin.namespace}.`, ""));
         try {
             if (!answer) {
                 throw new PluginFault(`${method} is not granted: the test has no answer for it`, undefined, CAPABILITY_DENIED);
@@ -139,5 +142,20 @@ export class FakeHost {
             const fault = error instanceof PluginFault ? error : new PluginFault(String(error));
             this.#say({ id, error: fault.toError() });
         }
+    }
+    #answerTo(name) {
+        const { answers = {}, tables } = this.#options;
+        const [service = "", operation = ""] = name.split(".");
+        if (Object.hasOwn(answers, name)) {
+            return answers[name];
+        }
+        if (tables && service === "storage") {
+            return (params) => tables.answer(operation, params);
+        }
+        return name === "audit.write" ? (params) => this.#audit(params) : undefined;
+    }
+    #audit({ action, details }) {
+        this.audited.push({ action: String(action), details: isObject(details) ? details : {} });
+        return { written: true };
     }
 }

@@ -7,6 +7,7 @@
  *     ├── ResourceBusy       not now; the caller may try again
  *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
  *     ├── NotInitialized     a call came before the handshake was over
+ *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
  *     ├── Cancelled          whoever called does not want the answer any more
  *     └── HostRefused        the host answered a request of ours with an error
  *         └── CapabilityDenied   because nobody granted it
@@ -56,6 +57,10 @@ export declare class NotApplicable extends PluginFault {
 /** A call came before the handshake was over. */
 export declare class NotInitialized extends PluginFault {
     constructor();
+}
+/** The caller lacks a permission that the handler asks for. */
+export declare class ScopeMissing extends PluginFault {
+    constructor(missing: readonly string[]);
 }
 /** Whoever called does not want the answer any more: clean up and let this pass. */
 export declare class Cancelled extends PluginFault {

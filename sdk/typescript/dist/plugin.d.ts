@@ -1,9 +1,11 @@
 /** A plugin as its author declares it, and what its handlers may do while it runs. */
 import { Artifacts } from "./artifacts.js";
+import { Audit } from "./audit.js";
 import { Conversation } from "./conversation.js";
 import { type Handler, type Schemas, type Typed } from "./handlers.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
+import { Rate } from "./rate.js";
 import { Storage } from "./storage.js";
 import { Cache, KeyValue } from "./values.js";
 export interface PluginOptions {
@@ -40,6 +42,8 @@ export declare class Plugin {
     readonly keyvalue: KeyValue;
     readonly cache: Cache;
     readonly artifacts: Artifacts;
+    readonly rate: Rate;
+    readonly audit: Audit;
     constructor(options: PluginOptions);
     /** Serve a tool; on the wire it is `<plugin>.<tool>`. Parameters and result are checked against the schemas. */
     tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;

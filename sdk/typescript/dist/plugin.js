@@ -1,10 +1,13 @@
 /** A plugin as its author declares it, and what its handlers may do while it runs. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Artifacts } from "./artifacts.js";
+import { Audit } from "./audit.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 import { Served } from "./handlers.js";
 import { Log } from "./log.js";
+import { Rate } from "./rate.js";
+import { asksForScopes } from "./scopes.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System } from "./system.js";
@@ -17,6 +20,8 @@ export class Plugin {
     keyvalue;
     cache;
     artifacts;
+    rate;
+    audit;
     #options;
     #methods = [];
     #tools = [];
@@ -35,6 +40,8 @@ export class Plugin {
         this.keyvalue = new KeyValue(ask, this.namespace);
         this.cache = new Cache(ask, this.namespace);
         this.artifacts = new Artifacts(ask, this.namespace);
+        this.rate = new Rate(ask, this.namespace);
+        this.audit = new Audit(ask, this.namespace);
         if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
             throw new RangeError("concurrency must be a whole number from 1");
         }
@@ -56,6 +63,9 @@ export class Plugin {
     }
     /** Be told of a moment in a session, e.g. `on_session_start`. */
     hook(name, handler) {
+        if (asksForScopes(handler)) {
+            throw new TypeError(`${name}: a hook tells of a moment, and nobody's scopes`);
+        }
         return this.#serve(`${this.namespace}.hook.${name}`, [handler]);
     }
     #serve(wireName, rest) {
@@ -66,6 +76,10 @@ export class Plugin {
             throw new Error(`${wireName} has a handler already`);
         }
         const [schemas, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
+        if (this.namespace === "kaged" && asksForScopes(handler)) {
+            const instead = "the manifest's required_scopes are checked by the host";
+            throw new TypeError(`${wireName}: its caller's scopes are not told to a kaged plugin; ${instead}`);
+        }
         this.#handlers.set(wireName, new Served(schemas, handler));
         return this;
     }

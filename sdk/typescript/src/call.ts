@@ -12,6 +12,8 @@ export interface Context {
   readonly agent_path: string | null;
   readonly session_id: string | null;
   readonly request_id: string;
+  /** Those of the callable's `required_scopes` that the caller has. */
+  readonly scopes: readonly string[];
 }
 
 /** What a handler is given beside its parameters. */
@@ -40,12 +42,17 @@ export function takeContext(params: JsonObject): { own: JsonObject; context: Con
     agent_path: text(fields["agent_path"]),
     session_id: text(fields["session_id"]),
     request_id: text(fields["request_id"]) ?? "",
+    scopes: texts(fields["scopes"]),
   };
   return { own, context, token: typeof token === "string" ? token : undefined };
 }
 
 function text(value: Json | undefined): string | null {
   return typeof value === "string" ? value : null;
+}
+
+function texts(value: Json | undefined): readonly string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 
 /** A call that a handler is working on. */
@@ -55,6 +62,7 @@ export class Underway implements Call {
   readonly agent_path: string | null;
   readonly session_id: string | null;
   readonly request_id: string;
+  readonly scopes: readonly string[];
   readonly id: Id | undefined; // undefined: nobody waits for it, or for what is told about it
   readonly signal: AbortSignal;
   readonly #stopping = new AbortController();
@@ -68,6 +76,7 @@ export class Underway implements Call {
     this.agent_path = context.agent_path;
     this.session_id = context.session_id;
     this.request_id = context.request_id;
+    this.scopes = context.scopes;
     this.id = id;
     this.signal = this.#stopping.signal;
     this.#token = token;

@@ -7,6 +7,7 @@
  *     ├── ResourceBusy       not now; the caller may try again
  *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
  *     ├── NotInitialized     a call came before the handshake was over
+ *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
  *     ├── Cancelled          whoever called does not want the answer any more
  *     └── HostRefused        the host answered a request of ours with an error
  *         └── CapabilityDenied   because nobody granted it
@@ -79,6 +80,13 @@ export class NotApplicable extends PluginFault {
 export class NotInitialized extends PluginFault {
   constructor() {
     super("the handshake is not over", undefined, NOT_INITIALIZED);
+  }
+}
+
+/** The caller lacks a permission that the handler asks for. */
+export class ScopeMissing extends PluginFault {
+  constructor(missing: readonly string[]) {
+    super(`the caller lacks ${missing.join(", ")}`, { code: "PERMISSION_DENIED", missing_scopes: missing });
   }
 }
 

@@ -14,7 +14,9 @@
  */
 
 export type { Artifacts, Part } from "./artifacts.js";
+export type { Audit } from "./audit.js";
 export type { Call, Context } from "./call.js";
+export { disclose, type Disclosure, type Stability, type Status } from "./disclosure.js";
 export {
   CapabilityDenied,
   Cancelled,
@@ -25,12 +27,15 @@ export {
   NotApplicable,
   PluginFault,
   ResourceBusy,
+  ScopeMissing,
 } from "./faults.js";
 export type { Given, Handler, Schemas, Typed } from "./handlers.js";
 export type { Json, JsonObject } from "./json.js";
 export type { Fields, Level, Log } from "./log.js";
 export { createPlugin, Plugin, type PluginOptions } from "./plugin.js";
+export type { Allowance, Cost, Rate } from "./rate.js";
 export type { Problem } from "./schema/findings.js";
 export type { FromSchema, Schema, SchemaObject } from "./schema/schema.js";
+export { requiresScopes } from "./scopes.js";
 export type { Row, Rows, Statements, Storage, Transaction } from "./storage.js";
 export type { Cache, KeyValue } from "./values.js";

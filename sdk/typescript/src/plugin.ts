@@ -3,12 +3,15 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 import { Artifacts } from "./artifacts.js";
+import { Audit } from "./audit.js";
 import type { Underway } from "./call.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 import { Served, type Handler, type Schemas, type Typed } from "./handlers.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
+import { Rate } from "./rate.js";
+import { asksForScopes } from "./scopes.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System, type Settings } from "./system.js";
@@ -49,6 +52,8 @@ export class Plugin {
   readonly keyvalue: KeyValue;
   readonly cache: Cache;
   readonly artifacts: Artifacts;
+  readonly rate: Rate;
+  readonly audit: Audit;
   readonly #options: PluginOptions;
   readonly #methods: string[] = [];
   readonly #tools: string[] = [];
@@ -68,6 +73,8 @@ export class Plugin {
     this.keyvalue = new KeyValue(ask, this.namespace);
     this.cache = new Cache(ask, this.namespace);
     this.artifacts = new Artifacts(ask, this.namespace);
+    this.rate = new Rate(ask, this.namespace);
+    this.audit = new Audit(ask, this.namespace);
     if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
       throw new RangeError("concurrency must be a whole number from 1");
     }
@@ -100,6 +107,9 @@ export class Plugin {
 
   /** Be told of a moment in a session, e.g. `on_session_start`. */
   hook(name: string, handler: Handler): this {
+    if (asksForScopes(handler)) {
+      throw new TypeError(`${name}: a hook tells of a moment, and nobody's scopes`);
+    }
     return this.#serve(`${this.namespace}.hook.${name}`, [handler]);
   }
 
@@ -111,6 +121,10 @@ export class Plugin {
       throw new Error(`${wireName} has a handler already`);
     }
     const [schemas, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
+    if (this.namespace === "kaged" && asksForScopes(handler)) {
+      const instead = "the manifest's required_scopes are checked by the host";
+      throw new TypeError(`${wireName}: its caller's scopes are not told to a kaged plugin; ${instead}`);
+    }
     this.#handlers.set(wireName, new Served(schemas, handler));
     return this;
   }

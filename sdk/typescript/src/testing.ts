@@ -8,11 +8,14 @@
 
 import type { Context } from "./call.js";
 import type { Conversation } from "./conversation.js";
+import type { FakeTables } from "./fake-tables.js";
 import { CAPABILITY_DENIED, PluginFault } from "./faults.js";
 import { isObject, type Json, type JsonObject } from "./json.js";
 import { lineOf } from "./lines.js";
 import type { Id } from "./message.js";
 import type { Plugin } from "./plugin.js";
+
+export { FakeTables, type Statement, type StatementAnswer, type TablesOptions, type Told } from "./fake-tables.js";
 
 export interface HostOptions {
   readonly config?: JsonObject;
@@ -20,6 +23,8 @@ export interface HostOptions {
   readonly projects?: Readonly<Record<string, JsonObject>>;
   /** What the host answers, by method without its namespace; nothing else is granted. Throw a PluginFault to refuse. */
   readonly answers?: Readonly<Record<string, (params: JsonObject) => unknown>>;
+  /** What answers `storage`, where `answers` has nothing for it. */
+  readonly tables?: FakeTables;
 }
 
 export interface CallOptions {
@@ -68,6 +73,8 @@ export class FakeHost {
   readonly notifications: { readonly name: string; readonly params: JsonObject }[] = [];
   readonly asked: Asked[] = [];
   readonly log: JsonObject[] = [];
+  /** What the plugin wrote with `plugin.audit`, which needs no answer of the test: every plugin has it. */
+  readonly audited: { readonly action: string; readonly details: JsonObject }[] = [];
   readonly #plugin: Plugin;
   readonly #options: HostOptions;
   readonly #conversation: Conversation;
@@ -172,7 +179,7 @@ export class FakeHost {
     const { _call: token, ...own } = params;
     const call = typeof token === "string" ? Number(token.replace("call-", "")) : null;
     this.asked.push({ method, params: own, call });
-    const answer = this.#options.answers?.[method.replace(`${this.#plugin.namespace}.`, "")];
+    const answer = this.#answerTo(method.replace(`${this.#plugin.namespace}.`, ""));
     try {
       if (!answer) {
         throw new PluginFault(`${method} is not granted: the test has no answer for it`, undefined, CAPABILITY_DENIED);
@@ -182,5 +189,22 @@ export class FakeHost {
       const fault = error instanceof PluginFault ? error : new PluginFault(String(error));
       this.#say({ id, error: fault.toError() });
     }
+  }
+
+  #answerTo(name: string): ((params: JsonObject) => unknown) | undefined {
+    const { answers = {}, tables } = this.#options;
+    const [service = "", operation = ""] = name.split(".");
+    if (Object.hasOwn(answers, name)) {
+      return answers[name];
+    }
+    if (tables && service === "storage") {
+      return (params) => tables.answer(operation, params);
+    }
+    return name === "audit.write" ? (params) => this.#audit(params) : undefined;
+  }
+
+  #audit({ action, details }: JsonObject): JsonObject {
+    this.audited.push({ action: String(action), details: isObject(details) ? details : {} });
+    return { written: true };
   }
 }
