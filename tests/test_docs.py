@@ -35,6 +35,9 @@ NOT_TYPED = {
     r"\.ci/run": "is ./run check and ./run test",
 }
 
+# Each starts daemons of its own, and tests of the same commands are in every run.
+TAKE_LONG = ("approvals.md", "people-and-keys.md", "run-plugins.md")
+
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -69,7 +72,11 @@ def write_program(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
-@pages
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in TAKE_LONG else ()) for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_command_of_a_page_does_what_the_page_says(page: Path, desk: tuple[Path, dict[str, str]]) -> None:
     consoles = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language == "console"]
     commands = [

@@ -16,7 +16,8 @@ from paddock.config.owners import user_name
 
 pytestmark = pytest.mark.req("S-21")
 
-both_ways = pytest.mark.parametrize("way", ["alone", "served"])
+# Without a daemon it is the same story again, except where a test says so.
+both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
 TO_BOB = ("call", "mail.send", "-p", '{"to": "bob"}')
 ODD = ("call", "mail.odd")
 PROMPT = "later > "

@@ -21,7 +21,8 @@ from fixtures.commands import INTERRUPT, PATIENCE, Paddock
 from fixtures.daemons import daemon
 from paddock.cli.question_form import put
 
-both_ways = pytest.mark.parametrize("way", ["alone", "served"])
+# Without a daemon it is the same story again, except where a test says so.
+both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
 END_OF_INPUT = "\x04"  # what Ctrl-D sends
 
 

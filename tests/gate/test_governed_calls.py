@@ -244,6 +244,16 @@ async def test_a_no_is_told_to_whoever_waits(office: Office) -> None:
     assert office.done == []
 
 
+async def test_a_no_counts_also_where_the_plugin_is_gone(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+    async with open_host(Config(home=office.home, environ={})) as host:  # which does not bring the plugin along
+        denied = await host.approving.deny(waits["approval"], ANN)
+        assert denied["state"] == "denied"
+        other = await host.approving.listed("default")
+    assert other == []
+
+
 @pytest.mark.req("S-21")
 async def test_it_goes_on_across_a_restart(office: Office) -> None:
     async with office.open() as host:

@@ -2,7 +2,8 @@
 
 - `@pytest.mark.req("G-07")` or `req("G-16", "hook membership")` must name an entry of tests/requirements.toml, or
   nothing runs.
-- Tests marked slow, registry, soak or n8n run only with `--all`, with `-m`, or when named by their node id.
+- Tests marked slow, registry, soak or n8n run only with `--all`, with `-m`, or when named by their node id; so do those
+  that repeat on PostgreSQL, with other values, what was tried there.
 - Outcomes are kept in `.run/last-test.json`, so that `./run requirements` can tell what passed from what exists.
 """
 
@@ -55,10 +56,25 @@ def pytest_make_collect_report(collector: pytest.Collector) -> CollectWrapper:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _everything_wanted(config):
         return
-    slow = [item for item in items if any(item.get_closest_marker(mark) for mark in SLOW_MARKS)]
+    repeated = _repeated_on_postgresql(items)
+    slow = [item for item in items if item in repeated or any(item.get_closest_marker(mark) for mark in SLOW_MARKS)]
     if slow:
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        kept = set(slow)
+        items[:] = [item for item in items if item not in kept]
+
+
+def _repeated_on_postgresql(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Every sentence about rows is tried on PostgreSQL, but with each of its values only where time is no matter."""
+    seen: set[str] = set()
+    repeated: set[pytest.Item] = set()
+    for item in items:
+        function, _, values = item.nodeid.partition("[")
+        if values.startswith("postgresql-"):
+            if function in seen:
+                repeated.add(item)
+            seen.add(function)
+    return repeated
 
 
 def _fault(item: pytest.Item, catalogue: Catalogue) -> str | None:

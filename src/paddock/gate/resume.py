@@ -56,6 +56,8 @@ class Resumption:
         try:
             live = await self._waiting(approval)
         except PaddockError as error:
+            if approval.state is not State.APPROVED:
+                return None  # nobody waits here, and nothing is to be done
             await self._approvals.void(approval.binding.subject.tenant, approval.id, error.message)
             raise
         match approval.state:
