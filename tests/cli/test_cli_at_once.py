@@ -35,6 +35,7 @@ def test_of_two_installs_of_one_plugin_one_wins_and_the_other_says_so(both: Padd
     both.quickly("plugin", "enable", "notes")
 
 
+@pytest.mark.slow
 def test_eight_different_installs_at_once_all_succeed_with_their_keys(both: Paddock, source: Path) -> None:
     # Half of them bring a key: none may be lost to another command that is tidying up.
     running: list[subprocess.Popen[str]] = []

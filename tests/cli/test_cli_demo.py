@@ -29,6 +29,7 @@ def left_behind(paddock: Paddock) -> list[str]:
     return [path.name for path in Path(paddock.more["TMPDIR"]).iterdir() if path.name.startswith("paddock-demo")]
 
 
+@pytest.mark.slow
 def test_the_examples_are_installed_two_run_and_calls_are_made(temporary: Paddock) -> None:
     done = temporary("demo", "--json").json
 
@@ -59,7 +60,7 @@ def test_without_a_terminal_it_shows_everything_and_ends(temporary: Paddock) -> 
     assert left_behind(temporary) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary: Paddock, how: signal.Signals) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -86,6 +86,7 @@ def test_a_half_typed_line_outlives_the_reload_that_happens_meanwhile(paddock: P
         terminal.type("quit\n")
 
 
+@pytest.mark.slow
 def test_on_a_terminal_keys_edit_the_line_and_bring_back_the_last_one(paddock: Paddock, greeter: Path) -> None:
     with on_terminal(paddock, "dev", greeter, "--yes", "--no-traffic") as terminal:
         terminal.until("following ")
@@ -122,6 +123,7 @@ def events(paddock: Paddock, *words: object) -> Generator[tuple[subprocess.Popen
         process.communicate()
 
 
+@pytest.mark.slow
 def test_for_machines_there_is_one_event_a_line_and_lines_can_be_typed_through_a_pipe(
     paddock: Paddock, greeter: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_for_machines_there_is_one_event_a_line_and_lines_can_be_typed_through_a
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_once_is_one_load_and_one_call_and_its_exit_code_says_how_they_went(paddock: Paddock, greeter: Path) -> None:
     once = ("dev", greeter, "--once", "--yes", "--call", "greet", "--params")
 
@@ -170,6 +173,7 @@ def test_without_a_terminal_and_without_yes_nothing_runs(paddock: Paddock, greet
     assert "--yes" in said.error["hint"]
 
 
+@pytest.mark.slow
 def test_a_home_that_is_named_is_kept_and_used_by_one_session_at_a_time(paddock: Paddock, greeter: Path) -> None:
     home = paddock.home.parent / "dev-home"
     paddock("dev", greeter, "--once", "--yes", "--home", home)

@@ -96,6 +96,7 @@ def test_a_plugin_that_is_slow_to_start_holds_up_neither_the_ready_line_nor_othe
             stream.close()
 
 
+@pytest.mark.slow
 def test_people_are_told_of_plugins_that_start_or_fail_after_the_ready_line(owner: Paddock, source: Path) -> None:
     for name, main in (("slow", MAIN), ("late", BROKEN)):
         owner("plugin", "install", parrot(source / name, name, main=f"import time; time.sleep(4)\n{main}"), "--yes")
