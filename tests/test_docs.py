@@ -36,7 +36,15 @@ NOT_TYPED = {
 }
 
 # Each starts daemons of its own, and tests of the same commands are in every run.
-TAKE_LONG = ("approvals.md", "author-tools.md", "people-and-keys.md", "run-plugins.md", "sign-and-trust.md")
+TAKE_LONG = (
+    "approvals.md",
+    "author-tools.md",
+    "life-of-a-plugin.md",
+    "people-and-keys.md",
+    "policy.md",
+    "run-plugins.md",
+    "sign-and-trust.md",
+)
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -17,7 +17,8 @@ from fixtures.daemons import daemon, eventually
 from fixtures.packages import kernel
 from fixtures.parrot import parrot
 
-both_ways = pytest.mark.parametrize("way", ["alone", "served"])
+# Without a daemon most of it is the same story again.
+both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
 
 
 @pytest.fixture(scope="module")

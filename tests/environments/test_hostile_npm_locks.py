@@ -128,6 +128,7 @@ def test_a_server_that_has_its_dependency_in_its_archive_runs_with_that_one(
     assert "/inner/-/inner-1.0.0.tgz" not in registry.requests
 
 
+@pytest.mark.slow
 def test_a_dependency_under_another_name_is_shown_by_its_own(paddock: Paddock, registry: NpmRegistry) -> None:
     registry.package("good", "1.0.0")
     registry.package("true-name", script="console.log('called otherwise')\n")

@@ -29,6 +29,7 @@ def processes_of(home: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_plugins_with_equal_locks_share_one_environment_which_goes_with_the_last(
     paddock: Paddock, index: PythonIndex
 ) -> None:
@@ -68,6 +69,7 @@ def test_an_install_that_is_killed_while_it_builds_leaves_nothing_that_counts(
     assert printed(paddock, "tiny-server") == "42"
 
 
+@pytest.mark.slow
 def test_a_directory_without_its_note_does_not_count_and_is_swept(paddock: Paddock, index: PythonIndex) -> None:
     paddock.quickly("plugin", "install", SERVER, "--yes")
     [root] = environments(paddock)
@@ -115,6 +117,7 @@ def test_an_environment_that_was_touched_is_not_used_and_repair_builds_it_anew(
     assert paddock.quickly("plugin", "repair", "tiny-server", "--json").json["restored"] == []
 
 
+@pytest.mark.slow
 def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddock: Paddock, index: PythonIndex) -> None:
     paddock.quickly("plugin", "install", SERVER, "--yes")
     [root] = environments(paddock)
@@ -126,6 +129,7 @@ def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddoc
 
 
 @pytest.mark.req("B-02", "registry packages pinned by hash")
+@pytest.mark.slow
 def test_a_yes_in_the_next_command_is_to_what_was_shown_and_asks_no_registry_anew(
     paddock: Paddock, index: PythonIndex
 ) -> None:

@@ -50,6 +50,7 @@ def test_no_script_of_a_package_runs_and_the_person_is_told_that_it_has_some(
 
 
 @pytest.mark.req("B-02", "registry packages pinned by hash")
+@pytest.mark.slow
 def test_an_archive_that_was_swapped_after_the_consent_is_refused(paddock: Paddock, registry: NpmRegistry) -> None:
     path = "/tiny-lib/-/tiny-lib-2.1.0.tgz"
     registry.held = {path}
@@ -98,6 +99,7 @@ def test_a_registry_that_cannot_be_reached_is_not_a_missing_package(paddock: Pad
     assert said.error["code"] == "environment.unreachable"
 
 
+@pytest.mark.slow
 def test_what_strangers_wrote_about_a_package_stays_short_and_plain(paddock: Paddock, registry: NpmRegistry) -> None:
     hostile = "\x1b[2JTrusted\u202e by everybody\n\n  all of them " + "x" * 100_000
     registry.package(

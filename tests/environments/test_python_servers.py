@@ -71,6 +71,7 @@ def test_arguments_program_name_and_capabilities_are_the_persons_and_survive_an_
     assert command_of(paddock, "mine")[2:] == ("--fast",)
 
 
+@pytest.mark.slow
 def test_what_a_package_brings_along_can_be_held_down_and_each_plugin_has_its_own(
     paddock: Paddock, index: PythonIndex
 ) -> None:

@@ -59,6 +59,7 @@ def settings(folder: Path, **servers: dict[str, Any]) -> Path:
     return write_json(folder / "mcp.json", {"mcpServers": servers})
 
 
+@pytest.mark.slow
 def test_a_server_that_npx_would_fetch_is_pinned_and_built_with_its_arguments_and_its_key(
     paddock: Paddock, registry: NpmRegistry, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_launcher_whose_package_cannot_be_installed_is_told_at_consent_and_not
     assert why in problem["message"]
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_there_keeps_only_its_own_server_out(
     paddock: Paddock, index: PythonIndex, tmp_path: Path
 ) -> None:

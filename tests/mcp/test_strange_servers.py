@@ -91,6 +91,7 @@ async def test_an_answer_that_is_no_result_fails_the_call_alone(stage: Stage, re
     assert len(stage.audience.of(PluginSpawned)) == 1
 
 
+@pytest.mark.slow
 async def test_a_server_stuck_in_a_call_is_ended_when_it_cannot_say_that_it_is_well(stage: Stage) -> None:
     server = caged(stage, "2025-06-18")
     await server.actor.settled()
