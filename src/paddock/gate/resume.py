@@ -12,12 +12,12 @@ from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, Denied, NeedsApproval, PaddockError
+from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
 from paddock.gate.calls import CallCancelled, Calls, LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
-from paddock.gate.starting import preview
+from paddock.gate.starting import waiting
 from paddock.policy.approvals.approval import Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.principals.subjects import principal_of
@@ -106,22 +106,8 @@ class Resumption:
         Raises:
             PaddockError: it cannot be made any more.
         """
-        subject = approval.binding.subject
         target, context = self._target(approval), await self._context(approval)
-        held = NeedsApproval(
-            f"{target.title} waits for a person: {approval.reason}",
-            hint=f"paddock approvals approve {approval.id}",
-            details={
-                "call_id": approval.call,
-                "plugin": subject.plugin,
-                "approval": approval.id,
-                "kind": approval.kind.value,
-                "remember": approval.remember,
-                "expires_at": approval.binding.expires_at,
-                "preview": preview(approval, target),
-            },
-        )
-        return self._calls.held(CallId(approval.call), target, context, held)
+        return self._calls.held(CallId(approval.call), target, context, waiting(approval, target))
 
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject

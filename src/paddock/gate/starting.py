@@ -135,20 +135,7 @@ class Start:
             )
         )
         course.approval = approval.id
-        return NeedsApproval(
-            f"{course.target.title} waits for a person: {asked.reason}",
-            hint=f"paddock approvals approve {approval.id}",
-            details={
-                "call_id": course.call,
-                "plugin": course.target.key.plugin,
-                "approval": approval.id,
-                "token": token,
-                "kind": approval.kind.value,
-                "remember": approval.remember,
-                "expires_at": approval.binding.expires_at,
-                "preview": preview(approval, course.target),
-            },
-        )
+        return waiting(approval, course.target, token=token)
 
     def _subject(self, course: Course) -> Subject:
         target = course.target
@@ -161,6 +148,24 @@ class Start:
             effects=target.effects,
             policies=self.decides.pins(course.decision) if course.decision is not None else (),
         )
+
+
+def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
+    """What whoever made a call is told while it waits for a person; `more` is for them alone."""
+    return NeedsApproval(
+        f"{target.title} waits for a person: {approval.reason}",
+        hint=f"paddock approvals approve {approval.id}",
+        details={
+            "call_id": approval.call,
+            "plugin": approval.binding.subject.plugin,
+            "approval": approval.id,
+            "kind": approval.kind.value,
+            "remember": approval.remember,
+            "expires_at": approval.binding.expires_at,
+            "preview": preview(approval, target),
+            **more,
+        },
+    )
 
 
 def preview(approval: Approval, target: Target | None = None) -> dict[str, Any]:

@@ -67,10 +67,6 @@ class Approvals:
         """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
         return await self._database.read(lambda tx: rows.listed(tx, tenant=tenant, states=states))
 
-    async def of_call(self, call: str) -> Approval | None:
-        """The last request that a call made."""
-        return await self._database.read(lambda tx: rows.of_call(tx, call))
-
     async def standing(self, tenant: str) -> list[Standing]:
         """The standing approvals that were not revoked."""
         return await self._database.read(lambda tx: standing.all_standing(tx, tenant))

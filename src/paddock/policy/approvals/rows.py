@@ -87,15 +87,6 @@ def listed(tx: Transaction, *, tenant: str | None = None, states: tuple[State, .
     return [_of(row, _answers(tx, row["id"])) for row in rows]
 
 
-def of_call(tx: Transaction, call: str) -> Approval | None:
-    """The last request that a call made."""
-    row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
-        (call,),
-    )
-    return None if row is None else _of(row, _answers(tx, row["id"]))
-
-
 def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
     """Keep one person's answer.
 
