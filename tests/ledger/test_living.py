@@ -18,7 +18,6 @@ from paddock.core.ids import Tenant
 from paddock.ledger import opening
 from paddock.ledger.checkpoint import checkpoint_file
 from paddock.ledger.feed import recent, tenants
-from paddock.ledger.following import follow
 from paddock.ledger.keys import private_key_file
 from paddock.ledger.opening import open_ledger
 from paddock.store.database import open_database, open_direct
@@ -215,20 +214,3 @@ async def test_a_host_for_one_call_signs_at_most_once_a_minute(sqlite_address: s
         counts.append(len(file.read_bytes().splitlines()))
     assert counts == [1, 1, 2]
     assert Chain(sqlite_address, tmp_path).verify().unsigned == 0
-
-
-async def test_whoever_follows_hears_of_what_is_written_here_and_elsewhere(sqlite_address: str) -> None:
-    async with (
-        open_database(sqlite_address) as database,
-        open_ledger(database, SystemClock(), SystemRandom()) as writer,
-        asyncio.timeout(20),
-    ):
-        writer.take(called(0), "default")
-        await writer.flushed()
-        heard = follow(database, writer, after=0, look_every=0.05)
-        assert (await anext(heard)).request == "req_0"
-        writer.take(called(1), "default")
-        assert (await anext(heard)).request == "req_1"
-        await asyncio.to_thread(Chain(sqlite_address, Path()).add, called(2))
-        assert (await anext(heard)).request == "req_2"
-        await heard.aclose()
