@@ -31,21 +31,24 @@ import asyncio, sys
 from pathlib import Path
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.events_host import PluginMethodCalled
+from paddock.ledger.append import LedgerTable
 from paddock.ledger.opening import open_ledger
 from paddock.store.database import open_database
 
-async def caller(writer, name, count):
+CLOCK, RANDOM = SystemClock(), SystemRandom()
+
+async def caller(database, name, count):
     for number in range(count):
-        request = f"req_{name}_{number}"
-        await writer.wrote(PluginMethodCalled("notes", "notes.add", request, name, None), "default")
+        event = PluginMethodCalled("notes", "notes.add", request := f"req_{name}_{number}", name, None)
+        await database.write(lambda tx: LedgerTable(tx, CLOCK, RANDOM, "default").record(event))
         print(request, flush=True)
 
 async def main(address, state, name, count):
     async with (
         open_database(address, role="command") as database,
-        open_ledger(database, SystemClock(), SystemRandom(), state=Path(state)) as writer,
+        open_ledger(database, CLOCK, RANDOM, state=Path(state)),
     ):
-        await asyncio.gather(*(caller(writer, f"{name}{place}", count) for place in range(4)))
+        await asyncio.gather(*(caller(database, f"{name}{place}", count) for place in range(4)))
 
 asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
 """
@@ -109,6 +112,10 @@ module.RETRY_AFTER = 0.05
 def called(number):
     return PluginMethodCalled("notes" * 2000, "notes.add", f"req_{number}", "bob", None)
 
+async def written(writer, number):
+    writer.take(called(number), "default")
+    await writer.flushed()
+
 def look(address, state):
     with open_direct(address) as database:
         (finding,) = verify_ledger(database, state, tenant="default")
@@ -118,27 +125,25 @@ async def main(address, state):
     async with open_database(address) as database:
         async with open_ledger(database, SystemClock(), SystemRandom(), state=state) as writer:
             for number in range(10):
-                await writer.wrote(called(number), "default")
+                await written(writer, number)
             hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-            lost = 0
+            kept = 10
             for number in range(10, 60):  # until the log takes no more
                 try:
-                    await writer.wrote(called(number), "default")
+                    await written(writer, number)
                 except StoreUnavailable as error:
                     print(error.error_code, writer.failing is error)
                     break
-                lost += 1
-            writer.take(called("later"), "default")
-            with_room = 10 + lost
-            print(look(address, state) == ["sound", with_room, with_room])
+                kept += 1
+            print(look(address, state) == ["sound", kept, kept])
             resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
             for _ in range(200):
                 if writer.failing is None:
                     break
                 await asyncio.sleep(0.05)
-            await writer.wrote(called("last"), "default")
-            print(writer.failing, look(address, state) == ["sound", with_room + 2, with_room + 2])
+            await written(writer, "last")  # and with it the one that there was no room for
+            print(writer.failing, look(address, state) == ["sound", kept + 2, kept + 2])
         print(look(address, state)[0])
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -10,7 +10,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.events_host import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.feed import recent, told_of
+from paddock.ledger.feed import recent
 from paddock.ledger.opening import open_ledger
 from paddock.ledger.writer import CROWDED, LedgerWriter
 from paddock.store.database import Database, Transaction, open_database
@@ -122,40 +122,13 @@ async def test_whoever_makes_events_faster_than_they_are_written_is_asked_to_wai
         assert await database.read(count) == 1
 
 
-async def test_whoever_waits_for_an_entry_is_answered_once_it_is_on_disk(database_address: str) -> None:
-    async with (
-        open_database(database_address) as database,
-        open_ledger(database, SystemClock(), SystemRandom()) as writer,
-        asyncio.TaskGroup() as group,
-    ):
-
-        async def effect(number: int) -> None:
-            await writer.wrote(called(number), "default", call=f"call_{number}", principal="ann")
-            found = await database.read(lambda tx: told_of(tx, f"call_{number}"))
-            assert [entry.data["principal"] for entry in found] == ["ann"]
-
-        for number in range(20):
-            group.create_task(effect(number))
-
-
-async def test_what_could_not_be_recorded_while_somebody_waited_is_not_recorded_later(sqlite_address: str) -> None:
+async def test_a_writer_that_nobody_asks_sees_by_itself_that_there_is_room_again(sqlite_address: str) -> None:
     async with open_database(sqlite_address) as real:
         broken = Broken(real)
         async with open_ledger(broken, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
             writer.take(called(1), "default")
             with pytest.raises(StoreUnavailable):
-                await writer.wrote(called(2), "default")
-            broken.error = None
-        assert [event.data["request_id"] for event in await real.read(recent)] == ["req_1"]
-
-
-async def test_a_writer_that_nobody_asks_sees_by_itself_that_there_is_room_again(sqlite_address: str) -> None:
-    async with open_database(sqlite_address) as real:
-        broken = Broken(real)
-        async with open_ledger(broken, SystemClock(), SystemRandom()) as writer:  # pyright: ignore[reportArgumentType]
-            with pytest.raises(StoreUnavailable):
-                await writer.wrote(called(1), "default")
-            assert writer.failing is not None
+                await writer.flushed()
             broken.error = None
             await asyncio.wait_for(writer.landed(), 10)
             assert writer.failing is None

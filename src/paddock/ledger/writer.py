@@ -34,7 +34,6 @@ class _Waiting(NamedTuple):
     call: str | None
     request: str | None
     principal: str | None
-    answer: asyncio.Future[None] | None
 
 
 class LedgerWriter:
@@ -85,29 +84,8 @@ class LedgerWriter:
         if len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             return
-        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal, None))
+        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal))
         self._news.set()
-
-    async def wrote(
-        self,
-        event: Event,
-        tenant: str,
-        *,
-        call: str | None = None,
-        request: str | None = None,
-        principal: str | None = None,
-    ) -> None:
-        """Record one event and return when it would survive a power cut: what an effect waits for.
-
-        Raises:
-            PaddockError: it cannot be written. It is not recorded later either, unless the code is
-                `store.outcome_unknown`.
-        """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal, answer))
-        self._news.set()
-        self._hurry.set()
-        await answer
 
     async def room(self) -> None:
         """Wait until the disk has caught up far enough for more; usually not at all."""
@@ -169,9 +147,6 @@ class LedgerWriter:
         self.rows += len(batch)
         self._batch = []
         del self._waiting[: len(batch)]
-        for _, one in batch:
-            if one.answer is not None and not one.answer.done():
-                one.answer.set_result(None)
         self._written.set()
 
     async def _failed(self, error: PaddockError) -> None:
@@ -180,12 +155,6 @@ class LedgerWriter:
             return
         self.failing, self._races = error, 0
         self._doubtful = self._doubtful or error.error_code == "store.outcome_unknown"
-        # Whoever waits is told, and what they wanted recorded does not happen.
-        for _, one in self._batch:
-            if one.answer is not None and not one.answer.done():
-                one.answer.set_exception(error)
-        self._batch = [(name, one) for name, one in self._batch if one.answer is None]
-        self._waiting = [one for one in self._waiting if one.answer is None or not one.answer.done()]
         self._written.set()
         await asyncio.sleep(RETRY_AFTER)
 
