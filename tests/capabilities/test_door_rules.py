@@ -65,6 +65,33 @@ async def test_a_call_may_do_what_it_declares_and_read_whatever_it_declares(tmp_
         assert not stage.recorded(PluginCapabilityDenied)
 
 
+@pytest.mark.req("K-09")
+@pytest.mark.parametrize(("method", "params"), WRITING)
+async def test_a_request_that_names_no_call_cannot_do_what_no_call_under_way_declares(
+    method: str, params: dict[str, Any], tmp_path: Path
+) -> None:
+    async with open_stage(tmp_path) as stage:
+        error = await stage.refused(plugin(underway=READS), method, **params)
+
+        assert isinstance(error, Denied)
+        assert "It names no call that this is for, and none of the calls that it works on" in error.message
+        assert error.hint.startswith("declare db_write among the effects of what was called, or ")
+        (event,) = stage.recorded(PluginCapabilityDenied)
+        assert (event.method, event.policies) == (method, ("no-effects-beside-the-calls",))
+        assert event.request_id is None
+        assert not (tmp_path / "storage").exists(), "nothing was touched"
+
+
+@pytest.mark.req("K-09")
+async def test_a_request_that_names_no_call_may_be_for_any_under_way_that_declares_it(tmp_path: Path) -> None:
+    writes, says_nothing = frozenset({"read_only", "db_write"}), frozenset({"read_only", "unknown"})
+    async with open_stage(tmp_path) as stage:
+        for underway in (writes, says_nothing, None):
+            await stage.ask(plugin(underway=underway), "keyvalue.put", key="k", value=1)
+        assert (await stage.ask(plugin(underway=READS), "keyvalue.get", key="k"))["found"] is True
+        assert not stage.recorded(PluginCapabilityDenied)
+
+
 # --- what the rules say ---------------------------------------------------------------------------------------------
 
 
@@ -155,3 +182,15 @@ async def test_what_a_plugin_asks_for_of_its_own_accord_is_an_entry_at_once_and_
             await stage.ask(plugin(), "cache.get", key="k")
         assert counts(stage)[4:] == [], "the second that began with the last entry is not over"
     assert counts(stage)[4:] == [("notes", "cache.get", 5)], "what was counted is recorded when the door closes"
+
+
+@pytest.mark.req("K-09")
+async def test_what_names_no_call_while_calls_are_under_way_is_recorded_apart_from_what_the_plugin_does_alone(
+    tmp_path: Path,
+) -> None:
+    async with open_stage(tmp_path) as stage:
+        await stage.ask(plugin(), "cache.get", key="k")
+        for _ in range(2):
+            await stage.ask(plugin(underway=READS), "cache.get", key="k")
+    told = [(event.underway, event.count) for event in stage.recorded(PluginAsked)]
+    assert told == [(False, 1), (True, 1), (True, 1)]

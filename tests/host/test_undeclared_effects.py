@@ -10,6 +10,7 @@ from tests.host.conftest import Home
 from paddock import Config, open_host
 from paddock.core.errors import PluginError
 from paddock.host.host import Host
+from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
 from paddock.store.database import open_direct
 
@@ -43,6 +44,12 @@ def aside(host: Host):
         host.cache.get("k").wait()
     return {{}}
 
+@plugin.tool
+def sneak(host: Host):
+    plugin._underway = None
+    host.keyvalue.put("k", 1).wait()
+    return {{}}
+
 plugin.run()
 """
 GRANTED = ["storage:write", "host:storage", "host:cache"]
@@ -58,14 +65,20 @@ TOOLS = [
     tool("keep", "read_only"),
     tool("count", "read_only"),
     tool("aside", "read_only"),
+    tool("sneak", "read_only"),
 ]
 
 
-def recorded(home: Home, *types: str) -> list[dict[str, Any]]:
+def entries(home: Home, *types: str) -> list[Entry]:
     """What the ledger has of these types, oldest first."""
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
-    return [entry.data for entry in entries if entry.type in types]
+        found = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+    return [entry for entry in found if entry.type in types]
+
+
+def recorded(home: Home, *types: str) -> list[dict[str, Any]]:
+    """The same, without all that every entry has."""
+    return [entry.data for entry in entries(home, *types)]
 
 
 async def refused(host: Host, name: str) -> PluginError:
@@ -103,6 +116,20 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
 
 
 @pytest.mark.req("K-09")
+async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_is(notes: Home) -> None:
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        error = await refused(host, "notes.sneak")
+        await host.call("notes.aside", {})
+        (written,) = entries(notes, "plugin.capability_denied")
+        (explained,) = await host.explaining.explain(written.id, host.operator_context("me").principal)
+
+    words = "It names no call that this is for, and none of the calls that it works on declares this effect."
+    assert words in error.message
+    assert (written.data["method"], written.data["policies"]) == ("keyvalue.put", ["no-effects-beside-the-calls"])
+    assert words in "\n".join(explained.lines())
+
+
+@pytest.mark.req("K-09")
 @pytest.mark.req("S-09", "frame")
 async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_it(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
@@ -121,9 +148,9 @@ async def test_what_names_no_call_is_recorded_as_of_the_plugins_own_accord(notes
         await host.call("notes.aside", {})
 
     asked = recorded(notes, "plugin.asked")
-    assert [(entry["name"], entry["method"], entry["count"]) for entry in asked] == [
-        ("notes", "cache.get", 1),
-        ("notes", "cache.get", 2),
+    assert [(entry["name"], entry["method"], entry["count"], entry["underway"]) for entry in asked] == [
+        ("notes", "cache.get", 1, True),
+        ("notes", "cache.get", 2, True),
     ]
     (call,) = recorded(notes, "call.ended")
     assert call["metrics"] == {}

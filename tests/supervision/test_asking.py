@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +35,20 @@ class Witness:
 
     def __init__(self) -> None:
         self.asked: list[Asking] = []
+        self._news = asyncio.Condition()
+
+    async def heard(self, times: int) -> None:
+        """Wait until it was asked so often."""
+        async with asyncio.timeout(10), self._news:
+            await self._news.wait_for(lambda: len(self.asked) >= times)
 
     async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
         del params
         self.asked.append(asking)
         if asking.tally is not None:
             asking.tally[method] = asking.tally.get(method, 0) + 1
+        async with self._news:
+            self._news.notify_all()
         return {}
 
 
@@ -69,6 +78,54 @@ async def test_a_request_in_a_call_comes_with_the_effects_that_the_rules_see_in_
         {"unknown"},
         None,
     ]
+
+
+@pytest.mark.req("K-09")
+async def test_a_request_that_names_no_call_comes_with_the_effects_of_all_that_are_under_way(
+    stage: Stage, witness: Witness
+) -> None:
+    program = """
+hello(features=["call_tokens"])
+def ask():
+    send({"jsonrpc": "2.0", "id": 1, "method": "paddock.cache.get", "params": {"key": "k"}})
+    return read()
+held = []
+def wait(request):
+    held.append(request["id"])
+    ask()
+def finish(request):
+    ask()
+    while held:
+        send({"jsonrpc": "2.0", "id": held.pop(), "result": {}})
+    send({"jsonrpc": "2.0", "id": request["id"], "result": {}})
+    ask()
+serve(do_it=wait, do_this=wait, do_that=finish, paddock_hook_on_session_start=finish)
+"""
+    actor = stage.actor(
+        program, methods=METHODS, capabilities=["storage:write"], hooks=["on_session_start"], roles=["observer"]
+    )
+    async with asyncio.TaskGroup() as calls:
+        for number, method in enumerate(("do.it", "do.it", "do.this", "do.that"), start=1):
+            calls.create_task(actor.call(method))
+            await witness.heard(number)
+    await witness.heard(5)
+    async with asyncio.TaskGroup() as calls:
+        calls.create_task(actor.call("do.it"))
+        await witness.heard(6)
+        session = stage.context(project=ProjectId("p"), agent_path=AgentPath("a"), session=SessionId("s"))
+        await patiently(stage.supervisor.fire(actor.key, "on_session_start", {}, session))
+
+    alone, all_of_them = {"read_only"}, {"read_only", "db_write", "external_send"}
+    assert [asking.underway for asking in witness.asked[:7]] == [
+        alone,
+        alone,
+        all_of_them,
+        all_of_them | {"unknown"},
+        None,  # nothing is under way
+        alone,
+        None,  # it may be for the moment of the session, which declares nothing
+    ]
+    assert all(asking.effects is None for asking in witness.asked)
 
 
 async def test_each_call_has_a_count_of_its_own_and_what_names_no_call_has_none(stage: Stage, witness: Witness) -> None:

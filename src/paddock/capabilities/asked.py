@@ -1,7 +1,8 @@
 """The record of what plugins asked for and were served.
 
 What is asked for in a call is counted for the call's own entry in the ledger. What a plugin asks for of its own accord
-has no such entry and gets one: the first at once, those that follow within a second as one, with their number.
+has no such entry and gets one: the first at once, those that follow within a second as one, with their number. What it
+asks for so while it works on calls is counted apart from what it asks for while nobody wants anything of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from paddock.core.ids import PluginName, Tenant
 
 EVERY = 1.0  # seconds between two entries about the same
 
-_Same: TypeAlias = tuple[Tenant, PluginName, str]
+_Same: TypeAlias = tuple[Tenant, PluginName, str, bool]
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class Asked:
         if asking.tally is not None:
             asking.tally[method] = asking.tally.get(method, 0) + 1
             return
-        same = (asking.tenant, asking.plugin, method)
+        same = (asking.tenant, asking.plugin, method, asking.underway is not None)
         counting = self._counting.get(same)
         if counting is None:
             self._publish(same, 1)
@@ -73,5 +74,5 @@ class Asked:
         return asyncio.get_running_loop().call_later(self._every, self._second_over, same)
 
     def _publish(self, same: _Same, count: int) -> None:
-        tenant, plugin, method = same
-        self._publisher(tenant).publish(PluginAsked(name=plugin, method=method, count=count))
+        tenant, plugin, method, underway = same
+        self._publisher(tenant).publish(PluginAsked(name=plugin, method=method, count=count, underway=underway))

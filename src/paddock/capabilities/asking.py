@@ -32,6 +32,8 @@ class Asking:
         early: Answers from whichever thread has the result; see `rpc.peer.Asked`.
         effects: What the call may do to the world; None where no callable was called that could declare it: the
             plugin acts of its own accord, or was told of a moment in a session.
+        underway: Where it names no call: what the calls that its process works on may do, all together. None where it
+            works on none, or was told of a moment in a session.
         tally: Where that call counts what is asked for in it; None where there is no such call.
         subject: The plugin, as the rules see it.
     """
@@ -46,5 +48,6 @@ class Asking:
     handed: frozenset[str] = frozenset()
     early: Early = lambda _result: False
     effects: frozenset[str] | None = None
+    underway: frozenset[str] | None = None
     tally: Tally | None = None
     subject: Subject = field(kw_only=True)

@@ -16,7 +16,7 @@ from paddock.policy.target import capability_target
 
 _MOST_KEPT = 10_000
 
-_Question: TypeAlias = tuple[Subject, str, bool, frozenset[str] | None]
+_Question: TypeAlias = tuple[Subject, str, bool, frozenset[str] | None, frozenset[str] | None]
 
 
 class DecidesUse(Protocol):
@@ -42,11 +42,18 @@ class UseByTheRules:
     _kept: dict[_Question, Request] = field(default_factory=dict[_Question, Request])
 
     def about(self, asking: Asking, method: Method, *, granted: bool) -> Decision:
-        question = (asking.subject, method.name, granted, asking.effects)
+        question = (asking.subject, method.name, granted, asking.effects, asking.underway)
         request = self._kept.get(question)
         if request is None:
             target = capability_target(method.needs, writes=method.writes)
-            request = to_use(asking.subject, target, method=method.name, granted=granted, call_effects=asking.effects)
+            request = to_use(
+                asking.subject,
+                target,
+                method=method.name,
+                granted=granted,
+                call_effects=asking.effects,
+                underway_effects=asking.underway,
+            )
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[question] = request

@@ -106,9 +106,10 @@ def _told(decision: Ask | Deny) -> tuple[str, bool]:
 def _way_out(asking: Asking, method: Method, decision: Ask | Deny) -> str:
     if method.writes and asking.manifest.kind in PASSIVE:
         return "only operators act and keep anything: make it an operator, or give back what is to be kept"
-    declared = asking.effects
+    declared = asking.effects if asking.effects is not None else asking.underway
     if declared is not None and Effect.UNKNOWN not in declared:
         missing = sorted(capability_target(method.needs, writes=method.writes).effects - declared)
         if missing:
-            return f"declare {', '.join(missing)} among the effects of what was called"
+            declare = f"declare {', '.join(missing)} among the effects of what was called"
+            return declare if asking.effects is not None else f"{declare}, or ask once no call is under way"
     return f"paddock policy show {decision.policies[0]}" if decision.policies else "paddock policy show"

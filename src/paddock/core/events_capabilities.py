@@ -27,12 +27,14 @@ class PluginCapabilityDenied(Event):
 class PluginAsked(Event):
     """A plugin asked the host for something of its own accord, so often since the last such entry.
 
-    What it asks for while it serves a call is counted in the `metrics` of that call's `call.ended`.
+    What it asks for while it serves a call is counted in the `metrics` of that call's `call.ended`. `underway` says
+    that it worked on calls at that time and named none of them.
     """
 
     name: str
     method: str
     count: int
+    underway: bool = False
 
 
 @event("plugin.audited")

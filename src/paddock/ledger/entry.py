@@ -50,7 +50,7 @@ FACTS = frozenset(
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope count
+    binding approved state scope count underway
     """.split()  # noqa: SIM905
 )
 
@@ -130,7 +130,7 @@ def prepared(draft: Draft, random: Random) -> Prepared:
     # Each costs a hash, and most entries tell of nobody.
     text = salt = commitment = None
     if personal:
-        text, salt = _written(personal, plan.unsure), random.bytes(SALT_BYTES)
+        text, salt = _written(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
         commitment = committed(salt, text)
     return Prepared(
         draft.id,
@@ -140,7 +140,7 @@ def prepared(draft: Draft, random: Random) -> Prepared:
         draft.call,
         draft.request or facts.get("request_id"),
         principal,
-        _written(facts, plan.unsure),
+        _written(facts, plan.unsure_facts),
         text,
         salt,
         commitment,
@@ -172,7 +172,8 @@ class _Plan(NamedTuple):
     personal: tuple[str, ...]
     values: Callable[[Event], tuple[Any, ...]]
     plugin: str | None
-    unsure: tuple[str, ...]
+    unsure_facts: tuple[str, ...]
+    unsure_personal: tuple[str, ...]
 
 
 _SURE = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
@@ -191,13 +192,20 @@ def _plan(kind: type[Event]) -> _Plan:
     # Asked for two things or more it gives a tuple, so two are asked for that are always there.
     fetch = attrgetter(*facts, *personal, "type", "type")
     kinds = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
-    unsure = tuple(name for name in names if kinds[name] not in _SURE)
-    return _Plan(facts, personal, fetch, plugin, unsure)
+    unsure = frozenset(name for name in names if kinds[name] not in _SURE)
+    return _Plan(
+        facts,
+        personal,
+        fetch,
+        plugin,
+        tuple(name for name in facts if name in unsure),
+        tuple(name for name in personal if name in unsure),
+    )
 
 
 def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     """The fields as canonical JSON; what has no such form as text, for what a plugin wrote must not stop the ledger."""
-    if _simple([fields[name] for name in unsure if name in fields]):
+    if not unsure or _simple([fields[name] for name in unsure if name in fields]):
         try:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         except TypeError:

@@ -36,6 +36,8 @@ class UseCircumstances:
     """Whether a person granted the plugin what it takes."""
     call_effects: frozenset[str] | None = None
     """Declared effects of the call that it serves; None where it acts of its own accord."""
+    underway_effects: frozenset[str] | None = None
+    """Where it names no call: declared effects of all those that it works on; None where it works on none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def to_use(
     method: str,
     granted: bool,
     call_effects: Iterable[str] | None = None,
+    underway_effects: Iterable[str] | None = None,
 ) -> Request:
     """May a plugin ask the host for this?
 
@@ -77,9 +80,16 @@ def to_use(
         method: What it called.
         granted: Whether a person granted what it takes.
         call_effects: Declared effects of the call that it serves; None where it serves none.
+        underway_effects: Where it says of no call that it serves it: the declared effects of all those that it works
+            on; None where it works on none.
     """
-    declared = None if call_effects is None else frozenset(map(str, call_effects))
-    return Request(plugin, "use", target, UseCircumstances(method, granted, declared))
+    return Request(
+        plugin, "use", target, UseCircumstances(method, granted, _declared(call_effects), _declared(underway_effects))
+    )
+
+
+def _declared(effects: Iterable[str] | None) -> frozenset[str] | None:
+    return None if effects is None else frozenset(map(str, effects))
 
 
 def context_of(request: Request) -> dict[str, Any]:
@@ -90,8 +100,9 @@ def context_of(request: Request) -> dict[str, Any]:
         case CallCircumstances(background, dry_run, project, agent_path):
             known = {"background": background, "dry_run": dry_run, "project": project, "agent_path": agent_path}
             return {name: value for name, value in known.items() if value is not None}
-        case UseCircumstances(method, granted, call_effects):
+        case UseCircumstances(method, granted, call_effects, underway_effects):
             context: dict[str, Any] = {"method": method, "granted": granted}
-            if call_effects is not None:
-                context["call_effects"] = [reference("Effect", effect) for effect in sorted(call_effects)]
+            for name, effects in (("call_effects", call_effects), ("underway_effects", underway_effects)):
+                if effects is not None:
+                    context[name] = [reference("Effect", effect) for effect in sorted(effects)]
             return context

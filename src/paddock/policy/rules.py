@@ -26,7 +26,7 @@ DEFAULT_RULES: Final = Path(__file__).with_name("default.cedar")
 _ATTRIBUTES: Final = (
     *("tenant", "scopes", "consents", "interactive", "may_call", "kind", "tier", "signature", "tags", "effects"),
     *("requires_approval", "family", "writes", "background", "dry_run", "project", "agent_path", "method", "granted"),
-    "call_effects",
+    *("call_effects", "underway_effects"),
 )
 
 

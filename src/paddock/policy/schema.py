@@ -76,11 +76,14 @@ action propose appliesTo {{
   resource: [Callable],
   context: {{}},
 }};
-// A plugin asks the host for something, while it serves a call with these effects or of its own accord.
+// A plugin asks the host for something: for a call with these effects, or of its own accord. It may do that while it
+// works on calls, and those have these effects all together.
 action use appliesTo {{
   principal: [Plugin],
   resource: [Capability],
-  context: {{ method: String, granted: Bool, call_effects?: Set<Effect> }},
+  context: {{
+    method: String, granted: Bool, call_effects?: Set<Effect>, underway_effects?: Set<Effect>
+  }},
 }};
 """
 

@@ -135,6 +135,7 @@ def _request(who: Any, what: Any) -> Request:
             method=about.get("method", ""),
             granted=about.get("granted", True),
             call_effects=about.get("call_effects"),
+            underway_effects=about.get("underway_effects"),
         )
     target = described_target(about.get("call") or about["propose"], about)
     if "propose" in about:
@@ -210,8 +211,7 @@ def _schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "properties": {
             **dict.fromkeys(("call", "propose", "use", "plugin", "method"), text),
             "kind": one_of("Kind"),
-            "effects": effects,
-            "call_effects": effects,
+            **dict.fromkeys(("effects", "call_effects", "underway_effects"), effects),
             "tags": tags,
             **traits,
             **dict.fromkeys(("requires_approval", "background", "dry_run", "writes", "granted"), flag),

@@ -108,6 +108,15 @@ class Flights:
         """The one call under way; None where there are several, or none."""
         return next(iter(self._by_id.values())) if len(self._by_id) == 1 else None
 
+    @property
+    def effects(self) -> frozenset[str] | None:
+        """What the calls under way may do to the world, all together; None where there are none, or one among them
+        that declares nothing, as a moment of a session does."""
+        # One that was answered is over for the plugin, also where nobody has looked at the answer yet.
+        declared = {flight.effects for flight in self._by_id.values() if not flight.pending.future.done()}
+        known = [effects for effects in declared if effects is not None]
+        return frozenset[str]().union(*known) if len(known) == len(declared) > 0 else None
+
     def add(self, flight: Flight) -> None:
         self._by_id[flight.pending.id] = flight
         if flight.token:

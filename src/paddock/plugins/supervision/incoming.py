@@ -176,6 +176,10 @@ class _UnderWay:
     def __call__(self, token: str) -> Flight | None:
         return self._flights.under(token)
 
+    @property
+    def effects(self) -> frozenset[str] | None:
+        return self._flights.effects
+
     async def ask(self, request: int | None, question: Question) -> Answer:
         flight = self._flights.get(request) if request is not None else self._flights.only()
         return await self._flights.asked(flight, question) if flight is not None else Answer("cancel")

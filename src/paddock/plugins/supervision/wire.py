@@ -170,6 +170,11 @@ class CallOf(Protocol):
         """The call that a token names; None where there is no such call."""
         ...
 
+    @property
+    def effects(self) -> frozenset[str] | None:
+        """What all of them together may do to the world; see `Asking.underway`."""
+        ...
+
     async def ask(self, request: int | None, question: Question) -> Answer:
         """Put a question to whoever makes the call with this number. Without one it is the only call under way; where
         that is not clear, nobody is asked."""

@@ -256,6 +256,7 @@ class NativeWire:
             # Of a call under way only: its token was looked up above.
             handed=self._handed.get(token, frozenset()) if isinstance(token, str) else frozenset(),
             effects=call.effects if call is not None else None,
+            underway=call_of.effects if call is None else None,
             tally=call.tally if call is not None else None,
             subject=self._subject,
         )
