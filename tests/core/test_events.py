@@ -79,15 +79,13 @@ def test_the_registry_holds_these_events_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_TYPES))
-def test_every_event_is_frozen_slotted_and_written_as_plain_json(name: str) -> None:
+def test_every_event_is_slotted_and_written_as_plain_json(name: str) -> None:
     kind: Any = EVENT_TYPES[name]
     fact = kind(**dict.fromkeys(fields_of(kind), "x"))
     record = to_record(fact)
     assert record == {"type": name, **json.loads(json.dumps(record, allow_nan=False))}
     assert list(record) == ["type", *fields_of(kind)]
     assert not hasattr(fact, "__dict__")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(fact, fields_of(kind)[0], "y")
 
 
 def test_nested_values_become_plain_data() -> None:

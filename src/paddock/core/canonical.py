@@ -18,9 +18,12 @@ from paddock.core.errors import CallerError
 MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 200
 
-# What orjson may write otherwise than the standard, or the standard not at all: fractions and exponents, integers of
-# many digits, and keys whose order differs. A text that merely looks like it costs time and nothing else.
-_WRITTEN_OTHERWISE = re.compile(rb"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}|^-?\d+[.eE]|^-?\d{16}|[\xed-\xff]")
+# What orjson may write otherwise than the standard: fractions and exponents. A text that merely looks like one costs time
+# and nothing else. It begins with a set of bytes and not with a choice, for which `re` would be three times as slow.
+_FRACTION = re.compile(rb"[:,\[]-?\d+[.eE]")
+_SORTED_OTHERWISE = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
+_NO_NUMBER = b'{["tfn'  # how a value begins that is none
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -51,16 +54,22 @@ def hash_of(value: object) -> str:
     sorted. What JSON has no word for is hashed as it is sent: NaN is null.
     """
     try:
-        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        written = orjson.dumps(value, option=_SORTED)
+        # Without numbers that are written otherwise, and keys that are sorted otherwise, this is the canonical form.
+        alike = written.isascii() or _SORTED_OTHERWISE.search(written) is None
+        if alike and written[0] in _NO_NUMBER and _FRACTION.search(written) is None:
+            return "sha256:" + hashlib.sha256(written).hexdigest()
+        return sha256_of(value)
+    except (orjson.JSONEncodeError, CallerError):
+        return "sha256-as-written:" + hashlib.sha256(_as_written(value)).hexdigest()
+
+
+def _as_written(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         # No JSON at all, such as half a character: it reaches no plugin, and is recorded all the same.
-        return "sha256-as-written:" + hashlib.sha256(repr(value).encode(errors="backslashreplace")).hexdigest()
-    if _WRITTEN_OTHERWISE.search(written) is None:
-        return "sha256:" + hashlib.sha256(written).hexdigest()
-    try:
-        return sha256_of(value)
-    except CallerError:
-        return "sha256-as-written:" + hashlib.sha256(written).hexdigest()
+        return repr(value).encode(errors="backslashreplace")
 
 
 def _normal(value: object, depth: int, odd: list[object]) -> object:

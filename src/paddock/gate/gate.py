@@ -191,9 +191,9 @@ class Gate:
         self.limits.take(context.tenant, context.principal.id, target.key.plugin)
 
     def _valid(self, target: Target, payload: Mapping[str, Any]) -> None:
-        reserved = sorted(name for name in payload if name in ("_context", "_call"))
-        if reserved:
-            raise CallerError(f"{', '.join(reserved)} belongs to the host", code="invalid_params", hint="leave it out")
+        for reserved in ("_call", "_context"):
+            if reserved in payload:
+                raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")
         problems = target.input.errors(dict(payload))
         if problems:
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
