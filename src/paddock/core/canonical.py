@@ -18,8 +18,8 @@ from paddock.core.errors import CallerError
 MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 200
 
-# What orjson may write otherwise than the standard: fractions and exponents. A text that merely looks like one costs time
-# and nothing else. It begins with a set of bytes and not with a choice, for which `re` would be three times as slow.
+# What orjson may write otherwise than the standard: fractions and exponents. A text that merely looks like one costs
+# time and nothing else. It begins with a set of bytes and not with a choice, for which `re` is three times as slow.
 _FRACTION = re.compile(rb"[:,\[]-?\d+[.eE]")
 _SORTED_OTHERWISE = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
 _NO_NUMBER = b'{["tfn'  # how a value begins that is none

@@ -37,8 +37,8 @@ EVENT_TYPES: Mapping[str, type[Event]] = _types
 def event(name: str) -> Callable[[type[_E]], type[_E]]:
     """Make a class a frozen event of this type and list it in `EVENT_TYPES`.
 
-    Frozen for whoever checks the types: at run time a frozen class takes five times as long to fill, which is felt where
-    an event is made for every call.
+    Frozen for whoever checks the types: at run time a frozen class takes five times as long to fill, which is felt
+    where an event is made for every call.
     """
 
     def made(cls: type[_E]) -> type[_E]:
