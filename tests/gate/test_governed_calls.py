@@ -358,3 +358,15 @@ async def test_whoever_calls_too_often_is_told_how_long_to_wait(office: Office) 
     assert busy.value.error_code == "rate_limited"
     assert 0 < busy.value.details["retry_after"] <= 30
     assert [call["status"] for call in office.calls()] == ["succeeded", "succeeded", "refused", "succeeded"]
+
+
+async def test_a_day_s_quota_holds_over_a_restart(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_DAILY_CALLS_PER_PLUGIN="2") as host:
+        await host.call("mail.look", {})
+    async with office.open(PADDOCK_LIMITS_DAILY_CALLS_PER_PLUGIN="2") as host:
+        await host.call("mail.look", {})
+        with pytest.raises(Busy, match="mail has had 2 calls today") as busy:
+            await host.call("mail.look", {})
+
+    assert busy.value.error_code == "quota_exceeded"
+    assert 0 < busy.value.details["retry_after"] <= 86_400

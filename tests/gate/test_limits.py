@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.core.clock import SystemClock
 from paddock.core.errors import Busy
-from paddock.gate.limits import Limits, Rates
+from paddock.gate.limits import Limits
+from paddock.gate.quotas import Quotas
+from paddock.gate.rates import NO_LIMIT, Rates
 
 
 class Time:
@@ -18,9 +21,13 @@ class Time:
         return self.now
 
 
+def limits_of(a_minute: Rates, time: Time) -> Limits:
+    return Limits(a_minute, Quotas(NO_LIMIT, SystemClock()), time)
+
+
 def test_a_minute_of_calls_is_fine_at_once_and_then_one_comes_back_at_a_time() -> None:
     time = Time()
-    limits = Limits(Rates(per_plugin=60), time)
+    limits = limits_of(Rates(per_plugin=60), time)
     for _ in range(60):
         limits.take("a", "ann", "mail")
     with pytest.raises(Busy) as busy:
@@ -33,7 +40,7 @@ def test_a_minute_of_calls_is_fine_at_once_and_then_one_comes_back_at_a_time() -
 
 
 def test_one_who_floods_does_not_touch_another_tenant_person_or_plugin() -> None:
-    limits = Limits(Rates(per_tenant=1, per_principal=1, per_plugin=1), Time())
+    limits = limits_of(Rates(per_tenant=1, per_principal=1, per_plugin=1), Time())
     limits.take("a", "ann", "mail")
     for refused in (("a", "ann", "mail"), ("a", "bob", "post")):
         with pytest.raises(Busy):
@@ -43,7 +50,7 @@ def test_one_who_floods_does_not_touch_another_tenant_person_or_plugin() -> None
 
 def test_a_refused_call_costs_nobody_anything() -> None:
     time = Time()
-    limits = Limits(Rates(per_tenant=2, per_plugin=1), time)
+    limits = limits_of(Rates(per_tenant=2, per_plugin=1), time)
     limits.take("a", "ann", "mail")
     for _ in range(5):
         with pytest.raises(Busy):
@@ -52,7 +59,7 @@ def test_a_refused_call_costs_nobody_anything() -> None:
 
 
 def test_without_rates_nothing_is_counted() -> None:
-    limits = Limits(Rates(), Time())
+    limits = limits_of(Rates(), Time())
     refused = 0
     for _ in range(10_000):
         try:
@@ -65,7 +72,7 @@ def test_without_rates_nothing_is_counted() -> None:
 @given(st.integers(1, 600), st.lists(st.floats(0, 5), max_size=200))
 def test_no_window_ever_lets_more_through_than_a_burst_and_its_share(a_minute: int, pauses: list[float]) -> None:
     time = Time()
-    limits = Limits(Rates(per_principal=a_minute), time)
+    limits = limits_of(Rates(per_principal=a_minute), time)
     passed = 0
     for pause in pauses:
         time.now += pause

@@ -141,6 +141,27 @@ class LimitSettings:
         minimum=1,
         tighter=Tighter.LOWER,
     )
+    daily_calls_per_tenant: int | None = row(
+        None,
+        "How many calls a tenant may make in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    daily_calls_per_principal: int | None = row(
+        None,
+        "How many calls one person, key or agent may make in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    daily_calls_per_plugin: int | None = row(
+        None,
+        "How many calls of one tenant a plugin may get in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
 
     def hard_quota(self, dialect: str) -> float | None:
         """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""

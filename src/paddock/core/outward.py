@@ -72,6 +72,7 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "output_validation_error": 500,  # a plugin broke its own output schema
     "resource_busy": 429,
     "rate_limited": 429,
+    "quota_exceeded": 429,
     "answer.invalid": 422,  # the address and the form are right, and the question stays open
     "auth.refused": 401,  # nobody was proven to be anybody
     "http.body_too_large": 413,

@@ -1,43 +1,37 @@
 """How often: so many calls a minute for a tenant, for whoever calls, and of a plugin. The clock is given.
 
 Each is a bucket that holds a minute's worth and fills as time passes, so a burst is fine and a flood is not. Whoever
-finds theirs empty is told how long to wait; others do not notice.
+finds theirs empty is told how long to wait; others do not notice. What they may use in a day is counted beside it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from paddock.core.errors import Busy
 from paddock.core.flow import Bucket, wait_for
+from paddock.gate.quotas import Quotas
+from paddock.gate.rates import NO_LIMIT, Rates, Whose
 
 _MOST_BUCKETS = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Calls a minute; None sets no limit."""
-
-    per_tenant: int | None = None
-    per_principal: int | None = None
-    per_plugin: int | None = None
 
 
 class Limits:
     """The buckets of this host.
 
     Args:
-        rates: How often.
+        a_minute: How often.
+        quotas: How much in a day.
         monotonic: The time, in seconds.
     """
 
-    def __init__(self, rates: Rates, monotonic: Callable[[], float]) -> None:
-        self._rates = rates
+    def __init__(self, a_minute: Rates, quotas: Quotas, monotonic: Callable[[], float]) -> None:
+        self._a_minute = a_minute
+        self._unlimited = a_minute == NO_LIMIT
+        self._quotas = quotas
         self._monotonic = monotonic
-        self._buckets: OrderedDict[tuple[str, ...], Bucket] = OrderedDict()
-        self._unlimited = rates == Rates()
+        self._buckets: OrderedDict[Whose, Bucket] = OrderedDict()
 
     def take(self, tenant: str, principal: str, plugin: str) -> None:
         """Count one call.
@@ -45,35 +39,30 @@ class Limits:
         Raises:
             Busy: one of them has had as many as it may; `retry_after` of its details says for how long to wait.
         """
-        if self._unlimited:
-            return
-        rates, now = self._rates, self._monotonic()
-        wanted = (
-            (("tenant", tenant), rates.per_tenant, "your tenant"),
-            (("principal", tenant, principal), rates.per_principal, principal),
-            (("plugin", tenant, plugin), rates.per_plugin, plugin),
-        )
-        taken: list[tuple[tuple[str, ...], float]] = []
-        for key, a_minute, whose in wanted:
-            if a_minute:
-                left = self._left(key, a_minute, now)
-                if left < 1:
-                    raise _too_many(whose, a_minute, wait_for(1, left, a_minute))
-                taken.append((key, left - 1))
-        for key, left in taken:  # only once all of them had one: a refused call costs nobody anything
-            self._buckets[key] = Bucket(left, now)
-            self._buckets.move_to_end(key)
+        taken = () if self._unlimited else self._had(tenant, principal, plugin)
+        self._quotas.take(tenant, principal, plugin)
+        for whose, bucket in taken:  # only once all of them had one: a refused call costs nobody anything
+            self._buckets[whose] = bucket
+            self._buckets.move_to_end(whose)
         while len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
 
-    def _left(self, key: tuple[str, ...], a_minute: int, now: float) -> float:
-        bucket = self._buckets.get(key)
-        return float(a_minute) if bucket is None else bucket.filled(a_minute, now)
+    def _had(self, tenant: str, principal: str, plugin: str) -> list[tuple[Whose, Bucket]]:
+        """The buckets as they are after this call."""
+        now = self._monotonic()
+        taken: list[tuple[Whose, Bucket]] = []
+        for whose, most in self._a_minute.of(tenant, principal, plugin):
+            bucket = self._buckets.get(whose)
+            left = float(most) if bucket is None else bucket.filled(most, now)
+            if left < 1:
+                raise _too_many(whose, most, wait_for(1, left, most))
+            taken.append((whose, Bucket(left - 1, now)))
+        return taken
 
 
-def _too_many(whose: str, a_minute: int, seconds: float) -> Busy:
+def _too_many(whose: Whose, a_minute: int, seconds: float) -> Busy:
     return Busy(
-        f"{whose} has made {a_minute} calls in a minute, and may not make more",
+        f"{whose.had(a_minute)} in a minute, and that is the limit",
         code="rate_limited",
         hint=f"try again in {seconds:g} s",
         details={"retry_after": seconds, "limit_per_minute": a_minute},

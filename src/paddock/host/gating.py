@@ -11,7 +11,7 @@ from paddock.core.ids import Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.gate import Gate
-from paddock.gate.limits import Limits, Rates
+from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
 from paddock.ledger.append import LedgerTable
 from paddock.ledger.writer import LedgerWriter
@@ -47,7 +47,7 @@ def gate_to(
     database: Database,
     decides: Decides,
     approvals: Approvals,
-    rates: Rates,
+    limits: Limits,
     clock: Clock,
     random: Random,
 ) -> Gate:
@@ -59,5 +59,4 @@ def gate_to(
         table.record(event, call=course.call, request=context.request, principal=context.principal.id)
 
     start = Start(decides, approvals, database, record_in)
-    limits = Limits(rates, clock.monotonic)
     return Gate(supervisor, ledger, decides, start, limits, clock, random)

@@ -21,7 +21,9 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.deciding import ByTheRules
-from paddock.gate.limits import Rates
+from paddock.gate.limits import Limits
+from paddock.gate.quotas import open_quotas
+from paddock.gate.rates import Rates
 from paddock.gate.resume import Resumption
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
@@ -122,17 +124,21 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             lasting=config.role == "daemon",
         )
         limits = settings.limits
-        async with open_supervisor(around, call_timeout=limits.call_timeout_s) as supervisor:
+        a_day = Rates(limits.daily_calls_per_tenant, limits.daily_calls_per_principal, limits.daily_calls_per_plugin)
+        async with (
+            open_quotas(a_day, database, clock) as quotas,
+            open_supervisor(around, call_timeout=limits.call_timeout_s) as supervisor,
+        ):
             gate = gate_to(
                 supervisor,
                 ledger=events,
                 database=database,
                 decides=ByTheRules(rulebook, database, clock),
                 approvals=approvals,
-                rates=Rates(
-                    settings.limits.calls_per_tenant,
-                    settings.limits.calls_per_principal,
-                    settings.limits.calls_per_plugin,
+                limits=Limits(
+                    Rates(limits.calls_per_tenant, limits.calls_per_principal, limits.calls_per_plugin),
+                    quotas,
+                    clock.monotonic,
                 ),
                 clock=clock,
                 random=random,

@@ -19,7 +19,9 @@ from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.deciding import TheirOwn
-from paddock.gate.limits import Rates
+from paddock.gate.limits import Limits
+from paddock.gate.quotas import Quotas
+from paddock.gate.rates import NO_LIMIT
 from paddock.host.door import open_services
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.looking import Looks
@@ -115,7 +117,7 @@ async def open_workshop(
                     database=database,
                     decides=TheirOwn(),
                     approvals=approvals_on(database, clock, random),
-                    rates=Rates(),
+                    limits=Limits(NO_LIMIT, Quotas(NO_LIMIT, clock), clock.monotonic),
                     clock=clock,
                     random=random,
                 ),
