@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +12,7 @@ from paddock.cli.output import AsJson, document, reporting, result, room
 
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
+    from paddock.doctor.daemon import Told
 
 app = typer.Typer(add_completion=False)
 
@@ -26,7 +27,7 @@ def doctor(*, as_json: AsJson = False) -> None:
     from paddock.doctor.check import exit_status, text_lines, to_json
     from paddock.doctor.machine import check_machine
 
-    checks = check_machine(os.environ, Path.home(), working_directory(), _plugins_of_the_daemon)
+    checks = check_machine(os.environ, Path.home(), working_directory(), _told_by_the_daemon)
     if as_json:
         document(to_json(checks))
     else:
@@ -35,8 +36,12 @@ def doctor(*, as_json: AsJson = False) -> None:
     raise typer.Exit(exit_status(checks))
 
 
-def _plugins_of_the_daemon(directories: Directories) -> list[dict[str, Any]] | None:
+def _told_by_the_daemon(directories: Directories) -> Told | None:
     from paddock.cli.daemon import running_daemon
+    from paddock.doctor.daemon import Told
 
     daemon = running_daemon(directories)
-    return daemon.get("/plugins", wait=PATIENCE)["plugins"] if daemon else None
+    if daemon is None:
+        return None
+    status = daemon.get("/status", wait=PATIENCE)
+    return Told(daemon.get("/plugins", wait=PATIENCE)["plugins"], status["troubles"], status["takes_calls"])

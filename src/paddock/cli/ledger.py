@@ -62,13 +62,15 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the chains. Exits 0 when all are sound, 1 tampered with, 2 cut short, 3 not readable."""
-    from paddock.cli.ledger_verify import findings, show_findings, worst
+    from paddock.cli.ledger_verify import findings, show_findings, unsigned_because, worst
 
     found = findings(tenant, anchor or [], public_key or [])
+    unsigned = unsigned_because()
     if as_json:
-        document({"verdict": worst(found)[0], "chains": [finding.to_json() for finding in found]})
+        chains = [finding.to_json() for finding in found]
+        document({"verdict": worst(found)[0], "chains": chains, "unsigned_because": unsigned})
     else:
-        show_findings(found)
+        show_findings(found, unsigned)
     raise typer.Exit(worst(found)[1])
 
 

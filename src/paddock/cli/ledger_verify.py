@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from paddock.cli.output import result, say, styled
 from paddock.core.errors import PaddockError
@@ -13,6 +14,7 @@ from paddock.ledger.verify import EXIT_CODES, Finding, Verdict
 
 _WIPE = "\r\x1b[K"
 _WIDTH = 30
+_PATIENCE = 5.0  # seconds for the daemon, which is only asked for what makes the answer more useful
 _MARKS: dict[Verdict, tuple[str, str]] = {
     "sound": ("✓", "green"),
     "tampered": ("✗", "red"),
@@ -44,6 +46,20 @@ def findings(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) 
             sys.stderr.flush()
 
 
+def unsigned_because() -> dict[str, Any] | None:
+    """Why the daemon of this home makes no checkpoints; None where it does, or where none says so."""
+    from paddock.cli.daemon import running_daemon
+
+    try:
+        daemon = running_daemon()
+        if daemon is None:
+            return None
+        troubles: list[dict[str, Any]] = daemon.get("/status", wait=_PATIENCE)["troubles"]
+    except PaddockError:
+        return None  # the chains were looked at without it
+    return next((one for one in troubles if one["about"] == "checkpoints"), None)
+
+
 def worst(found: Sequence[Finding]) -> tuple[Verdict, int]:
     """The verdict over all chains, and the exit code: one that was tampered with counts most."""
     verdicts = {finding.verdict for finding in found}
@@ -53,8 +69,8 @@ def worst(found: Sequence[Finding]) -> tuple[Verdict, int]:
     return "sound", 0
 
 
-def show_findings(found: Sequence[Finding]) -> None:
-    """One line for each chain, and what that means below those that need it."""
+def show_findings(found: Sequence[Finding], unsigned: Mapping[str, Any] | None) -> None:
+    """One line for each chain, what that means below those that need it, and why no checkpoint follows."""
     if not found:
         say("nothing was recorded yet")
     for finding in found:
@@ -69,6 +85,10 @@ def show_findings(found: Sequence[Finding]) -> None:
             result(f"  what {_count(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
             result(f"  behind the last checkpoint: {_count(finding.unsigned, 'row')}, which nothing outside holds yet")
+
+    if unsigned is not None:
+        hint = f"; {unsigned['hint']}" if unsigned.get("hint") else ""
+        say(f"{styled('!', 'yellow')} {printable(unsigned['message'], 400)}{printable(hint, 400)}")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,31 +1,60 @@
-"""The daemon of this home: whether one runs and answers, and which of its plugins do not run."""
+"""The daemon of this home: whether one runs, answers and takes calls, and which of its plugins do not run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 from paddock.config.directories import Directories
 from paddock.core.errors import PaddockError
 from paddock.doctor.check import Check, Status
 
-# What the daemon says of its plugins, as its API lists them; None where no daemon runs. Given by whoever can ask.
-AskDaemon: TypeAlias = Callable[[Directories], Sequence[Mapping[str, Any]] | None]
+
+class Told(NamedTuple):
+    """What the daemon says of itself, as its API has it."""
+
+    plugins: Sequence[Mapping[str, Any]]
+    troubles: Sequence[Mapping[str, Any]] = ()
+    takes_calls: bool = True
+
+
+# None where no daemon runs. Given by whoever can ask.
+AskDaemon: TypeAlias = Callable[[Directories], Told | None]
 
 _MOST_LINES = 10
 _WHY_SILENT = "Commands leave plugins to the daemon, so they fail as long as it does not answer."
+_WHY_REFUSING = "What cannot be recorded is not done, so every call is refused until this is mended."
+_WHY_TROUBLED = "Calls go on meanwhile; a ledger without new checkpoints and rules that are not in force protect less."
 _WHY_FAILED = "A plugin that does not run cannot be called. Mend the reason; enabling it starts it anew."
 
 
 def check_daemon(directories: Directories, ask: AskDaemon) -> Check:
     """Ask it how its plugins are doing."""
     try:
-        plugins = ask(directories)
+        told = ask(directories)
     except PaddockError as error:
         return Check("daemon", Status.FAIL, error.message, _WHY_SILENT, error.hint, error.error_code)
-    if plugins is None:
+    if told is None:
         return Check("daemon", Status.OK, "none runs for this home; paddock serve starts one")
-    return judge_plugins([one for one in plugins if one["runtime"]])
+    return judge_daemon(told)
+
+
+def judge_daemon(told: Told) -> Check:
+    """How its plugins are doing, or, where there is trouble with the daemon as a whole, what that is."""
+    check = judge_plugins([one for one in told.plugins if one["runtime"]])
+    if not told.troubles:
+        return check
+    first = told.troubles[0]
+    return replace(
+        check,
+        status=Status.WARN if told.takes_calls else Status.FAIL,
+        found=f"{check.found}; {first['message'] if told.takes_calls else 'no call is taken: ' + first['message']}",
+        why=_WHY_TROUBLED if told.takes_calls else _WHY_REFUSING,
+        fix=first.get("hint", ""),
+        code=first["code"],
+        details=(*(f"{one['about']}: {one['message']}" for one in told.troubles), *check.details),
+    )
 
 
 def judge_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:

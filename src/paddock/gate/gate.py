@@ -107,7 +107,12 @@ class Gate:
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
-        await self._recording()
+        try:
+            await self._recording()
+        except PaddockError as error:
+            if approval is not None:
+                await self.start.void(context.tenant, approval, error)
+            raise
         course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
         try:
             course.target = target = await self._resolved(target)
@@ -127,7 +132,7 @@ class Gate:
         except BaseException as error:
             self._record(course, None, error)
             if approval is not None and not course.started and isinstance(error, PaddockError):
-                await self.start.void(course, approval, error)
+                await self.start.void(context.tenant, approval, error)
             raise
         self._record(course, result, None)
         return result

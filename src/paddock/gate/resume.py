@@ -90,9 +90,10 @@ class Resumption:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
     async def expire_forever(self) -> None:
-        """End, again and again, what nobody answered in time."""
+        """End, again and again, what nobody answered in time, and what could not be ended before."""
         while True:
             try:
+                await self._gate.start.void_again()
                 for approval in await self._approvals.expire():
                     now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
                     await self.answered(now)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.core.errors import NeedsApproval, PaddockError
+from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
@@ -44,6 +44,7 @@ class Start:
     approvals: Approvals
     database: Database
     record_in: RecordIn
+    _to_void: list[tuple[Tenant, str, str]] = field(default_factory=list[tuple[Tenant, str, str]])
 
     async def permit(self, course: Course, approval: str | None) -> str | None:
         """Whether the call may start, and with which approval, which `record` uses.
@@ -99,10 +100,26 @@ class Start:
             course.started = False
             raise
 
-    async def void(self, course: Course, approval: str, error: PaddockError) -> None:
+    async def void(self, tenant: Tenant, approval: str, error: PaddockError) -> None:
         """The call that was approved failed before it started: nobody expects it to be made some day."""
-        with contextlib.suppress(PaddockError):  # the store; then it expires
-            await self.approvals.void(course.context.tenant, approval, f"the call failed: {error.message}")
+        why = f"the call failed: {error.message}"
+        try:
+            await self.approvals.void(tenant, approval, why)
+        except StoreUnavailable:
+            self._to_void.append((tenant, approval, why))
+        except PaddockError:
+            pass  # it is not there, or over
+
+    async def void_again(self) -> None:
+        """Void what could not be voided at its time, since there was no room on the disk for instance.
+
+        Raises:
+            StoreUnavailable: it cannot be written now either.
+        """
+        while self._to_void:
+            with contextlib.suppress(CallerError):  # it is not there any more
+                await self.approvals.void(*self._to_void[0])
+            self._to_void.pop(0)
 
     async def _standing(self, course: Course, asked: Ask) -> str | None:
         if asked.remember == "never":

@@ -20,6 +20,7 @@ from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
+from paddock.host.condition import Condition
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
@@ -62,6 +63,7 @@ class Host:
         approving: Approving,
         explaining: Explaining,
         rules: Rulebook,
+        condition: Condition,
         metrics: Metrics,
         reconciler: Reconciler,
         departures: Departures,
@@ -78,6 +80,7 @@ class Host:
         self.approving = approving
         self.explaining = explaining
         self.rules = rules
+        self.condition = condition
         self.metrics = metrics
         self.definitions = definitions
         self.artifacts = artifacts

@@ -69,6 +69,8 @@ class Metrics:
         yield from _alone(
             "paddock_recording", "Whether what happens can be recorded.", float(self._ledger.failing is None)
         )
+        signing = float(self._ledger.unsigned is None)
+        yield from _alone("paddock_checkpointing", "Whether checkpoints of the ledger can be made.", signing)
 
 
 def _alone(name: str, words: str, value: float) -> Iterable[str]:

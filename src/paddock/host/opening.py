@@ -27,6 +27,7 @@ from paddock.gate.rates import Rates
 from paddock.gate.resume import Resumption
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
+from paddock.host.condition import Condition
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
@@ -165,6 +166,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 approving=Approving(approvals, resumption),
                 explaining=Explaining(views, rulebook, events, lambda: gate.catalogue, clock),
                 rules=rulebook,
+                condition=Condition(events, rulebook),
                 metrics=metrics,
                 reconciler=reconciler,
                 departures=departures,

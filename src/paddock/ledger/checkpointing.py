@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 from collections.abc import Generator
@@ -44,16 +45,19 @@ class Checkpointer:
     _key: Ed25519PrivateKey | None = None
 
     async def look(self, least: int = 1) -> int:
-        """Make a checkpoint of each chain that has grown by so many rows; gives how many were made."""
+        """Make a checkpoint of each chain that has grown by so many rows; gives how many were made.
+
+        After a try that failed, of each chain that has grown at all.
+        """
         made = 0
         try:
             for tenant, seq in await self.database.read(_heads):
                 if tenant not in self._reached:
                     self._reached[tenant] = _signed_to(checkpoint_file(self.state, tenant))
-                if seq - self._reached[tenant] >= least and await self._make(tenant):
+                if seq - self._reached[tenant] >= (least if self.failing is None else 1) and await self._make(tenant):
                     made += 1
         except (PaddockError, OSError) as error:
-            self.failing = error if isinstance(error, PaddockError) else _refused(error)
+            self.failing = error if isinstance(error, PaddockError) else _refused(error, self.state)
         else:
             self.failing = None
         return made
@@ -171,8 +175,7 @@ def _put(descriptor: int, file: Path, made: Checkpoint, end: int) -> None:
     line = made.line() + b"\n"
     try:
         os.ftruncate(descriptor, end)
-        if os.pwrite(descriptor, line, end) != len(line):
-            raise _refused(OSError(next(iter(OUT_OF_SPACE)), "no room for a whole line", str(file)))
+        _write_whole(descriptor, line, end)
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
@@ -184,12 +187,17 @@ def _put(descriptor: int, file: Path, made: Checkpoint, end: int) -> None:
         sync_directory(file.parent)
 
 
-def _refused(error: OSError) -> PaddockError:
+def _write_whole(descriptor: int, line: bytes, place: int) -> None:
+    if os.pwrite(descriptor, line, place) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _refused(error: OSError, state: Path) -> PaddockError:
     full = error.errno in OUT_OF_SPACE
     return StoreUnavailable(
         f"a checkpoint of the ledger cannot be written: {error.strerror}",
         code="store.full" if full else "ledger.checkpoints",
-        hint="free some space: df -h" if full else "",
+        hint=f"free some space: df -h {state}" if full else f"see who may write to {state / 'ledger'}",
     )
 
 

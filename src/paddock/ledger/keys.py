@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paddock.core.errors import HostError
 from paddock.store.durable import sync_directory
+from paddock.store.space import OUT_OF_SPACE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,10 +32,11 @@ def key_id(raw: bytes) -> str:
 
 
 def signing_key(state: Path) -> Ed25519PrivateKey:
-    """The private key of this home, made when there is none.
+    """The private key of this home, made when there is none. Its public half lies beside it when this returns.
 
     Raises:
         HostError: `ledger.key`, when it cannot be read or made, or others can read it.
+        OSError: there is no room for it.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -47,11 +49,14 @@ def signing_key(state: Path) -> Ed25519PrivateKey:
             if os.fstat(opened.fileno()).st_mode & 0o077:
                 raise _unusable(file, "others can read it", hint=f"chmod 600 {file}")
             key = serialization.load_pem_private_key(opened.read(_LONGEST), password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            _keep_public(state, key)
+            return key
     except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno in OUT_OF_SPACE:
+            raise
         raise _unusable(file, str(error)) from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _unusable(file, "it is no Ed25519 key")
-    return key
+    raise _unusable(file, "it is no Ed25519 key")
 
 
 def read_public_key(file: Path) -> bytes:
@@ -89,20 +94,36 @@ def _make(state: Path) -> None:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     folder = private_key_file(state).parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # The public half first, and the private one under its name only when it is whole: its name says that both are.
     ready = folder / f".ledger.key.{os.getpid()}"
-    _write(ready, private)
     try:
+        _write(ready, private)
         os.link(ready, private_key_file(state))  # fails where another process was quicker, whose key then counts
     except FileExistsError:
         return
     finally:
-        ready.unlink()
-    _write(public_key_file(state), public)
+        ready.unlink(missing_ok=True)
     sync_directory(folder)
+
+
+def _keep_public(state: Path, key: Ed25519PrivateKey) -> None:
+    """Put the public half beside the key, where it is missing: there may have been no room for it before."""
+    from cryptography.hazmat.primitives import serialization
+
+    file, public = public_key_file(state), key.public_key()
+    try:
+        if read_public_key(file) == public.public_bytes_raw():
+            return
+    except HostError:
+        pass
+    ready = file.with_name(f".ledger.pub.{os.getpid()}")
+    try:
+        _write(ready, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+        ready.replace(file)
+    finally:
+        ready.unlink(missing_ok=True)
+    sync_directory(file.parent)
 
 
 def _write(file: Path, content: bytes) -> None:

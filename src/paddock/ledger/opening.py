@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,10 @@ from paddock.ledger.checkpointing import EVERY_ROWS, EVERY_SECONDS, Checkpointer
 from paddock.ledger.writer import LedgerWriter
 from paddock.store.database import Database
 
+TRY_AGAIN = 5.0  # seconds until the next try where a checkpoint could not be made
 _SECONDS_AT_THE_END = 10
+
+_log = logging.getLogger("paddock.ledger")
 
 
 @asynccontextmanager
@@ -56,11 +60,13 @@ async def _keep_checkpoints(writer: LedgerWriter, checkpointer: Checkpointer) ->
     while True:
         begun = writer.rows
         try:
-            async with asyncio.timeout(EVERY_SECONDS):
+            async with asyncio.timeout(EVERY_SECONDS if writer.unsigned is None else TRY_AGAIN):
                 while writer.rows - begun < EVERY_ROWS:
                     await writer.landed()
         except TimeoutError:
             await checkpointer.look()
         else:
             await checkpointer.look(least=EVERY_ROWS)
-        writer.unsigned = checkpointer.failing
+        before, writer.unsigned = writer.unsigned, checkpointer.failing
+        if writer.unsigned is not None and before is None:
+            _log.warning("%s", writer.unsigned.message)

@@ -13,6 +13,12 @@ from paddock.host.exposition import CONTENT_TYPE
 from paddock.host.host import Host
 from paddock.http.endpoint import Endpoint, answer
 
+_READY = "Yes; 503 when it goes down, or as long as nothing can be recorded."
+_STATUS = (
+    "`takes_calls`, and `troubles`: each an error with what it is `about`, which is the `ledger` where nothing can be"
+    " recorded, `checkpoints` where none can be made, and `rules` where those in the files cannot be used."
+)
+
 
 class DaemonRoutes:
     """Small answers about the daemon as a whole."""
@@ -24,7 +30,8 @@ class DaemonRoutes:
     def endpoints(self) -> list[Endpoint]:
         return [
             Endpoint("GET", "/healthz", self.healthz, "Is the daemon alive?", "Its pid.", prefix=""),
-            Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", "Yes; 503 when going down.", prefix=""),
+            Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", _READY, prefix=""),
+            Endpoint("GET", "/status", self.status, "How is the daemon doing?", _STATUS),
             Endpoint(
                 "GET",
                 "/metrics",
@@ -51,7 +58,13 @@ class DaemonRoutes:
         del request
         if self._draining.is_set():
             raise Busy("the daemon is shutting down", code="host.draining", hint="try again when it is back")
+        if (refusing := self._host.condition.refusing) is not None:
+            raise refusing
         return answer({"status": "ready"})
+
+    async def status(self, request: Request) -> Response:
+        del request
+        return answer(self._host.condition.to_json())
 
     async def metrics(self, request: Request) -> Response:
         del request

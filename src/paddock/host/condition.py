@@ -1,0 +1,35 @@
+"""How a running host is doing as a whole: whether it takes calls, and what somebody has to mend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.errors import PaddockError
+from paddock.core.outward import to_json
+from paddock.host.rulebook import Rulebook
+from paddock.ledger.writer import LedgerWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Looks at the parts that can be in trouble without anybody's call having failed yet.
+
+    Attributes:
+        ledger: Without it nothing can be recorded, and what cannot be recorded is not done.
+        rules: Those in force stay when their files have mistakes.
+    """
+
+    ledger: LedgerWriter
+    rules: Rulebook
+
+    @property
+    def refusing(self) -> PaddockError | None:
+        """Why no call is taken right now."""
+        return self.ledger.failing
+
+    def to_json(self) -> dict[str, Any]:
+        """Whether calls are taken, and every trouble with what it is about; what keeps calls out comes first."""
+        found = {"ledger": self.ledger.failing, "checkpoints": self.ledger.unsigned, "rules": self.rules.unusable}
+        troubles = [{"about": about, **to_json(error)} for about, error in found.items() if error is not None]
+        return {"takes_calls": self.refusing is None, "troubles": troubles}
