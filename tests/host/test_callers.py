@@ -68,10 +68,10 @@ async def test_a_program_calls_as_somebody_with_exactly_what_they_may_do(home: H
     assert denied.value.error_code == "permission_denied"
 
 
-def test_nobody_of_another_tenant_reaches_what_runs_for_this_one() -> None:
+def test_a_call_is_made_in_the_tenant_of_whoever_makes_it() -> None:
     zoe = Principal(PrincipalId("user:zoe"), tenant=Tenant("acme"))
-    with pytest.raises(NotFound, match="no plugin is enabled for the tenant acme"):
-        context_for(zoe, RequestId("req_1"), "ada")
+    assert context_for(zoe, RequestId("req_1"), "ada").tenant == "acme"
+    assert context_for(at_this_machine("ada", Tenant("acme")), RequestId("req_1"), "ada").tenant == "acme"
 
 
 def test_a_login_is_a_human_who_can_answer_and_a_program_or_a_name_is_not() -> None:

@@ -18,7 +18,7 @@ def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
     """Its table file and its folder, with something in each."""
     store = shelf.plugins
     table = store.data / "storage" / "default" / f"{name}.sqlite"
-    folder = own_folder(store.data, name)
+    folder = own_folder(store.data, store.tenant, name)
     for path in (table, table.with_name(f"{name}.sqlite-wal"), folder / "memory" / "diary.md"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("my secret diary")
@@ -57,7 +57,7 @@ def test_a_link_in_the_place_of_its_folder_is_removed_and_what_it_points_at_stay
     shelf.install()
     mine = tmp_path / "mine"
     mine.mkdir()
-    folder = own_folder(shelf.plugins.data, "notes")
+    folder = own_folder(shelf.plugins.data, shelf.plugins.tenant, "notes")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.symlink_to(mine)
     uninstall(shelf.plugins, "notes")

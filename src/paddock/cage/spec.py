@@ -85,6 +85,7 @@ class CageSpec:
     limits: Limits = Limits()
     python: PythonMain | None = None
     artifacts: bool = False  # whether the plugin gets two more pipes, on which big bytes travel beside its messages
+    tenant: str = "default"  # for whose people it runs, for records
 
     def to_wire(self) -> dict[str, Any]:
         """The spec as JSON data, for the socket between the daemon and the warden."""
@@ -108,6 +109,7 @@ class CageSpec:
                 "arguments": list(self.python.arguments),
             },
             "artifacts": self.artifacts,
+            "tenant": self.tenant,
         }
 
     @classmethod
@@ -133,6 +135,7 @@ class CageSpec:
             limits=Limits(**data["limits"]),
             python=python and PythonMain(python["interpreter"], python["script"], tuple(python["arguments"])),
             artifacts=data["artifacts"],
+            tenant=data["tenant"],
         )
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
-from paddock.cli.principals import DEFAULT, OfTenant, change, done, elsewhere, read
+from paddock.cli.principals import DEFAULT, OfTenant, change, done, read
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.principals.api_keys import ApiKey
@@ -83,7 +84,7 @@ def list_(
         for line in table(["KEY", "PERSON", "STATE", "MAY", "LAST USED", "LABEL"], cells):
             result(line)
     else:
-        say(f"there are no keys; try: paddock apikey create PERSON{elsewhere(tenant)}")
+        say(f"there are no keys; try: paddock apikey create PERSON{for_tenant(tenant)}")
 
 
 @app.command("revoke", epilog="Example: paddock apikey revoke KEY --yes")
@@ -101,7 +102,7 @@ def revoke(
 
     found = read(lambda tx: require_key(tx, tenant, key))
     named = f"{found.id} of {found.owner}" + (f" ({printable(found.label)})" if found.label else "")
-    confirm(f"Revoke the key {named}?", yes=yes, retype=f"paddock apikey revoke {found.id}{elsewhere(tenant)}")
+    confirm(f"Revoke the key {named}?", yes=yes, retype=f"paddock apikey revoke {found.id}{for_tenant(tenant)}")
     row = change(tenant, lambda made: revoke_key(made, found.id))
     done(as_json, f"revoked the key {named}", **_value(row))
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
-from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, change, done, elsewhere, read
+from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, change, done, read
 from paddock.core.printable import printable
 from paddock.manifest.names import full_name
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.principals.consents import Consent
@@ -43,7 +44,7 @@ def give(
     if tool["description"]:
         say(f"  {printable(tool['description'], 400)}")
     say(f"  {styled('effects', 'dim')} {printable(', '.join(tool['effects']) or 'none', 400)}")
-    retype = f"paddock consent give {name}" + (f" --for {who}" if person else "") + elsewhere(tenant)
+    retype = f"paddock consent give {name}" + (f" --for {who}" if person else "") + for_tenant(tenant)
     confirm(f"Does {who} agree that it does this for them?", yes=yes, retype=retype)
     given = change(tenant, lambda made: give_consent(made, who, plugin, tool["name"]))
     done(as_json, f"{who} agreed to {_named(given)}", **asdict(given))

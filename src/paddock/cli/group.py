@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, table
-from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, elsewhere, read
+from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.principals.groups import Group
@@ -49,7 +50,7 @@ def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
         ):
             result(line)
     else:
-        say(f"there are no groups; try: paddock group add NAME{elsewhere(tenant)}")
+        say(f"there are no groups; try: paddock group add NAME{for_tenant(tenant)}")
 
 
 @app.command(
@@ -81,7 +82,7 @@ def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json:
 
     found = read(lambda tx: require_group(tx, tenant, name))
     counted = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
-    retype = f"paddock group remove {found.name}{elsewhere(tenant)}"
+    retype = f"paddock group remove {found.name}{for_tenant(tenant)}"
     confirm(f"Remove the group {found.name} of {counted}?", yes=yes, retype=retype)
     group = change(tenant, lambda made: remove_group(made, name))
     done(as_json, f"removed the group {group.name}", name=group.name, tenant=group.tenant, removed=True)

@@ -68,8 +68,3 @@ def done(as_json: bool, words: str, **facts: object) -> None:
     if as_json:
         document(facts)
     say(f"{styled('✓', 'green')} {words}")
-
-
-def elsewhere(tenant: str) -> str:
-    """What to add to a command for a tenant that is not the default one."""
-    return "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
-from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, elsewhere, read
+from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.principals.people import Person
@@ -58,7 +59,7 @@ def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
         for line in table(["PERSON", "STATE", "ROLES", "NAME"], cells):
             result(line)
     else:
-        say(f"nobody was added yet; try: paddock user add NAME{elsewhere(tenant)}")
+        say(f"nobody was added yet; try: paddock user add NAME{for_tenant(tenant)}")
 
 
 @app.command("show", epilog="Example: paddock user show ann")
@@ -152,7 +153,7 @@ def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json:
     from paddock.principals.people import require_person
 
     found = read(lambda tx: require_person(tx, tenant, name))
-    retype = f"paddock user remove {found.name}{elsewhere(tenant)}"
+    retype = f"paddock user remove {found.name}{for_tenant(tenant)}"
     confirm(f"Remove {found.id} ({printable(found.display_name)}), with all keys and consents?", yes=yes, retype=retype)
     person = change(tenant, lambda made: remove_person(made, name))
     done(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)

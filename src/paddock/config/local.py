@@ -198,6 +198,7 @@ def edit_local_file(path: Path, edit: Callable[[MutableMapping[str, Any]], None]
         Conflict: Another command has held the lock for 10 seconds.
     """
     target = _own_target(path)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # of a tenant whose first value this is
     with _locked(target):
         file = read_toml(target)
         if file is not None:

@@ -25,6 +25,15 @@ class PluginEnabled(Event):
     name: str
 
 
+@event("plugin.granted")
+class PluginGranted(Event):
+    """A tenant granted a plugin more than it had."""
+
+    name: str
+    version: str
+    capabilities: tuple[str, ...]
+
+
 @event("plugin.disabled")
 class PluginDisabled(Event):
     """A plugin was disabled, by the operator or by its failures."""

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, Conflict, HostError, NeedsApproval, NotFound, PaddockError
-from paddock.core.ids import CallId, new_id
+from paddock.core.ids import DEFAULT_TENANT, CallId, Tenant, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
@@ -223,13 +223,14 @@ class Calls:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
-        return self.begin_at(self._gate.catalogue.find_in(plugin, callable_name), params, context, answers=answers)
+        target = self._gate.catalogue(context.tenant).find_in(plugin, callable_name)
+        return self.begin_at(target, params, context, answers=answers)
 
     def begin_named(
         self, name: str, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> LiveCall:
         """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
-        return self.begin_at(self._gate.catalogue.find(name), params, context, answers=answers)
+        return self.begin_at(self._gate.catalogue(context.tenant).find(name), params, context, answers=answers)
 
     def begin_at(
         self, target: Target, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
@@ -278,14 +279,14 @@ class Calls:
         """How many wait for a person."""
         return sum(live.held is not None for live in self._calls.values())
 
-    def find(self, call_id: str) -> LiveCall:
-        """A call by its id.
+    def find(self, call_id: str, tenant: Tenant = DEFAULT_TENANT) -> LiveCall:
+        """A call of a tenant by its id.
 
         Raises:
             NotFound: there is none, or it was forgotten.
         """
         live = self._calls.get(call_id)
-        if live is None:
+        if live is None or live.context.tenant != tenant:
             raise NotFound(
                 f"no call {call_id!r} is known",
                 code="call.not_found",
@@ -293,9 +294,10 @@ class Calls:
             )
         return live
 
-    def recent(self, most: int) -> list[dict[str, Any]]:
-        """The last calls, newest first, each as data without its result."""
-        newest = sorted(self._calls.values(), key=lambda live: live.started_at, reverse=True)[:most]
+    def recent(self, most: int, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+        """The last calls of a tenant, newest first, each as data without its result."""
+        theirs = [live for live in self._calls.values() if live.context.tenant == tenant]
+        newest = sorted(theirs, key=lambda live: live.started_at, reverse=True)[:most]
         return [live.summary() for live in newest]
 
     async def drain(self, seconds: float) -> None:

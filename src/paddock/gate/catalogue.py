@@ -10,12 +10,13 @@ from typing import Any
 
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
-from paddock.plugins.mending import mend_and_enable
+from paddock.plugins.mending import for_tenant, mend_and_enable
 from paddock.plugins.supervision.deployment import InstanceKey
 from paddock.policy.target import CallableTarget, callable_target
 
@@ -157,15 +158,22 @@ def _schemas(spec: CallableSpec) -> Schemas:
 
 
 class Catalogue:
-    """What can be called right now. A new one replaces it whole when plugins come and go.
+    """What one tenant can call right now. A new one replaces it whole when plugins come and go.
 
     Args:
         entries: The plugins that may be called.
         given_up: By name or alias: why a plugin may not that a daemon disabled.
+        tenant: Whose it is.
     """
 
-    def __init__(self, entries: Iterable[Entry] = (), given_up: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        entries: Iterable[Entry] = (),
+        given_up: Mapping[str, str] = MappingProxyType({}),
+        tenant: Tenant = DEFAULT_TENANT,
+    ) -> None:
         self._given_up = given_up
+        self._tenant = tenant
         self._by_name: dict[str, list[Target]] = {}
         self._by_plugin: dict[str, dict[str, Target]] = {}
         self._unmet: dict[str, Entry] = {}
@@ -288,14 +296,14 @@ class Catalogue:
         return entry
 
     def _not_offered(self, plugin: str, callable_name: str) -> NotFound:
-        own = self._by_plugin.get(plugin)
-        if own is None and plugin in self._given_up:
+        if plugin not in self._by_plugin and plugin in self._given_up:
             return self._lost(plugin)
-        if own is None:
+        if plugin not in self._by_plugin:
+            own = for_tenant(self._tenant)
             return NotFound(
                 f"no plugin {plugin!r} is enabled",
                 code="plugin.not_enabled",
-                hint=f"paddock plugin enable {plugin}   # see also: paddock plugin list",
+                hint=f"paddock plugin enable {plugin}{own}   # see also: paddock plugin list{own}",
                 details={"plugin": plugin},
             )
         return NotFound(
@@ -307,7 +315,7 @@ class Catalogue:
 
     def _offers(self, plugin: str, words: str) -> str:
         """The names of what a plugin has; where there are none to tell, or more than fit, how to see them."""
-        look = f"paddock plugin tools {self._entries[plugin].key.plugin}"
+        look = f"paddock plugin tools {self._entries[plugin].key.plugin}{for_tenant(self._tenant)}"
         own = list(self._by_plugin.get(plugin, ()))
         if not own and plugin in self._unmet:
             return f"nobody knows yet what it offers, since it never ran; ask it: {look}"
@@ -321,7 +329,7 @@ class Catalogue:
         return NotFound(
             f"{plugin} is not enabled: it {why}",
             code="plugin.not_enabled",
-            hint=mend_and_enable(plugin),
+            hint=mend_and_enable(plugin, self._tenant),
             details={"plugin": plugin, "given_up": why},
         )
 
@@ -362,5 +370,5 @@ class Catalogue:
         elif plugin:
             hint = self._offers(plugin, f"{plugin} offers")
         else:
-            hint = "only enabled plugins can be called; see: paddock plugin list"
+            hint = f"only enabled plugins can be called; see: paddock plugin list{for_tenant(self._tenant)}"
         return NotFound(f"nothing called {name!r} can be called", code="callable.not_found", hint=hint)

@@ -17,7 +17,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
 from paddock.core.event import Event
 from paddock.core.events_calls import CallEnded
-from paddock.core.ids import CallId, new_id
+from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
@@ -63,7 +63,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Gate:
-    """Built once by the host, which replaces the catalogue when plugins come and go."""
+    """Built once by the host, which replaces the catalogues, one for each tenant, when plugins come and go."""
 
     supervisor: Supervisor
     records: Records
@@ -72,7 +72,7 @@ class Gate:
     limits: Limits
     clock: Clock
     random: Random
-    catalogue: Catalogue = field(default_factory=Catalogue)
+    catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
 
     async def call(
@@ -137,7 +137,11 @@ class Gate:
         self._record(course, result, None)
         return result
 
-    async def meet(self, plugin: str) -> None:
+    def catalogue(self, tenant: Tenant) -> Catalogue:
+        """What this tenant can call."""
+        return self.catalogues.get(tenant) or Catalogue(tenant=tenant)
+
+    async def meet(self, plugin: str, tenant: Tenant) -> None:
         """Have a plugin running: what its server offers is on record when this returns.
 
         Raises:
@@ -145,7 +149,7 @@ class Gate:
             Unavailable: it does not run, and the reason.
         """
         await self._recording()
-        await self.supervisor.ready(self.catalogue.entry(plugin).key)
+        await self.supervisor.ready(self.catalogue(tenant).entry(plugin).key)
 
     # --- the steps, in order ------------------------------------------------------------------------------------------
 
@@ -164,7 +168,7 @@ class Gate:
             if target.withheld is not None:
                 raise target.withheld.refusal(target.key.plugin, target.asked)
             await self.supervisor.ready(target.key)
-            known = self.catalogue.again(target)
+            known = self.catalogue(target.key.tenant).again(target)
             if known.key == target.key and known.withheld is None:
                 return known
             target = known
@@ -188,7 +192,7 @@ class Gate:
     def _in_scope(self, target: Target, context: CallContext) -> None:
         if target.key.tenant != context.tenant:
             raise NotFound(
-                f"no plugin {target.key.plugin!r} is enabled for {context.tenant}",
+                f"no plugin {target.key.plugin!r} is enabled",
                 code="plugin.not_enabled",
                 details={"plugin": target.key.plugin},
             )

@@ -112,7 +112,7 @@ class Resumption:
 
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject
-        return self._gate.catalogue.find_in(subject.plugin, subject.callable)
+        return self._gate.catalogue(Tenant(subject.tenant)).find_in(subject.plugin, subject.callable)
 
     def target_of(self, approval: Approval) -> Target | None:
         """What would be called, where it is there and still says of itself what it said when the request was made."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.host.listings import read_listing, unusable
+from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 from paddock.plugins.definitions.accepting import accept, shown_definitions
 from paddock.plugins.definitions.comparing import Comparison
@@ -24,7 +26,7 @@ MOST_LOGGED = 20
 class Catalogued(Protocol):
     """What may be called right now."""
 
-    def listing(self, plugin: str) -> object:
+    def listing(self, key: InstanceKey) -> object:
         """The fingerprint of the tools it has of a plugin."""
         ...
 
@@ -68,24 +70,26 @@ class Definitions:
             listing = store.database.read(lambda tx: read_listing(tx, store, key.plugin))
             return found, listing.fingerprint
 
-        found, fingerprint = await self._store.run(work)
+        found, fingerprint = await self._store.run(work, key.tenant)
         # Asked of the catalogue and not of what is new: another process may have met the same server before.
-        if self._catalogue.listing(key.plugin) != fingerprint:
+        if self._catalogue.listing(key) != fingerprint:
             await self._catalogue.reconcile()
-        self._log(key.plugin, found)
+        self._log(log_name(key.tenant, key.plugin), found)
 
-    async def shown(self, plugin: str) -> list[dict[str, Any]]:
+    async def shown(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
         """Everything a plugin's server says of itself, with the differences from what was accepted.
 
         Raises:
             NotFound: it is not installed.
         """
-        shown = await self._views.run(lambda store: shown_definitions(store, plugin))
+        shown = await self._views.run(lambda store: shown_definitions(store, plugin), tenant)
         return await asyncio.to_thread(lambda: [one.to_value() for one in shown])
 
-    async def accept(self, plugin: str, kind: str, name: str, shown_hash: str, by: str) -> dict[str, Any]:
+    async def accept(
+        self, plugin: str, kind: str, name: str, shown_hash: str, by: str, tenant: Tenant = DEFAULT_TENANT
+    ) -> dict[str, Any]:
         """Use a definition from now on; see `plugins/definitions/accepting.py`. It can be called when this returns."""
-        row = await self._store.run(lambda store: accept(store, plugin, kind, name, shown_hash, by))
+        row = await self._store.run(lambda store: accept(store, plugin, kind, name, shown_hash, by), tenant)
         await self._catalogue.reconcile()
         return {"plugin": row.plugin, **row.to_value()}
 
@@ -94,9 +98,9 @@ class Definitions:
         if pause:
             await asyncio.sleep(pause)
 
-    def _log(self, plugin: str, found: Comparison) -> None:
+    def _log(self, log: str, found: Comparison) -> None:
         kept_back = [one for one in found.all() if one.news and one.standing is not Standing.ACCEPTED]
         for one in kept_back[:MOST_LOGGED]:
-            self._logs.write(plugin, f"[paddock] the {one.kind} {one.name} is {one.standing.value}: {one.reason}")
+            self._logs.write(log, f"[paddock] the {one.kind} {one.name} is {one.standing.value}: {one.reason}")
         if len(kept_back) > MOST_LOGGED:
-            self._logs.write(plugin, f"[paddock] and {len(kept_back) - MOST_LOGGED} more")
+            self._logs.write(log, f"[paddock] and {len(kept_back) - MOST_LOGGED} more")

@@ -23,7 +23,8 @@ from paddock.capabilities.rate import Rate
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
-from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
+from paddock.core.ids import PluginName, Tenant
+from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 from paddock.store.database import Database
 
@@ -42,7 +43,7 @@ class Services:
         """Drop what is open here of a plugin that was uninstalled and does not run any more."""
         self.cache.forget(plugin)
         self.rate.forget(plugin)
-        await self.storage.drop(DEFAULT_TENANT, plugin)
+        await self.storage.forget(plugin)
         await self.artifacts.forget(plugin)
 
 
@@ -91,6 +92,6 @@ async def open_services(
 def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:
     def write(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
         told = "".join(f" {name}={value}" for name, value in fields.items())
-        logs.write(asking.plugin, f"{level}: {message}{told}")
+        logs.write(log_name(asking.tenant, asking.plugin), f"{level}: {message}{told}")
 
     return write

@@ -1,20 +1,22 @@
-"""What should be running: the plugins that the rows say are enabled for a tenant. Blocks; for the store thread."""
+"""What should be running: the plugins that the rows say are enabled, for each tenant. Blocks; for the store thread."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from paddock.core.errors import PaddockError
-from paddock.core.ids import Digest
+from paddock.core.errors import NeedsConsent, PaddockError
+from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.host.listings import Listing, listed_entry, read_listings
-from paddock.manifest.capability import BadCapability, Capability, covers, parse
+from paddock.manifest.capability import BadCapability, Capability, covers, parse, uncovered
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.read import DirectoryFiles, read_bytes
+from paddock.plugins.granting import not_granted
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import BUILT_IN_ALIASES, schema_value
-from paddock.plugins.rows import Grant, VersionRow, all_aliases, all_grants, current_versions
+from paddock.plugins.rows import Grant, VersionRow, all_aliases, current_versions, grants_of_all
 from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import State
@@ -31,16 +33,13 @@ class Enabled:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """One that they want and that cannot be understood any more, e.g. after an upgrade of the host."""
+class Unfit:
+    """One that they want and that must not run as it is now."""
 
     key: InstanceKey
     version: str
+    why: str
     error: PaddockError
-
-    @property
-    def name(self) -> str:
-        return self.key.plugin
 
     def status(self) -> Status:
         """How it is doing: not at all, and why."""
@@ -48,7 +47,7 @@ class Unreadable:
             self.key,
             self.version,
             State.DISABLED,
-            reason=f"invalid manifest: {self.error.message}",
+            reason=f"{self.why}: {self.error.message}",
             hint=self.error.hint,
             error_code=self.error.error_code,
         )
@@ -58,64 +57,96 @@ class EnabledPlugins:
     """Reads them again and again; what did not change since the last time is not worked out again."""
 
     def __init__(self) -> None:
-        self.given_up: dict[str, str] = {}  # by name and alias: why a daemon disabled it, at the last reading
-        self._known: dict[tuple[object, ...], Enabled | Unreadable] = {}
+        self.lost: dict[Tenant, dict[str, str]] = {}  # by name and alias: why what was wanted may not be called
+        self._known: dict[tuple[object, ...], Enabled | Unfit] = {}
+        self._manifests: dict[tuple[str, str], Manifest] = {}  # by digest and text: tenants share what is installed
 
-    def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unreadable]]:
-        """Every enabled plugin in the version that is in use, by name."""
+    def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unfit]]:
+        """Every enabled plugin of every tenant, in the version that is in use."""
         versions, grants, aliases, listings, keys = store.database.read(
-            lambda tx: (
-                current_versions(tx),
-                all_grants(tx, store.tenant),
-                all_aliases(tx),
-                read_listings(tx, store),
-                trusted_keys(tx),
-            )
+            lambda tx: (current_versions(tx), grants_of_all(tx), all_aliases(tx), read_listings(tx), trusted_keys(tx))
         )
         trusted = {key.key_id: key.label for key in keys}
         targets = {**BUILT_IN_ALIASES, **aliases}
-        given_up = {name: grant.given_up for name, grant in grants.items() if grant.given_up and not grant.enabled}
-        self.given_up = {alias: given_up[name] for alias, name in targets.items() if name in given_up} | given_up
-        known: dict[tuple[object, ...], Enabled | Unreadable] = {}
-        for name, row in sorted(versions.items()):
-            grant = grants.get(name)
-            if grant is None or not grant.enabled:
-                continue
-            own = tuple(alias for alias, target in targets.items() if target == name)
-            listing = listings.get(name, Listing())
-            # What runs is what was installed: that is checked when it starts.
-            standing = standing_of(row, trusted, intact=True)
-            key = (name, row.digest, row.manifest_text, grant.capabilities, own, listing.fingerprint, standing)
-            known[key] = self._known.get(key) or _read(store, row, grant, own, listing, standing)
+        known: dict[tuple[object, ...], Enabled | Unfit] = {}
+        for tenant, theirs in grants.items():
+            for name, grant in theirs.items():
+                row = versions.get(name)
+                if row is None or not grant.enabled:
+                    continue
+                own = tuple(alias for alias, target in targets.items() if target == name)
+                listing = listings.get((tenant, name), Listing())
+                # What runs is what was installed: that is checked when it starts.
+                standing = standing_of(row, trusted, intact=True)
+                granted = (tenant, name, grant.capabilities)
+                key = (*granted, row.digest, row.manifest_text, own, listing.fingerprint, standing)
+                known[key] = self._known.get(key) or self._read(store.of(tenant), row, grant, own, listing, standing)
         self._known = known
+        in_use = {(row.digest, row.manifest_text) for row in versions.values()}
+        self._manifests = {key: manifest for key, manifest in self._manifests.items() if key in in_use}
         found = [one for one in known.values() if isinstance(one, Enabled)]
-        return found, [one for one in known.values() if isinstance(one, Unreadable)]
+        unfit = [one for one in known.values() if isinstance(one, Unfit)]
+        self.lost = _lost(grants, unfit, targets)
+        return found, unfit
+
+    def _read(
+        self,
+        store: PluginStore,
+        row: VersionRow,
+        grant: Grant,
+        aliases: tuple[str, ...],
+        listing: Listing,
+        standing: Standing,
+    ) -> Enabled | Unfit:
+        key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
+        try:
+            manifest = self._manifest(store, row)
+        except PaddockError as error:
+            return Unfit(key, row.version, "invalid manifest", error)
+        granted = granted_of(manifest, grant)
+        # Whoever takes in a new version answers for the default tenant. Others grant what it asks for by themselves.
+        if store.tenant != DEFAULT_TENANT and (missing := uncovered(granted, manifest.capabilities)):
+            return Unfit(key, row.version, "not granted", not_granted(store.tenant, row, missing))
+        if store.tenant != DEFAULT_TENANT:
+            manifest = replace(manifest, start="lazy")  # there may be many tenants, and most sleep most of the time
+        signature = "remote" if isinstance(manifest.runtime, RemoteRuntime) else standing.state.value
+        deployment = Deployment(key, manifest, granted, tier=standing.tier, signature=signature)
+        if speaks_mcp(manifest):
+            entry = listed_entry(store, deployment, listing, aliases)
+            return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing)
+        root = local_root(store, row)
+        schemas = {
+            spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
+            for spec in manifest.callables
+        }
+        entry = Entry(key, manifest, schemas, aliases, tier=standing.tier, signature=signature)
+        return Enabled(deployment, entry, listing)
+
+    def _manifest(self, store: PluginStore, row: VersionRow) -> Manifest:
+        known = self._manifests.get((row.digest, row.manifest_text))
+        if known is None:
+            # All rules once more: a manifest that an older Paddock accepted may not hold for this one.
+            files = DirectoryFiles(local_root(store, row))
+            known = read_bytes("paddock.yaml", row.manifest_text.encode(), files).single()
+            self._manifests[row.digest, row.manifest_text] = known
+        return known
 
 
-def _read(
-    store: PluginStore, row: VersionRow, grant: Grant, aliases: tuple[str, ...], listing: Listing, standing: Standing
-) -> Enabled | Unreadable:
-    key = InstanceKey(store.tenant, row.plugin, Digest(row.digest))
-    try:
-        # All rules once more: a manifest that an older Paddock accepted may not hold for this one.
-        manifest = read_bytes(
-            "paddock.yaml", row.manifest_text.encode(), DirectoryFiles(local_root(store, row))
-        ).single()
-    except PaddockError as error:
-        return Unreadable(key, row.version, error)
-    signature = "remote" if isinstance(manifest.runtime, RemoteRuntime) else standing.state.value
-    granted = granted_of(manifest, grant)
-    deployment = Deployment(key, manifest, granted, tier=standing.tier, signature=signature)
-    if speaks_mcp(manifest):
-        entry = listed_entry(store, deployment, listing, aliases)
-        return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing)
-    root = local_root(store, row)
-    schemas = {
-        spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
-        for spec in manifest.callables
+def _lost(
+    grants: Mapping[Tenant, Mapping[str, Grant]], unfit: Iterable[Unfit], targets: Mapping[str, str]
+) -> dict[Tenant, dict[str, str]]:
+    """By tenant, and by name and alias: why a daemon disabled a plugin, or does not run it."""
+    lost = {
+        tenant: {name: grant.given_up for name, grant in theirs.items() if grant.given_up and not grant.enabled}
+        for tenant, theirs in grants.items()
     }
-    entry = Entry(key, manifest, schemas, aliases, tier=standing.tier, signature=signature)
-    return Enabled(deployment, entry, listing)
+    for one in unfit:
+        if isinstance(one.error, NeedsConsent):
+            asked = ", ".join(one.error.details["capabilities"])
+            lost[one.key.tenant][one.key.plugin] = f"asks for {asked}, which {one.key.tenant} has not granted"
+    for own in lost.values():
+        own |= {alias: own[name] for alias, name in targets.items() if name in own}
+    return lost
 
 
 def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:

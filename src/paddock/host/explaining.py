@@ -15,6 +15,7 @@ from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import NotFound, PaddockError
 from paddock.core.events_capabilities import PluginCapabilityDenied
+from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue import Catalogue
 from paddock.host.explained import DECIDED, Explained, ExplainedUse
@@ -45,7 +46,7 @@ class Explaining:
         views: Where its plugins and its database are looked at.
         rules: The rules that hold.
         ledger: Has to be on disk before it is read.
-        catalogue: Gives what is served right now.
+        catalogue: Gives what is served to a tenant right now.
         clock: The time.
     """
 
@@ -54,7 +55,7 @@ class Explaining:
         views: StoreThread,
         rules: Rulebook,
         ledger: LedgerWriter,
-        catalogue: Callable[[], Catalogue],
+        catalogue: Callable[[Tenant], Catalogue],
         clock: Clock,
     ) -> None:
         self._views = views
@@ -66,7 +67,7 @@ class Explaining:
     async def explain(self, name: str, by: Principal) -> list[Decided]:
         """See `Explainer.explain`."""
         await self._ledger.flushed()
-        policy, now, catalogue = self._rules.policy, self._clock.now(), self._catalogue()
+        policy, now, catalogue = self._rules.policy, self._clock.now(), self._catalogue(by.tenant)
 
         def served(full_name: str) -> CallableTarget | None:
             try:
@@ -74,7 +75,7 @@ class Explaining:
             except PaddockError:
                 return None
 
-        return await self._views.run(lambda store: Explainer(store, policy, now, served).explain(name, by))
+        return await self._views.run(lambda store: Explainer(store, policy, now, served).explain(name, by), by.tenant)
 
 
 def _nothing_is_served(name: str) -> CallableTarget | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId, new_id
+from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId, Tenant, new_id
 from paddock.gate.calls import Calls
 from paddock.gate.gate import Gate
 from paddock.host.approving import Approving
@@ -26,12 +26,14 @@ from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.explaining import Explaining
 from paddock.host.followers import Following
+from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
-from paddock.host.reconciling import Reconciler
+from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
 from paddock.host.watching import PluginNews
+from paddock.manifest.capability import Capability
 from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
 from paddock.plugins.leavings import refuse_leaving
@@ -45,6 +47,7 @@ from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
 from paddock.principals.subjects import principal_of
+from paddock.principals.tenants import require_tenant
 
 
 class Host:
@@ -123,9 +126,9 @@ class Host:
             NeedsApproval: a person is asked first; the call is found among `calls`, and goes on once they said yes.
             PaddockError: whatever stood in the way.
         """
-        target = self._gate.catalogue.find(name)
         if context is None:
             context = self.operator_context(None) if principal is None else self.context_of(principal)
+        target = self._gate.catalogue(context.tenant).find(name)
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except NeedsApproval as held:
@@ -133,26 +136,34 @@ class Host:
             raise
         except PaddockError as error:
             plugin = target.manifest.name
-            if plugin in self._reconciler.embedded:
+            if context.tenant == DEFAULT_TENANT and plugin in self._reconciler.embedded:
                 point_to_the_program(error, plugin)
             raise
 
-    def operator_context(self, operator: str | None) -> CallContext:
-        """The context of a call that the person at this machine makes."""
-        return self.context_of(at_this_machine(operator), operator=operator)
+    def operator_context(self, operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> CallContext:
+        """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""
+        return self.context_of(at_this_machine(operator, tenant), operator=operator)
 
     def context_of(self, principal: Principal, *, operator: str | None = None) -> CallContext:
-        """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did.
-
-        Raises:
-            NotFound: no plugins run for their tenant.
-        """
+        """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
         return context_for(principal, RequestId(new_id("req", self._clock, self._random)), operator)
 
-    async def principal(self, name: str) -> Principal:
+    async def tenant(self, name: str) -> Tenant:
+        """A tenant by name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        if name == DEFAULT_TENANT:
+            return DEFAULT_TENANT
+        row = await self._views.run(lambda store: store.database.read(lambda tx: require_tenant(tx, name)))
+        return row.name
+
+    async def principal(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Principal:
         """Somebody by name, as in `user:ann`, with the roles, scopes and groups that they have right now.
 
-        A name proves nothing: let only whoever operates the host name others.
+        A name proves nothing: let only whoever operates the host name others. `acme/user:ann` is Ann of another tenant;
+        `tenant` is whose she is where the name does not say.
 
         Raises:
             OperatorError: that names nobody who can act.
@@ -160,12 +171,10 @@ class Host:
             Denied: they may not act any more.
         """
         now = self._clock.now()
-        return await self._views.run(
-            lambda store: store.database.read(lambda tx: principal_of(tx, name, DEFAULT_TENANT, now))
-        )
+        return await self._views.run(lambda store: store.database.read(lambda tx: principal_of(tx, name, tenant, now)))
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Serve functions of this program as a plugin, behind the same door as all others.
+        """Serve functions of this program to the default tenant as a plugin, behind the same door as all others.
 
         They run in this process, without a cage, and are marked so wherever calls are recorded. A function gets its
         parameters by name, and the call itself as `call` where it has a parameter of that name.
@@ -189,26 +198,27 @@ class Host:
         await self._reconciler.reconcile()
         await self.approving.come_back(name)
 
-    def callables(self) -> tuple[str, ...]:
-        """The full names of everything that can be called."""
-        return self._gate.catalogue.names()
+    def callables(self, tenant: Tenant = DEFAULT_TENANT) -> tuple[str, ...]:
+        """The full names of everything that a tenant can call."""
+        return self._gate.catalogue(tenant).names()
 
     # --- tools, documents and prompts ---------------------------------------------------------------------------------
 
-    async def tools(self, plugin: str, *, meet: bool = False) -> dict[str, Any]:
+    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, meet: bool = False) -> dict[str, Any]:
         """What a plugin can be asked to do: `tools`, each with what it says, takes and changes, and how it stands.
 
         Args:
             plugin: Its name or an alias.
+            tenant: Whose it is: each tenant meets a server by itself.
             meet: Start a server that never ran, of which nothing is `known` otherwise.
 
         Raises:
             NotFound: it is not installed; or not enabled, where it has to be started.
             PaddockError: it has to be started, and does not run.
         """
-        return await self._reading.tools(plugin, meet=meet)
+        return await self._reading.tools(plugin, tenant, meet=meet)
 
-    async def resources(self, plugin: str) -> dict[str, Any]:
+    async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """What a plugin has to read: `resources`, `templates` of such, and what is `withheld` from use.
 
         Nothing is `known` of a server that never ran.
@@ -216,7 +226,7 @@ class Host:
         Raises:
             NotFound: it is not installed.
         """
-        return await self._reading.resources(plugin)
+        return await self._reading.resources(plugin, tenant)
 
     async def read_resource(self, plugin: str, uri: str, *, context: CallContext | None = None) -> dict[str, Any]:
         """One document of a plugin, as `contents`: only one that its server lists, or that a template of it fits.
@@ -227,9 +237,9 @@ class Host:
         """
         return await self._reading.read_resource(plugin, uri, context or self.operator_context(None))
 
-    async def prompts(self, plugin: str) -> dict[str, Any]:
+    async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """The `prompts` that a plugin has, with their arguments. See `resources`."""
-        return await self._reading.prompts(plugin)
+        return await self._reading.prompts(plugin, tenant)
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any] | None = None, *, context: CallContext | None = None
@@ -245,37 +255,56 @@ class Host:
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 
-    async def plugins(self) -> list[dict[str, Any]]:
-        """Every installed plugin, with how it is doing. One whose files changed is ended."""
-        listed = await self._views.run(list_plugins)
+    async def plugins(self, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+        """Every installed plugin, with how it is doing for a tenant. One whose files changed is ended.
+
+        For whoever operates the host: plugins are installed for all, and this names those too that the tenant has not.
+        What the tenant's own people may know of is `callables`.
+        """
+        listed = await self._views.run(list_plugins, tenant)
         for one in listed:
             if one.version is not None:
                 self._judge(one.plugin.name, one.version.digest, one.state)
-        return [self._listed(one) for one in listed]
+        return [self._listed(one, tenant) for one in listed]
 
-    async def plugin(self, name: str) -> dict[str, Any]:
-        """Everything about one installed plugin; it is ended where its files changed.
+    async def plugin(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+        """Everything about one installed plugin; it is ended where its files changed. See `plugins`.
 
         Raises:
             NotFound: it is not installed.
         """
-        details = await self._views.run(lambda store: details_of(store, name))
+        details = await self._views.run(lambda store: details_of(store, name), tenant)
         facts = await asyncio.to_thread(details.to_value)  # a server may say a great deal
         self._judge(facts["name"], facts["digest"], facts["state"])
-        return facts | {"runtime": self._runtime(facts["name"])}
+        return facts | {"runtime": self._runtime(facts["name"], tenant)}
 
-    async def enable(self, name: str, *, anew: bool = False) -> dict[str, Any]:
-        """Let a plugin run, and wait until it does or is known not to; `anew`: in a new process, however it is doing.
+    async def enable(
+        self,
+        name: str,
+        *,
+        tenant: Tenant = DEFAULT_TENANT,
+        acknowledged: Iterable[Capability] = (),
+        anew: bool = False,
+    ) -> dict[str, Any]:
+        """Let a plugin run for a tenant, and wait until it does or is known not to.
+
+        Args:
+            name: Its name or an alias.
+            tenant: For whom. Installing a plugin grants what it asks for to the default tenant alone.
+            acknowledged: What somebody just said yes to for this tenant.
+            anew: In a new process, however it is doing.
 
         Raises:
+            NeedsConsent: the plugin asks for more than the tenant granted; nothing has changed.
             PaddockError: it must not be enabled; see `plugins/enabling.py`.
         """
-        row = await self._store.run(lambda store: enable(store, name))
+        said_yes = tuple(acknowledged)
+        row = await self._store.run(lambda store: enable(store, name, said_yes), tenant)
         await self._reconciler.reconcile()
-        unreadable = self._reconciler.unreadable.get(row.plugin)
-        if unreadable is not None:
-            raise unreadable.error
-        key = self._reconciler.keys.get(row.plugin)
+        unfit = self._reconciler.unfit.get((tenant, row.plugin))
+        if unfit is not None:
+            raise unfit.error
+        key = self._reconciler.keys.get((tenant, row.plugin))
         if key is None:
             raise Conflict(
                 f"{row.plugin} was disabled while it was being enabled",
@@ -285,43 +314,42 @@ class Host:
         status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
         return {"name": row.plugin, "version": row.version, **runtime_value(status)}
 
-    async def disable(self, name: str) -> dict[str, Any]:
-        """End a plugin and let it run no more."""
-        plugin = await self._store.run(lambda store: disable(store, name))
+    async def disable(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+        """End a plugin and let it run no more for a tenant. What the tenant granted stays granted."""
+        plugin = await self._store.run(lambda store: disable(store, name), tenant)
         await self._reconciler.reconcile()
-        await self._reconciler.forget(plugin.name)
+        await self._reconciler.forget(plugin.name, tenant)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
 
-    async def logs(self, name: str, *, lines: int = 50) -> list[dict[str, Any]]:
-        """The last lines that a plugin wrote to its standard error, oldest first.
+    async def logs(self, name: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 50) -> list[dict[str, Any]]:
+        """The last lines that a tenant's plugin wrote to its standard error, oldest first.
 
         Raises:
             NotFound: it is not installed.
             HostError: the disk with the log files does not answer.
         """
-        plugin = await self._name(name)
-        return await self._logs.last(plugin, lines)
+        return await self._logs.last(log_name(tenant, await self._name(name)), lines)
 
-    async def follow_logs(self, name: str) -> Following[dict[str, Any]]:
+    async def follow_logs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Following[dict[str, Any]]:
         """Its lines from now on: from when this was awaited, not from when the first is asked for."""
-        return self._logs.follow(await self._name(name))
+        return self._logs.follow(log_name(tenant, await self._name(name)))
 
-    async def follow_notifications(self, name: str) -> Following[dict[str, Any]]:
+    async def follow_notifications(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Following[dict[str, Any]]:
         """What it announces from now on."""
-        return self._news.notifications(await self._name(name))
+        return self._news.notifications(tenant, await self._name(name))
 
     def follow_states(self) -> Following[Status]:
-        """Every change of any plugin's state from now on."""
+        """Every change of any plugin's state from now on, for whoever operates the host: of all tenants."""
         return self._news.states()
 
     def statuses(self) -> tuple[Status, ...]:
-        """How every plugin that is known to the supervisor is doing."""
+        """How every plugin that is known to the supervisor is doing, of all tenants."""
         return self._supervisor.statuses()
 
     def on_demand(self, status: Status) -> bool:
         """Whether it is a plugin that has no process right now because its next call starts one."""
         idle = status.state in (State.DISABLED, State.STOPPED)
-        return idle and self._reconciler.keys.get(status.key.plugin) == status.key
+        return idle and self._reconciler.keys.get(owned(status.key)) == status.key
 
     async def settled(self, within: float | None = None) -> tuple[Status, ...]:
         """The same, once each of them runs or is known not to; some are still starting where that takes longer."""
@@ -329,7 +357,7 @@ class Host:
             for status in self._supervisor.statuses():
                 if (
                     status.state in (State.SPAWNING, State.DISABLED)
-                    and self._reconciler.keys.get(status.key.plugin) == status.key
+                    and self._reconciler.keys.get(owned(status.key)) == status.key
                 ):
                     await self._supervisor.settled(status.key)
         return self._supervisor.statuses()
@@ -352,12 +380,13 @@ class Host:
         return plugin.name
 
     def _judge(self, name: str, digest: str, state: str) -> None:
-        """What was just seen of a plugin's files counts for its process too."""
-        key = self._reconciler.keys.get(name)
-        if state == Seen.MODIFIED and key is not None and key.digest == digest:
-            self._reconciler.distrust(key)
+        """What was just seen of a plugin's files counts for its processes too, whichever tenant's they are."""
+        if state == Seen.MODIFIED:
+            for key in self._reconciler.keys.values():
+                if key.plugin == name and key.digest == digest:
+                    self._reconciler.distrust(key)
 
-    def _listed(self, one: Listed) -> dict[str, Any]:
+    def _listed(self, one: Listed, tenant: Tenant) -> dict[str, Any]:
         return {
             "name": one.plugin.name,
             "version": one.version.version if one.version else one.plugin.current_version,
@@ -366,15 +395,15 @@ class Host:
             "kind": one.kind,
             "description": one.description,
             "waiting": one.waiting,
-            "runtime": self._runtime(one.plugin.name),
+            "runtime": self._runtime(one.plugin.name, tenant),
         }
 
-    def _runtime(self, name: str) -> dict[str, Any] | None:
-        unreadable = self._reconciler.unreadable.get(name)
-        if unreadable is not None:
-            return runtime_value(unreadable.status())
-        found = [status for status in self._supervisor.statuses() if status.key.plugin == name]
-        current = self._reconciler.keys.get(name)
+    def _runtime(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
+        unfit = self._reconciler.unfit.get((tenant, name))
+        if unfit is not None:
+            return runtime_value(unfit.status())
+        found = [status for status in self._supervisor.statuses() if owned(status.key) == (tenant, name)]
+        current = self._reconciler.keys.get((tenant, name))
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
         return runtime_value(shown, on_demand=self.on_demand(shown)) if shown is not None else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paddock.core.ids import PluginName
+from paddock.core.ids import PluginName, Tenant
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.gate.documents import Documents, offered_documents
 from paddock.manifest.model import CallableSpec, Manifest
@@ -39,12 +39,11 @@ class Listing:
         return (self.met, self.others, *tools)
 
 
-def read_listings(tx: Transaction, store: PluginStore) -> dict[str, Listing]:
-    """Of every plugin that was met."""
-    tools, others = all_of_kind(tx, store.tenant, TOOL), marks_of_others(tx, store.tenant, TOOL)
+def read_listings(tx: Transaction) -> dict[tuple[Tenant, str], Listing]:
+    """Of every plugin that was met, by tenant and plugin."""
+    tools, others = all_of_kind(tx, TOOL), marks_of_others(tx, TOOL)
     return {
-        name: Listing(True, tuple(tools.get(name, ())), tuple(sorted(others.get(name, ()))))
-        for name in met_plugins(tx, store.tenant)
+        met: Listing(True, tuple(tools.get(met, ())), tuple(sorted(others.get(met, ())))) for met in met_plugins(tx)
     }
 
 

@@ -1,4 +1,7 @@
-"""The files that keep what plugins write to their standard error: one each, with one older file behind it. Blocks."""
+"""The files that keep what plugins write to their standard error: one each, with one older file behind it. Blocks.
+
+Each goes by a name: the plugin's own, and for another tenant than the default one `<tenant>/<plugin>`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import os
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from paddock.core.ids import DEFAULT_TENANT
 
 LARGEST_FILE = 1024 * 1024
 _OLD = ".1"
@@ -21,29 +26,28 @@ class LogFiles:
         self._sizes: dict[str, int] = {}
         self._descriptors: dict[str, int] = {}
 
-    def append(self, plugin: str, data: bytes) -> None:
+    def append(self, name: str, data: bytes) -> None:
         """Put whole lines behind the others.
 
         Raises:
             OSError: the disk is full or gone; some of it may have been written.
         """
-        descriptor = self._descriptors.get(plugin)
-        if descriptor is None or self._sizes[plugin] + len(data) > LARGEST_FILE:
-            descriptor = self._open(plugin, rotate=descriptor is not None)
+        descriptor = self._descriptors.get(name)
+        if descriptor is None or self._sizes[name] + len(data) > LARGEST_FILE:
+            descriptor = self._open(name, rotate=descriptor is not None)
         while data:
             written = os.write(descriptor, data)
-            self._sizes[plugin] += written
+            self._sizes[name] += written
             data = data[written:]
 
     def forget(self, plugin: str) -> None:
-        """Remove what was kept of a plugin.
+        """Remove what was kept of a plugin, for all tenants.
 
         Raises:
             OSError: the disk does not let us.
         """
-        descriptor = self._descriptors.pop(plugin, None)
-        if descriptor is not None:
-            os.close(descriptor)
+        for name in [name for name in self._descriptors if name.rpartition("/")[2] == plugin]:
+            os.close(self._descriptors.pop(name))
         remove_log(self.directory, plugin)
 
     def close(self) -> None:
@@ -51,39 +55,45 @@ class LogFiles:
             os.close(descriptor)
         self._descriptors.clear()
 
-    def _open(self, plugin: str, *, rotate: bool) -> int:
-        path = log_file(self.directory, plugin)
-        old = self._descriptors.pop(plugin, None)
+    def _open(self, name: str, *, rotate: bool) -> int:
+        path = log_file(self.directory, name)
+        old = self._descriptors.pop(name, None)
         if old is not None:
             os.close(old)
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if rotate:
             path.rename(path.with_name(path.name + _OLD))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._descriptors[plugin] = descriptor
-        self._sizes[plugin] = os.fstat(descriptor).st_size
+        self._descriptors[name] = descriptor
+        self._sizes[name] = os.fstat(descriptor).st_size
         return descriptor
 
 
-def log_file(directory: Path, plugin: str) -> Path:
-    """Where a plugin's lines are. The name passed the name rules, so it cannot climb."""
-    return directory / f"{plugin}.log"
+def log_name(tenant: str, plugin: str) -> str:
+    """What a plugin's lines go by, as they are kept for a tenant. No name of either has a slash in it."""
+    return plugin if tenant == DEFAULT_TENANT else f"{tenant}/{plugin}"
+
+
+def log_file(directory: Path, name: str) -> Path:
+    """Where a plugin's lines are. Its parts passed the name rules, so it cannot climb."""
+    return directory / f"{name}.log"
 
 
 def remove_log(directory: Path, plugin: str) -> None:
-    """Remove what was kept of a plugin, while no daemon writes there.
+    """Remove what was kept of a plugin, for all tenants, while no daemon writes there.
 
     Raises:
         OSError: the disk does not let us.
     """
-    path = log_file(directory, plugin)
-    for file in (path.with_name(path.name + _OLD), path):
-        file.unlink(missing_ok=True)
+    tenants = [folder for folder in directory.iterdir() if folder.is_dir()] if directory.is_dir() else []
+    for path in (log_file(folder, plugin) for folder in (directory, *tenants)):
+        for file in (path.with_name(path.name + _OLD), path):
+            file.unlink(missing_ok=True)
 
 
-def last_lines(directory: Path, plugin: str, count: int) -> list[dict[str, Any]]:
+def last_lines(directory: Path, name: str, count: int) -> list[dict[str, Any]]:
     """The last lines that were kept, oldest first; works without a daemon."""
-    path = log_file(directory, plugin)
+    path = log_file(directory, name)
     kept: deque[dict[str, Any]] = deque(maxlen=count)
     for file in (path.with_name(path.name + _OLD), path):
         with contextlib.suppress(OSError), file.open("rb") as lines:

@@ -18,7 +18,6 @@ from paddock.capabilities.deciding import UseByTheRules
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import Calls
 from paddock.gate.deciding import ByTheRules
 from paddock.gate.limits import Limits
@@ -94,7 +93,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_ledger(database, clock, random, state=directories.state, lasting=config.role == "daemon") as events,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
-        open_network(LoggedRefusals(events.publisher(DEFAULT_TENANT), logs)) as network,
+        open_network(lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
         open_rulebook(directories, settings.policy, database, clock) as rulebook,
         open_services(
@@ -102,7 +101,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             database,
             logs,
             UseByTheRules(rulebook),
-            publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs),
+            publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
             artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
@@ -164,7 +163,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 gate=gate,
                 calls=calls,
                 approving=Approving(approvals, resumption),
-                explaining=Explaining(views, rulebook, events, lambda: gate.catalogue, clock),
+                explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 rules=rulebook,
                 condition=Condition(events, rulebook),
                 metrics=metrics,

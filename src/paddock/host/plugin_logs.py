@@ -1,6 +1,7 @@
 """What plugins write to their standard error: shown to whoever follows it, and kept by a thread of its own.
 
-Nobody but that thread ever waits for the disk: not the plugins, not the calls to them.
+Nobody but that thread ever waits for the disk: not the plugins, not the calls to them. Each plugin's lines go by their
+`log_files.log_name`, which is `name` here: tenants do not see each other's.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ class PluginLogs:
         self._closing = False
         self._unwritten: Counter[str] = Counter()  # the thread's own: what the disk did not take
 
-    def write(self, plugin: str, line: str) -> None:
+    def write(self, name: str, line: str) -> None:
         """Keep one line, and show it to its followers. Does not wait."""
         entry = {"at": self._clock.now().isoformat(), "line": line}
-        self._followers.tell(plugin, entry)
+        self._followers.tell(name, entry)
         data = _encoded(entry)
         with self._asked:
             if self._closing:
                 return
-            waiting = self._waiting.setdefault(plugin, _Waiting())
+            waiting = self._waiting.setdefault(name, _Waiting())
             # Whoever lost a line loses those after it until the thread comes by: what is kept stays in order.
             if waiting.lost or waiting.size + len(data) > ROOM:
                 waiting.lost += 1
@@ -77,20 +78,20 @@ class PluginLogs:
             waiting.size += len(data)
             self._asked.notify()
 
-    def follow(self, plugin: str) -> Following[dict[str, Any]]:
+    def follow(self, name: str) -> Following[dict[str, Any]]:
         """The lines that are written from now on."""
-        return self._followers.follow(plugin)
+        return self._followers.follow(name)
 
-    async def last(self, plugin: str, count: int) -> list[dict[str, Any]]:
+    async def last(self, name: str, count: int) -> list[dict[str, Any]]:
         """The last lines that were kept, oldest first, with everything that was written before this was asked.
 
         Raises:
             HostError: the disk does not answer.
         """
-        return await self._done(partial(last_lines, self._directory, plugin, count), "give", plugin)
+        return await self._done(partial(last_lines, self._directory, name, count), "give", name)
 
     async def forget(self, plugin: str) -> None:
-        """Remove everything that was kept of a plugin, which does not run any more.
+        """Remove everything that was kept of a plugin, for all tenants. It does not run any more.
 
         Raises:
             HostError: the disk does not answer.
@@ -125,8 +126,8 @@ class PluginLogs:
                 waiting, self._waiting = self._waiting, {}
                 jobs, self._jobs = self._jobs, []
                 closing = self._closing
-            for plugin, lines in waiting.items():
-                self._keep(plugin, lines)
+            for name, lines in waiting.items():
+                self._keep(name, lines)
             for job in jobs:
                 job()
         self._files.close()
@@ -137,15 +138,15 @@ class PluginLogs:
             self._closing = True
             self._asked.notify()
 
-    def _keep(self, plugin: str, waiting: _Waiting) -> None:
-        before, after = self._unwritten.pop(plugin, 0), waiting.lost
+    def _keep(self, name: str, waiting: _Waiting) -> None:
+        before, after = self._unwritten.pop(name, 0), waiting.lost
         # What failed may have left half a line behind, and ours must not become the rest of it.
         cut = [b"\n"] if before else []
         lines = [*cut, *self._loss(before), *waiting.lines, *self._loss(after)]
         try:
-            self._files.append(plugin, b"".join(lines))
+            self._files.append(name, b"".join(lines))
         except OSError:
-            self._unwritten[plugin] = before + len(waiting.lines) + after  # told once the disk takes lines again
+            self._unwritten[name] = before + len(waiting.lines) + after  # told once the disk takes lines again
 
     def _loss(self, count: int) -> list[bytes]:
         if not count:

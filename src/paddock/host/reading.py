@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.errors import Invalid
+from paddock.core.ids import Tenant
 from paddock.core.schema import compile_schema
 from paddock.gate.catalogue import Target
 from paddock.gate.documents import OfferedPrompt
@@ -29,29 +30,29 @@ class Reading:
         self._views = views
         self._gate = gate
 
-    async def tools(self, plugin: str, *, meet: bool) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: tools_of(store, plugin))
+    async def tools(self, plugin: str, tenant: Tenant, *, meet: bool) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: tools_of(store, plugin), tenant)
         if meet and not listed.known:
-            await self._gate.meet(listed.name)
-            listed = await self._views.run(lambda store: tools_of(store, plugin))
+            await self._gate.meet(listed.name, tenant)
+            listed = await self._views.run(lambda store: tools_of(store, plugin), tenant)
         return await asyncio.to_thread(listed.to_value)
 
-    async def resources(self, plugin: str) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: resources_of(store, plugin))
+    async def resources(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: resources_of(store, plugin), tenant)
         return listed.to_value()
 
-    async def prompts(self, plugin: str) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: prompts_of(store, plugin))
+    async def prompts(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: prompts_of(store, plugin), tenant)
         return listed.to_value()
 
     async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
-        target = self._gate.catalogue.resource(plugin, uri)
+        target = self._gate.catalogue(context.tenant).resource(plugin, uri)
         return await self._gate.call(target, {"uri": uri}, context)
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
-        found = self._gate.catalogue.prompt(plugin, name)
+        found = self._gate.catalogue(context.tenant).prompt(plugin, name)
         asked = {"name": name, "arguments": dict(arguments)}
         if isinstance(found, Target):
             return await self._gate.call(found, asked, context)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from anyio.abc import TaskGroup
 
 from paddock.core.errors import NotFound, PaddockError
-from paddock.gate.catalogue import Catalogue
+from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.gate.catalogue import Catalogue, Entry
 from paddock.gate.gate import Gate
-from paddock.host.enabled import Enabled, EnabledPlugins, Unreadable
+from paddock.host.enabled import Enabled, EnabledPlugins, Unfit
+from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.starting import Starter
 from paddock.plugins.enabling import disable
@@ -27,18 +29,21 @@ _log = logging.getLogger("paddock.host")
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the rows, for changes that nobody told us about
 
+Owned: TypeAlias = tuple[Tenant, str]
+"""A tenant's plugin, by the names of both."""
+
 
 class Reconciler:
-    """Keeps the supervisor and the catalogue in step with the rows.
+    """Keeps the supervisor and the catalogues in step with the rows, for all tenants in one look.
 
     Args:
         store: Where the rows are read.
         supervisor: What runs.
-        gate: Whose catalogue is replaced.
+        gate: Whose catalogues are replaced.
         starter: Knows each plugin's configuration.
         logs: Where a configuration that cannot be used is told.
         tasks: For endings that nobody waits for.
-        eager: Whether eager plugins start at once; otherwise each starts at its first call.
+        eager: Whether eager plugins of the default tenant start at once; otherwise each starts at its first call.
     """
 
     def __init__(
@@ -70,10 +75,12 @@ class Reconciler:
         self._unused: dict[InstanceKey, str] = {}  # and what was said about that
         self._looking = asyncio.Lock()
         self._asked = self._answered = 0  # how often for a look, and up to which time one was taken since
-        self.keys: dict[str, InstanceKey] = {}  # by plugin: the version that is in use
-        self.unreadable: dict[str, Unreadable] = {}
-        self.embedded: dict[str, Enabled] = {}  # by plugin: what the application around us brings along
-        self._listings: dict[str, object] = {}  # by plugin: the fingerprint of the tools that the catalogue has
+        self.keys: dict[Owned, InstanceKey] = {}  # the version that is in use
+        self.unfit: dict[Owned, Unfit] = {}
+        self.embedded: dict[str, Enabled] = {}  # by plugin: what the application around us brings the default tenant
+        self._listings: dict[Owned, object] = {}  # the fingerprint of the tools that the catalogue has
+        # What each catalogue was made of.
+        self._offered: Mapping[Tenant, tuple[tuple[Entry, ...], Mapping[str, str]]] = {}
 
     async def reconcile(self) -> None:
         """Compare what runs with what the rows want: start what is new, end what is gone, tell of new settings.
@@ -95,15 +102,16 @@ class Reconciler:
 
     async def _look(self) -> None:
         await self._disable_given_up()
-        rows, unreadable = await self._store.run(self._enabled.read)
-        wanted = [*self.embedded.values(), *(one for one in rows if one.deployment.name not in self.embedded)]
-        self.unreadable = {one.name: one for one in unreadable}
+        rows, unfit = await self._store.run(self._enabled.read)
+        brought = {(DEFAULT_TENANT, name) for name in self.embedded}
+        wanted = [*self.embedded.values(), *(one for one in rows if owned(one.deployment.key) not in brought)]
+        self.unfit = {owned(one.key): one for one in unfit}
         before = self.keys
-        self.keys = {str(one.deployment.name): one.deployment.key for one in wanted}
+        self.keys = {owned(one.deployment.key): one.deployment.key for one in wanted}
         self._wanted = {one.deployment.key: one.deployment for one in wanted}
         for one in wanted:
             key = one.deployment.key
-            if before.get(one.deployment.name) != key:
+            if before.get(owned(key)) != key:
                 self._deploy(one.deployment, start=self._eager and one.deployment.manifest.start == "eager")
             else:
                 self._deploy(one.deployment, start=False)
@@ -111,15 +119,29 @@ class Reconciler:
                     self._telling[key] = asyncio.Event()
                     self._begin(self._tell_new_config, key)
         # Calls go to the new ones from here on; the old ones get to finish theirs.
-        self._gate.catalogue = Catalogue((one.entry for one in wanted), self._enabled.given_up)
-        self._listings = {str(one.deployment.name): one.listing.fingerprint for one in wanted}
+        self._offer(wanted)
+        self._listings = {owned(one.deployment.key): one.listing.fingerprint for one in wanted}
         for status in self._supervisor.statuses():
             if status.key not in self._wanted and not self._explains(status):
                 self._retire(status.key)
 
-    def listing(self, plugin: str) -> object:
+    def _offer(self, wanted: Iterable[Enabled]) -> None:
+        """Replace the catalogues of those tenants that can call something else than before."""
+        entries: dict[Tenant, list[Entry]] = {tenant: [] for tenant in self._enabled.lost}
+        for one in wanted:
+            entries.setdefault(one.deployment.key.tenant, []).append(one.entry)
+        offered = {tenant: (tuple(theirs), self._enabled.lost.get(tenant, {})) for tenant, theirs in entries.items()}
+        before, known = self._gate.catalogues, self._offered
+        # One that stays keeps its targets, and what is remembered about them.
+        self._gate.catalogues = {
+            tenant: before[tenant] if known.get(tenant) == made_of else Catalogue(*made_of, tenant)
+            for tenant, made_of in offered.items()
+        }
+        self._offered = offered
+
+    def listing(self, key: InstanceKey) -> object:
         """The fingerprint of the tools that can be called of a plugin; None where it is not enabled."""
-        return self._listings.get(plugin)
+        return self._listings.get(owned(key))
 
     async def carried_out(self) -> None:
         """Wait for what the last look began: settings told, and plugins back that were still being ended."""
@@ -160,10 +182,11 @@ class Reconciler:
         finally:
             self._distrusted.discard(key)
 
-    async def forget(self, plugin: str) -> None:
-        """End every process of a plugin that the rows no longer want, and wait for that."""
+    async def forget(self, plugin: str, tenant: Tenant | None = None) -> None:
+        """End every process of a plugin that the rows no longer want, and wait for that; of one tenant, or of all."""
         for status in self._supervisor.statuses():
-            if status.key.plugin == plugin and status.key not in self._wanted:
+            ours = status.key.plugin == plugin and tenant in (None, status.key.tenant)
+            if ours and status.key not in self._wanted:
                 self._given_up.pop(status.key, None)
                 self._retire(status.key)
                 await self._retiring[status.key].wait()
@@ -206,7 +229,7 @@ class Reconciler:
             if status is None or status.state is not State.RUNNING:
                 return  # it reads them when it starts
             manifest = self._supervisor.deployment(key).manifest
-            config = await self._store.run(lambda store: self._starter.config_of(store, manifest))
+            config = await self._store.run(lambda store: self._starter.config_of(store, manifest), key.tenant)
             # What it has, and what it refused, it need not be told again at every look.
             if config in (self._supervisor.config_of(key), self._refused.get(key)):
                 return
@@ -224,7 +247,8 @@ class Reconciler:
         words = "; ".join([error.message, *(str(problem) for problem in getattr(error, "problems", ()))])
         if self._unused.get(key) != words:
             self._unused[key] = words
-            self._logs.write(key.plugin, f"[paddock] the new configuration is not used: {words}")
+            log = log_name(key.tenant, key.plugin)
+            self._logs.write(log, f"[paddock] the new configuration is not used: {words}")
 
     async def look_again(self) -> None:
         """Reconcile, again and again."""
@@ -245,10 +269,10 @@ class Reconciler:
     async def _disable_given_up(self) -> None:
         """Write down who was given up; what cannot be written now is written at a later look."""
         for key, why in tuple(self._given_up.items()):  # others are given up, or enabled again, meanwhile
-            if self.keys.get(key.plugin) != key or not why:
+            if self.keys.get(owned(key)) != key or not why:
                 continue
             with contextlib.suppress(NotFound):  # uninstalled: nothing is left to disable
-                await self._store.run(partial(disable, name=key.plugin, given_up=why))
+                await self._store.run(partial(disable, name=key.plugin, given_up=why), key.tenant)
             if self._given_up.get(key) == why:
                 self._given_up[key] = ""  # written
 
@@ -263,6 +287,11 @@ class Reconciler:
             _log.warning("%s: %s", work.__name__, error.message)  # looked at again soon
         except Exception as error:
             tell_of(work, error)
+
+
+def owned(key: InstanceKey) -> Owned:
+    """Whose plugin it is, whatever its version."""
+    return key.tenant, key.plugin
 
 
 def tell_of(work: Callable[..., Awaitable[None]], error: Exception) -> None:

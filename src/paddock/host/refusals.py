@@ -6,23 +6,26 @@ from paddock.core.event import Event, Publish
 from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
 from paddock.core.events_host import PluginStorageDenied
 from paddock.core.events_network import PluginNetDenied
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
+from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 
 
 class LoggedRefusals:
     """A `Publish` that hands everything on and writes refusals down. How many there are is bounded by who publishes."""
 
-    def __init__(self, publish: Publish, logs: PluginLogs) -> None:
+    def __init__(self, publish: Publish, logs: PluginLogs, tenant: Tenant = DEFAULT_TENANT) -> None:
         self._publish = publish
         self._logs = logs
+        self._tenant = tenant
 
     def publish(self, event: Event) -> None:
         self._publish.publish(event)
         told = refusal_of(event)
         if told is not None:
             plugin, words = told
-            self._logs.write(plugin, f"[paddock] refused: {printable(words, 300)}")
+            self._logs.write(log_name(self._tenant, plugin), f"[paddock] refused: {printable(words, 300)}")
 
 
 def refusal_of(event: Event) -> tuple[str, str] | None:

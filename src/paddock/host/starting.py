@@ -19,7 +19,7 @@ from paddock.config.plugin_config import merge_config
 from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, NotFound
 from paddock.core.events_host import PluginConfigValidationFailed
-from paddock.core.ids import new_id
+from paddock.core.ids import Tenant, new_id
 from paddock.host.commands import base_interpreter, command_of
 from paddock.host.filling import filled
 from paddock.host.looking import Looks
@@ -30,6 +30,7 @@ from paddock.plugins.enabling import require_intact
 from paddock.plugins.leavings import own_folder
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import environment_of
+from paddock.plugins.mending import for_tenant
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
 from paddock.plugins.store_thread import StoreThread
@@ -62,8 +63,8 @@ class Starter:
     async def __call__(self, deployment: Deployment) -> Prepared:
         if deployment.functions is not None:
             return Prepared(Functions(deployment.manifest, deployment.functions))
-        checked = await self.store.run(lambda store: self.check(store, deployment))
-        own = str(self.own_folder(deployment.manifest))
+        checked = await self.store.run(lambda store: self.check(store, deployment), deployment.key.tenant)
+        own = str(self.own_folder(deployment.key.tenant, deployment.name))
         manifest = filled(deployment.manifest, checked.config, checked.root, own)
         if isinstance(manifest.runtime, RemoteRuntime):
             runtime = manifest.runtime
@@ -74,7 +75,7 @@ class Starter:
             cage = await self.looks.run(deployment.key, lambda machine: self._compile(deployment, checked, machine))
         except CageUnavailable as error:
             if error.error_code == "cage.path_missing":
-                error.hint += self.after_mending(deployment.manifest)
+                error.hint += self.after_mending(deployment)
             raise
         return Prepared(cage, checked.config)
 
@@ -107,7 +108,7 @@ class Starter:
     ) -> Checked:
         """A start with these files and this configuration, once the plugin's own folder is there."""
         # Its own folder is the host's to make; other places are the machine owner's.
-        own = self.own_folder(deployment.manifest)
+        own = self.own_folder(deployment.key.tenant, deployment.name)
         for path in config_directories(deployment.capabilities, str(own)):
             make_directory(own, Path(path))
         return Checked(new_id("cage", store.clock, store.random), str(root), config, environment)
@@ -117,7 +118,7 @@ class Starter:
         granted = within_kind(manifest.kind, deployment.capabilities)
         command = command_of(manifest, checked.root, granted, checked.environment, machine)
         environment = spawn_environment(manifest, checked.root, manifest.observability.log_level)
-        return compile_cage(
+        cage = compile_cage(
             cage_id=checked.cage_id,
             manifest=manifest,
             root=checked.root,
@@ -131,7 +132,7 @@ class Starter:
                 hidden=tuple(str(place) for place in self.directories.all()),
             ),
             machine=machine,
-            places=self.places_of(manifest),
+            places=self.places_of(deployment.key.tenant, deployment.name),
             limits=Limits(
                 memory_bytes=limits.memory_mb * MIB,
                 pids=limits.pids,
@@ -139,17 +140,18 @@ class Starter:
                 cpu_quota=limits.hard_quota(manifest.dialect.value),
             ),
         )
+        return replace(cage, tenant=deployment.key.tenant)
 
-    def after_mending(self, manifest: Manifest) -> str:
+    def after_mending(self, deployment: Deployment) -> str:
         """What ends the advice to mend this machine: a start that was refused is not tried again at each call."""
-        return f"; then: paddock plugin enable {manifest.name}"
+        return f"; then: paddock plugin enable {deployment.name}{for_tenant(deployment.key.tenant)}"
 
-    def places_of(self, manifest: Manifest) -> Places:
+    def places_of(self, tenant: Tenant, plugin: str) -> Places:
         """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""
-        return Places(config=str(self.own_folder(manifest)))
+        return Places(config=str(self.own_folder(tenant, plugin)))
 
-    def own_folder(self, manifest: Manifest) -> Path:
-        return own_folder(self.directories.data, manifest.name)
+    def own_folder(self, tenant: Tenant, plugin: str) -> Path:
+        return own_folder(self.directories.data, tenant, plugin)
 
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         """The configuration as the plugin gets it.
@@ -157,10 +159,10 @@ class Starter:
         Raises:
             Invalid: it does not fit what the plugin declares; carries every mistake.
         """
-        entry = read_entries(store.local_file).get(manifest.name)
+        entry = read_entries(store.values_file).get(manifest.name)
         system = entry.system_values(self.environ) if entry else {}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
-        return with_places(manifest, merged, self.places_of(manifest))
+        return with_places(manifest, merged, self.places_of(store.tenant, manifest.name))
 
     def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
         event = PluginConfigValidationFailed(

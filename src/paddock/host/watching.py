@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from paddock.core.ids import Tenant
 from paddock.host.followers import Followers, Following
+from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.lifecycle import ALIVE
@@ -24,11 +26,11 @@ class PluginNews:
         self.on_met: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]] = _ignored
 
     def logged(self, key: InstanceKey, line: str) -> None:
-        self._logs.write(key.plugin, line)
+        self._logs.write(log_name(key.tenant, key.plugin), line)
 
     def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         entry = {"plugin": key.plugin, "notification": method, "params": dict(params)}
-        self._notifications.tell(key.plugin, entry)
+        self._notifications.tell(f"{key.tenant}/{key.plugin}", entry)
 
     async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
         await self.on_met(deployment, definitions)
@@ -41,12 +43,12 @@ class PluginNews:
     def given_up(self, key: InstanceKey, reason: str) -> None:
         self.on_given_up(key, reason)
 
-    def notifications(self, plugin: str) -> Following[dict[str, Any]]:
-        """The notifications of one plugin from now on."""
-        return self._notifications.follow(plugin)
+    def notifications(self, tenant: Tenant, plugin: str) -> Following[dict[str, Any]]:
+        """The notifications of one tenant's plugin from now on."""
+        return self._notifications.follow(f"{tenant}/{plugin}")
 
     def states(self) -> Following[Status]:
-        """Every change of any plugin's state from now on."""
+        """Every change of any plugin's state from now on, whichever tenant's it is."""
         return self._states.follow("")
 
 

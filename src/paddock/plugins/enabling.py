@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,25 +11,26 @@ from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.plan.programs import PROGRAM_PATH, find_program
 from paddock.config.local import read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, PluginError, Problem
-from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginModifiedDetected
+from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
-from paddock.manifest.capability import parse, uncovered
+from paddock.manifest.capability import Capability
 from paddock.manifest.environment_command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.readiness import obstacles
 from paddock.plugins.callable_clash import refuse_callable_clash
+from paddock.plugins.granting import not_granted, standing_for
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import environment_of
+from paddock.plugins.mending import for_tenant
 from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.registry import find_by_any_name, manifest_of, pinned_version_missing, require_plugin
+from paddock.plugins.registry import find_by_any_name, manifest_of, require_plugin
 from paddock.plugins.rows import (
     Grant,
     PluginRow,
     VersionRow,
     find_grant,
-    find_version,
     save_grant,
     tree_of,
     versions_of,
@@ -40,25 +42,29 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environment
 
 
-def enable(store: PluginStore, name: str) -> VersionRow:
+def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()) -> VersionRow:
     """Let a plugin run for this tenant. Its files are read and compared first, every time.
 
+    Args:
+        store: Where it is installed, as this tenant has it.
+        name: Its name or an alias.
+        acknowledged: What somebody of this tenant just said yes to. It is granted, as far as the plugin asks for it.
+
     Raises:
+        NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
         NotFound: it is not installed.
         Modified: its files changed since a person consented.
         Invalid: something it needs is missing; carries everything that is.
         Conflict: an enabled plugin has a callable of the same full name (`tool_name_collision`).
     """
-    row, grant = store.database.read(lambda tx: _current(tx, store, name))
+    standing = store.database.read(lambda tx: standing_for(tx, store, name))
+    row = standing.row
     require_intact(store, row)
     manifest = manifest_of(row)
+    if missing := standing.missing(acknowledged):
+        raise not_granted(store.tenant, row, missing)
     files = DirectoryFiles(local_root(store, row))
     problems = [*obstacles(manifest, files), *_missing_programs(store, row, manifest, files), *_unmet(store, manifest)]
-    missing = uncovered([parse(text) for text in grant.capabilities] if grant else [], manifest.capabilities)
-    problems += [
-        Problem("capabilities", f"{one} was not granted", "install it again to be asked", "not_granted")
-        for one in missing
-    ]
     if problems:
         raise Invalid(
             f"{row.plugin} cannot be enabled yet",
@@ -70,15 +76,17 @@ def enable(store: PluginStore, name: str) -> VersionRow:
 
     def unit(tx: Transaction) -> None:
         # What was checked above must still be what is there: another command may have upgraded it meanwhile.
-        if _current(tx, store, row.plugin) != (row, grant):
+        if standing_for(tx, store, row.plugin) != standing:
             raise Conflict(
                 f"{row.plugin} changed while it was being checked",
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
-        save_grant(
-            tx, Grant(store.tenant, row.plugin, True, grant.capabilities if grant else (), row.digest), store.now()
-        )
+        before = standing.grant.capabilities if standing.grant else ()
+        new = tuple(str(one) for one in standing.missing())
+        save_grant(tx, Grant(store.tenant, row.plugin, True, (*before, *new), row.digest), store.now())
+        if new:
+            store.publish(tx, PluginGranted(name=row.plugin, version=row.version, capabilities=new))
         store.publish(tx, PluginEnabled(name=row.plugin))
 
     store.database.write(unit)
@@ -130,14 +138,6 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
         hint=f"restore them: paddock plugin repair {row.plugin}",
         details={"changed": list(found.changed), "missing": list(found.missing), "added": list(found.added)},
     )
-
-
-def _current(tx: Transaction, store: PluginStore, name: str) -> tuple[VersionRow, Grant | None]:
-    plugin = require_plugin(tx, name)
-    row = find_version(tx, plugin.name, plugin.current_version)
-    if row is None:
-        raise pinned_version_missing(plugin)
-    return row, find_grant(tx, store.tenant, plugin.name)
 
 
 def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
@@ -214,7 +214,7 @@ def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
                     Problem(
                         path,
                         f"the tool {tool.name} is not enabled",
-                        f"paddock plugin enable {tool.name}",
+                        f"paddock plugin enable {tool.name}{for_tenant(store.tenant)}",
                         "tool_disabled",
                     )
                 )
@@ -230,13 +230,13 @@ def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Proble
     ]
     if not required:
         return []
-    entry = read_entries(store.local_file).get(manifest.name)
+    entry = read_entries(store.values_file).get(manifest.name)
     have = set(entry.written) if entry else set[str]()
     return [
         Problem(
             f"system_config.{name}",
             "is required and not set on this machine",
-            f"paddock plugin configure {manifest.name} {name}",
+            f"paddock plugin configure {manifest.name} {name}{for_tenant(store.tenant)}",
             "config_missing",
         )
         for name in required

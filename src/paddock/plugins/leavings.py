@@ -17,7 +17,8 @@ from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.capabilities.storage.storage import drop_files
 from paddock.core.errors import Busy
-from paddock.plugins.plugin_store import PluginStore
+from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.plugins.plugin_store import PluginStore, tenants_in
 from paddock.plugins.rows import find_plugin
 
 LetGo = Callable[[str], None]
@@ -70,7 +71,8 @@ def drop(store: PluginStore, name: str, let_go: LetGo) -> None:
             let_go(name)
             store.database.write(lambda tx: forget_values(tx, name))
             drop_files(store.data / "storage", name)
-            _remove(own_folder(store.data, name))
+            for folder in _own_folders(store.data, name):
+                _remove(folder)
         (_marks(store) / name).unlink(missing_ok=True)
 
 
@@ -90,9 +92,16 @@ def drop_all(store: PluginStore, forget_log: LetGo) -> None:
         drop(store, name, let_go)
 
 
-def own_folder(data: Path, name: str) -> Path:
-    """The folder that `config:` stands for. The name passed the name rules, so it cannot climb."""
-    return data / "files" / name
+def own_folder(data: Path, tenant: Tenant, name: str) -> Path:
+    """The folder that `config:` stands for. Both names passed the name rules, so neither can climb."""
+    around = data if tenant == DEFAULT_TENANT else tenants_in(data) / tenant
+    return around / "files" / name
+
+
+def _own_folders(data: Path, name: str) -> list[Path]:
+    """The same of all tenants that have folders here."""
+    tenants = tenants_in(data).iterdir() if tenants_in(data).is_dir() else ()
+    return [own_folder(data, tenant, name) for tenant in (DEFAULT_TENANT, *(Tenant(one.name) for one in tenants))]
 
 
 def _marked(store: PluginStore) -> list[str]:

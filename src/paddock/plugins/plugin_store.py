@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,17 @@ class PluginStore:
     retention_days: int = 30
     tenant: Tenant = DEFAULT_TENANT
     environments_allowed: bool = False  # for packages that come with requirements of their own
+
+    def of(self, tenant: Tenant) -> PluginStore:
+        """The same plugins as another tenant has them, with grants, a record and configuration of its own."""
+        return self if tenant == self.tenant else replace(self, tenant=tenant)
+
+    @property
+    def values_file(self) -> Path:
+        """Where the configuration of this tenant's plugins stands: nobody is told another's."""
+        if self.tenant == DEFAULT_TENANT:
+            return self.local_file
+        return tenants_in(self.local_file.parent) / f"{self.tenant}.toml"
 
     @property
     def environments(self) -> Environments:
@@ -159,6 +170,11 @@ class PluginStore:
         if not self.shared:
             for blob in blobs:
                 self.blobs.delete(blob)
+
+
+def tenants_in(directory: Path) -> Path:
+    """Where a directory of ours holds what belongs to other tenants than the default one."""
+    return directory / "tenants"
 
 
 def trees_in(data: Path) -> Path:

@@ -11,7 +11,7 @@ from paddock.core.events_lifecycle import PluginUninstalled
 from paddock.core.events_principals import ConsentRevoked
 from paddock.core.ids import Tenant
 from paddock.plugins import leavings
-from paddock.plugins.plugin_store import PluginStore
+from paddock.plugins.plugin_store import PluginStore, tenants_in
 from paddock.plugins.registry import require_plugin
 from paddock.plugins.rows import (
     PluginRow,
@@ -73,7 +73,8 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
     with store.changing():
         leavings.mark(store, store.database.read(lambda tx: _removable(tx, name, force)).name)
         plugin, versions, blobs = store.database.write(unit)
-        remove_entry(store.local_file, plugin.name)
+        for file in (store.local_file, *tenants_in(store.local_file.parent).glob("*.toml")):
+            remove_entry(file, plugin.name)
         _forget(store, versions, blobs)
     return plugin
 

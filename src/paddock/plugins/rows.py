@@ -227,6 +227,15 @@ def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
     return {row["plugin"]: _grant(row) for row in rows}
 
 
+def grants_of_all(tx: Transaction) -> dict[Tenant, dict[str, Grant]]:
+    """What every tenant granted, by tenant and plugin."""
+    rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants ORDER BY tenant, plugin")
+    found: dict[Tenant, dict[str, Grant]] = {}
+    for row in rows:
+        found.setdefault(row["tenant"], {})[row["plugin"]] = _grant(row)
+    return found
+
+
 def _grant(row: Row) -> Grant:
     capabilities = tuple(json.loads(row["capabilities"]))
     return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"], row["given_up"])

@@ -220,7 +220,7 @@ async def open_yard(
     """A place to let plugins run, for as long as the block does; `warm` starts them from a warm interpreter."""
     world, told = PlayedWorld(), Told()
     async with (
-        open_network(told, outside=world, limits=limits) as network,
+        open_network(lambda _: told, outside=world, limits=limits) as network,
         open_warden(network=network, trees=folder if warm else None) as warden,
     ):
         yard = Yard(folder, warden, network, world, told)

@@ -1,6 +1,6 @@
 """The network of all cages, in the daemon: what plugins connect to inside is carried outside, as far as granted.
 
-    async with open_network(publish) as network:
+    async with open_network(publish_for) as network:
         await network.attach(cage_id, spec, listeners)   # from the warden, before the plugin's program starts
         ...
         network.detach(cage_id)                          # its process is gone
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import resource
 import socket
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -24,15 +25,18 @@ from paddock.cage.network.relay import NetworkLimits
 from paddock.cage.network.splice import Pipes
 from paddock.cage.spec import CageSpec
 from paddock.core.event import Publish
+from paddock.core.ids import Tenant
+
+PublishFor: TypeAlias = Callable[[Tenant], Publish]
 
 
 class CageNetwork:
     """Every cage that may connect somewhere. Made by `open_network`."""
 
     def __init__(
-        self, publish: Publish, *, tasks: TaskGroup, outside: Outside, pipes: Pipes, limits: NetworkLimits
+        self, publish_for: PublishFor, *, tasks: TaskGroup, outside: Outside, pipes: Pipes, limits: NetworkLimits
     ) -> None:
-        self._publish = publish
+        self._publish_for = publish_for
         self._tasks = tasks
         self._outside = outside
         self._pipes = pipes
@@ -50,7 +54,7 @@ class CageNetwork:
             attachment = Attachment(
                 spec,
                 listeners,
-                publish=self._publish,
+                publish=self._publish_for(Tenant(spec.tenant)),
                 outside=self._outside,
                 pipes=self._pipes,
                 limits=self._limits,
@@ -88,15 +92,18 @@ async def _contained(attachment: Attachment, *, task_status: TaskStatus[None]) -
 
 @asynccontextmanager
 async def open_network(
-    publish: Publish, *, outside: Outside | None = None, limits: NetworkLimits | None = None
+    publish_for: PublishFor, *, outside: Outside | None = None, limits: NetworkLimits | None = None
 ) -> AsyncGenerator[CageNetwork, None]:
-    """The network of all cages, for as long as the block runs. `outside` is the world that a test plays."""
+    """The network of all cages, for as long as the block runs.
+
+    `publish_for` is where a tenant's events are recorded; `outside` is the world that a test plays.
+    """
     pipes = Pipes()
     failure: Exception | None = None
     try:
         async with anyio.create_task_group() as tasks:
             network = CageNetwork(
-                publish,
+                publish_for,
                 tasks=tasks,
                 outside=outside or SystemOutside(),
                 pipes=pipes,

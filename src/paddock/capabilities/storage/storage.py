@@ -127,6 +127,11 @@ class Storage:
             self._places.pop((tenant, plugin), None)
         return dropped
 
+    async def forget(self, plugin: PluginName) -> None:
+        """Drop everything of one plugin, of all tenants that have it open here. For uninstalling."""
+        for tenant in [tenant for tenant, name in self._places if name == plugin]:
+            await self.drop(Tenant(tenant), plugin)
+
     async def aclose(self) -> None:
         """Roll back what is open, and let go of every file."""
         self._closed = True

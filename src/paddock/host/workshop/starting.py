@@ -34,8 +34,8 @@ class FolderStarter(Starter):
             raise HostError(f"{deployment.name} has no files")
         return self.checked(store, deployment, root, self.config_of(store, deployment.manifest))
 
-    def after_mending(self, manifest: Manifest) -> str:
-        del manifest
+    def after_mending(self, deployment: Deployment) -> str:
+        del deployment
         return ""  # nothing is installed that could be enabled
 
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class FolderStarter(Starter):
         system = {**kept, **{name: value for name, value in self.given.items() if name in ours}}
         project = {name: value for name, value in self.given.items() if name not in ours}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
-        return with_places(manifest, merged, self.places_of(manifest))
+        return with_places(manifest, merged, self.places_of(store.tenant, manifest.name))
 
 
 def _fields(schema: Mapping[str, Any] | None) -> frozenset[str]:

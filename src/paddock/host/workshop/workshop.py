@@ -148,7 +148,8 @@ class Workshop:
             spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
             for spec in callables
         }
-        self._parts.gate.catalogue = Catalogue([Entry(key, replace(manifest, callables=callables), schemas)])
+        catalogue = Catalogue([Entry(key, replace(manifest, callables=callables), schemas)])
+        self._parts.gate.catalogues = {DEFAULT_TENANT: catalogue}
 
     async def _retire(self, key: InstanceKey, copy: Copy) -> None:
         """End what no longer serves, once its calls are done."""
@@ -171,7 +172,7 @@ class Workshop:
             )
         gate, plugin = self._parts.gate, self.serving.manifest.name
         callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
-        target = gate.catalogue.find_in(plugin, callable_name)
+        target = gate.catalogue(DEFAULT_TENANT).find_in(plugin, callable_name)
         try:
             return await gate.call(target, params, self._context(), on_event=on_event)
         except PaddockError as error:

@@ -110,22 +110,23 @@ def find_definition(tx: Transaction, tenant: Tenant, plugin: str, kind: str, nam
     return _row(row) if row else None
 
 
-def all_of_kind(tx: Transaction, tenant: Tenant, kind: str) -> dict[str, list[DefinitionRow]]:
-    """Every definition of one kind, by plugin."""
+def all_of_kind(tx: Transaction, kind: str) -> dict[tuple[Tenant, str], list[DefinitionRow]]:
+    """Every definition of one kind, by tenant and plugin."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM plugin_definitions WHERE tenant = ? AND kind = ? ORDER BY plugin, name",  # noqa: S608
-        (tenant, kind),
+        f"SELECT tenant, {_COLUMNS} FROM plugin_definitions WHERE kind = ? ORDER BY tenant, plugin, name",  # noqa: S608
+        (kind,),
     )
-    found: dict[str, list[DefinitionRow]] = {}
+    found: dict[tuple[Tenant, str], list[DefinitionRow]] = {}
     for row in rows:
-        found.setdefault(row["plugin"], []).append(_row(row))
+        tenant = Tenant(row.pop("tenant"))
+        found.setdefault((tenant, row["plugin"]), []).append(_row(row))
     return found
 
 
-def met_plugins(tx: Transaction, tenant: Tenant) -> set[str]:
-    """The plugins of which anything is on record."""
-    rows = tx.all("SELECT DISTINCT plugin FROM plugin_definitions WHERE tenant = ?", (tenant,))
-    return {row["plugin"] for row in rows}
+def met_plugins(tx: Transaction) -> set[tuple[Tenant, str]]:
+    """The plugins of which anything is on record, each with the tenant for which it is."""
+    rows = tx.all("SELECT DISTINCT tenant, plugin FROM plugin_definitions")
+    return {(row["tenant"], row["plugin"]) for row in rows}
 
 
 def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str) -> Texts:
@@ -155,16 +156,17 @@ def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> d
     return {row["name"]: row["definition"] for row in rows}
 
 
-def marks_of_others(tx: Transaction, tenant: Tenant, kind: str) -> dict[str, list[tuple[str, ...]]]:
-    """By plugin: what every definition but those of one kind is, in as few words as tell it from another."""
+def marks_of_others(tx: Transaction, kind: str) -> dict[tuple[Tenant, str], list[tuple[str, ...]]]:
+    """By tenant and plugin: what every definition but those of one kind is, in few words that tell it from another."""
     rows = tx.all(
-        "SELECT plugin, kind, name, standing, hash FROM plugin_definitions WHERE tenant = ? AND kind <> ? "
-        "ORDER BY plugin, kind, name",
-        (tenant, kind),
+        "SELECT tenant, plugin, kind, name, standing, hash FROM plugin_definitions WHERE kind <> ? "
+        "ORDER BY tenant, plugin, kind, name",
+        (kind,),
     )
-    found: dict[str, list[tuple[str, ...]]] = {}
+    found: dict[tuple[Tenant, str], list[tuple[str, ...]]] = {}
     for row in rows:
-        found.setdefault(row["plugin"], []).append((row["kind"], row["name"], row["standing"], row["hash"] or ""))
+        marks = found.setdefault((row["tenant"], row["plugin"]), [])
+        marks.append((row["kind"], row["name"], row["standing"], row["hash"] or ""))
     return found
 
 
