@@ -17,4 +17,5 @@ from paddock.core.events_host import *
 from paddock.core.events_ledger import *
 from paddock.core.events_lifecycle import *
 from paddock.core.events_network import *
+from paddock.core.events_policy import *
 from paddock.core.events_principals import *

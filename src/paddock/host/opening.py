@@ -95,7 +95,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_store_thread(opening) as views,
         open_network(lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees_in(directories.data)) as warden,
-        open_rulebook(directories, settings.policy, database, clock) as rulebook,
+        open_rulebook(directories, settings.policy, database, clock, random) as rulebook,
         open_services(
             directories.data / "storage",
             database,

@@ -27,7 +27,7 @@ class InForce:
 
 def put_in_force(tx: Transaction, rules: Rules, now: str) -> bool:
     """Note that these rules decide from now on; whether they are others than before."""
-    latest = _latest(tx)
+    latest = latest_in_force(tx)
     if latest is not None and latest.version == rules.version:
         return False
     # Two hosts of one database may start at the same moment with the same rules.
@@ -70,7 +70,8 @@ def history(tx: Transaction, limit: int = 50) -> list[InForce]:
     return [InForce(**row) for row in rows]
 
 
-def _latest(tx: Transaction) -> InForce | None:
+def latest_in_force(tx: Transaction) -> InForce | None:
+    """The version that decides, or decided last; None before the first."""
     return next(iter(history(tx, 1)), None)
 
 
