@@ -37,15 +37,15 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
         await held(host)
         text = host.metrics.text()
 
-    about: dict[str, Any] = {"plugin": "mail", "callable": "look"}
+    about: dict[str, Any] = {"tenant": "default", "plugin": "mail", "callable": "look"}
     assert number(text, "paddock_calls_total", status="succeeded", **about) == 3
     assert number(text, "paddock_calls_total", status="denied", **about) == 1
-    assert number(text, "paddock_decisions_total", decision="allow") == 3
-    assert number(text, "paddock_decisions_total", decision="ask") == 1
-    assert number(text, "paddock_call_seconds_count", plugin="mail") == 5
-    assert number(text, "paddock_call_errors_total", plugin="mail", code="policy_denied") == 1
+    assert number(text, "paddock_decisions_total", tenant="default", decision="allow") == 3
+    assert number(text, "paddock_decisions_total", tenant="default", decision="ask") == 1
+    assert number(text, "paddock_call_seconds_count", tenant="default", plugin="mail") == 5
+    assert number(text, "paddock_call_errors_total", tenant="default", plugin="mail", code="policy_denied") == 1
     assert number(text, "paddock_calls_held") == 1
-    assert number(text, "paddock_plugin_up", plugin="mail", version="1.0.0") == 1
+    assert number(text, "paddock_plugin_up", tenant="default", plugin="mail", version="1.0.0") == 1
     assert number(text, "paddock_recording") == 1
 
 

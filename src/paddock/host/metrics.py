@@ -29,20 +29,22 @@ class Metrics:
         self._statuses = statuses
         self._calls = calls
         self._ledger = ledger
-        self._ended = Counter("paddock_calls_total", "Calls, by what became of them.", ("plugin", "callable", "status"))
-        self._seconds = Histogram("paddock_call_seconds", "How long calls took.", _SECONDS, ("plugin",))
-        self._decisions = Counter("paddock_decisions_total", "What the rules said to calls.", ("decision",))
-        self._errors = Counter("paddock_call_errors_total", "Calls that failed, by code.", ("plugin", "code"))
+        self._ended = Counter(
+            "paddock_calls_total", "Calls, by what became of them.", ("tenant", "plugin", "callable", "status")
+        )
+        self._seconds = Histogram("paddock_call_seconds", "How long calls took.", _SECONDS, ("tenant", "plugin"))
+        self._decisions = Counter("paddock_decisions_total", "What the rules said to calls.", ("tenant", "decision"))
+        self._errors = Counter("paddock_call_errors_total", "Calls that failed, by code.", ("tenant", "plugin", "code"))
 
     def call_ended(self, course: Course, ended: CallEnded) -> None:
         """Count one call."""
-        del course
-        self._ended.add(ended.name, ended.method, ended.status)
-        self._seconds.observe(ended.duration_ms / 1000, ended.name)
+        tenant = course.context.tenant
+        self._ended.add(tenant, ended.name, ended.method, ended.status)
+        self._seconds.observe(ended.duration_ms / 1000, tenant, ended.name)
         if ended.decision is not None:
-            self._decisions.add(ended.decision)
+            self._decisions.add(tenant, ended.decision)
         if ended.error_code is not None:
-            self._errors.add(ended.name, ended.error_code)
+            self._errors.add(tenant, ended.name, ended.error_code)
 
     def text(self) -> str:
         """Everything, as Prometheus reads it."""
@@ -52,12 +54,12 @@ class Metrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _looked_up(self, statuses: list[Status]) -> Iterable[str]:
-        by_plugin = ("plugin", "version")
+        by_plugin = ("tenant", "plugin", "version")
 
         def each(name: str, words: str, value: Callable[[Status], float]) -> Iterable[str]:
-            return gauge_lines(
-                name, words, by_plugin, (Gauge((one.key.plugin, one.version), value(one)) for one in statuses)
-            )
+            # Two builds may claim one version while one of them leaves, and no line may stand there twice.
+            found = {(one.key.tenant, one.key.plugin, one.version): value(one) for one in statuses}
+            return gauge_lines(name, words, by_plugin, (Gauge(labels, number) for labels, number in found.items()))
 
         yield from each("paddock_plugin_up", "Whether a plugin runs.", lambda one: one.state is State.RUNNING)
         yield from each("paddock_plugin_restarts", "How often it was started again.", lambda one: one.restarts)
