@@ -12,8 +12,7 @@ import pytest
 from tests.approvals.conftest import ANN, PAYLOAD, SEND, Office, asking
 
 from paddock.core.canonical import sha256_of
-from paddock.core.errors import Conflict, NotFound, PaddockError
-from paddock.policy.approvals import rows
+from paddock.core.errors import Conflict, Denied, NotFound, PaddockError
 from paddock.policy.approvals.approval import State
 from paddock.policy.approvals.binding import Binding, Subject
 from paddock.policy.approvals.using import Changed
@@ -200,14 +199,21 @@ async def test_a_unit_that_fails_after_consuming_has_consumed_nothing(office: Of
 @pytest.mark.req("S-33")
 async def test_tokens_have_256_bits_and_are_kept_as_hashes(office: Office) -> None:
     asked = [await office.desk.ask(asking()) for _ in range(50)]
-    tokens = {token for _, token in asked}
+    secrets = {token.partition(".")[2] for _, token in asked}
+    kept = await office.database.read(lambda tx: repr(tx.all("SELECT * FROM approvals")))
 
-    def check(tx: Transaction) -> None:
-        for approval, token in asked:
-            assert token not in repr(tx.one("SELECT * FROM approvals WHERE id = ?", (approval.id,)))
-            assert rows.token_fits(tx, approval.id, token)
-            assert not rows.token_fits(tx, approval.id, "x" * 43)
+    assert (len(secrets), {len(secret) for secret in secrets}) == (50, {43})  # 32 bytes in base64
+    assert not any(secret in kept for secret in secrets)
+    for approval, token in asked:
+        assert (await office.desk.claimable("default", token, "user:bob")).id == approval.id
 
-    await office.database.read(check)
-    assert len(tokens) == 50
-    assert all(len(token) == 43 for token in tokens)  # 32 bytes in base64
+
+@pytest.mark.req("S-33")
+async def test_of_many_who_use_a_token_at_once_one_succeeds(office: Office) -> None:
+    _, token = await office.desk.ask(asking())
+
+    tried = await asyncio.gather(*(office.desk.claim("default", token) for _ in range(32)), return_exceptions=True)
+
+    assert tried.count(None) == 1
+    with pytest.raises(Denied, match="not any more"):
+        await office.desk.claimable("default", token, "user:bob")

@@ -54,6 +54,7 @@ class LiveCall:
         self.id = call_id
         self.plugin = target.key.plugin
         self.callable = target.spec.name
+        self.form = target.spec.form
         self.context = context
         self.started_at = started_at
         self.ended_at: str | None = None

@@ -200,7 +200,7 @@ class Catalogue:
 
     def _list(self, plugin: str, own: Mapping[str, Target], beside: frozenset[str] = frozenset()) -> None:
         for target in own.values():
-            alone = target.spec.form is Form.WHOLE and len(own) == 1
+            alone = target.spec.form is Form.WHOLE and target.spec is target.manifest.whole
             for name in {f"{plugin}.{target.spec.name}", *([plugin] if alone else ())} - beside:
                 self._by_name.setdefault(name, []).append(target)
 
@@ -237,14 +237,24 @@ class Catalogue:
         own = self._by_plugin.get(plugin)
         if own is None:
             raise self._not_offered(plugin, callable_name)
-        if not callable_name and len(own) == 1:
-            return next(iter(own.values()))
+        main = [target for target in own.values() if target.spec.form is not Form.ACTION]
+        if not callable_name and len(main) == 1:
+            return main[0]
         target = own.get(callable_name) or own.get(callable_name.removeprefix(f"{plugin}."))
         if target is None and callable_name and plugin in self._unmet:
             return Target(self._unmet[plugin], CallableSpec(callable_name, Form.TOOL))
         if target is None:
             raise self._not_offered(plugin, callable_name)
         return target
+
+    def offered_by(self, plugin: str) -> tuple[Target, ...]:
+        """Everything that a plugin can be called for.
+
+        Raises:
+            NotFound: it is not enabled.
+        """
+        self.entry(plugin)
+        return tuple(self._by_plugin[plugin].values())
 
     def resource(self, plugin: str, uri: str) -> Target:
         """A document of a plugin.

@@ -1,6 +1,6 @@
 """The one door: every call, whoever makes it, goes through `Gate.call`.
 
-    resolve → scope → validate input → decide → (approve) → start → run → check output → record
+    resolve → scope → validate input → decide → (approve) → start → run → check output, and what agents propose → record
 
 Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
 recorded once, afterwards.
@@ -23,6 +23,7 @@ from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
+from paddock.gate.whitelists import Proposals, refusal
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
@@ -74,6 +75,7 @@ class Gate:
     random: Random
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
+    proposals: Proposals | None = None  # None: whoever tries an agent of theirs looks for themselves
 
     async def call(
         self,
@@ -98,8 +100,8 @@ class Gate:
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
-            Denied: the caller lacks a scope, the rules forbid it, or the plugin describes the callable otherwise than
-                somebody accepted.
+            Denied: the caller lacks a scope, the rules forbid it, or what the agent that was called proposes; or the
+                plugin describes the callable otherwise than somebody accepted.
             NeedsApproval: a person is asked first.
             Busy: too much is under way, or was asked for in too short a time.
             Invalid: the payload does not fit; carries every mistake.
@@ -129,6 +131,7 @@ class Gate:
                 target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask, tally=course.tally
             )
             self._kept_promise(target, result)
+            self._may_propose(course, result)
         except BaseException as error:
             self._record(course, None, error)
             if approval is not None and not course.started and isinstance(error, PaddockError):
@@ -217,6 +220,12 @@ class Gate:
         broken = target.output.errors(checked_part(target.manifest, result))
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
+
+    def _may_propose(self, course: Course, result: Any) -> None:
+        found = self.proposals.denied(course.target, result) if self.proposals is not None else None
+        if found is not None:
+            name, course.decision = found
+            raise refusal(name, course.decision, course.target, course.call)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context, ended = course.context, course.end(self.clock.monotonic(), result, error)

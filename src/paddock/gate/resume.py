@@ -63,6 +63,8 @@ class Resumption:
         match approval.state:
             case State.PENDING:
                 pass
+            case State.APPROVED if live.held is None:
+                pass  # it goes on already
             case State.APPROVED:
                 self._calls.go_on(live, self._target(approval), approval.payload, approval.id)
             case _:

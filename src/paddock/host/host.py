@@ -16,8 +16,10 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId, Tenant, new_id
-from paddock.gate.calls import Calls
+from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.claiming import Claims
 from paddock.gate.gate import Gate
+from paddock.host.actions import Actions
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
@@ -63,6 +65,7 @@ class Host:
         supervisor: Supervisor,
         gate: Gate,
         calls: Calls,
+        claims: Claims,
         approving: Approving,
         explaining: Explaining,
         rules: Rulebook,
@@ -80,6 +83,7 @@ class Host:
         self.directories = directories
         self.settings = settings
         self.calls = calls
+        self.actions = Actions(gate, calls, claims)
         self.approving = approving
         self.explaining = explaining
         self.rules = rules
@@ -91,6 +95,7 @@ class Host:
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor
         self._gate = gate
+        self._claims = claims
         self._reading = Reading(views, gate)
         self._reconciler = reconciler
         self._departures = departures
@@ -110,6 +115,7 @@ class Host:
         context: CallContext | None = None,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
+        approval_token: str | None = None,
     ) -> Any:
         """Call `<plugin>.<callable>` and wait for the result.
 
@@ -121,6 +127,8 @@ class Host:
             on_event: Hears what the plugin tells while it works. An MCP server tells nothing where nobody hears: its
                 tools then have the ordinary time to answer, however far they are.
             ask: Puts the plugin's questions to a person; without it they are declined.
+            approval_token: The `token` that came with a NeedsApproval: comes back for that call, once, instead of
+                making another. It is for the same caller, name and parameters.
 
         Raises:
             NeedsApproval: a person is asked first; the call is found among `calls`, and goes on once they said yes.
@@ -129,6 +137,8 @@ class Host:
         if context is None:
             context = self.operator_context(None) if principal is None else self.context_of(principal)
         target = self._gate.catalogue(context.tenant).find(name)
+        if approval_token is not None:
+            return await (await self._claims.claim(approval_token, target, params, context)).wait()
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except NeedsApproval as held:
@@ -139,6 +149,10 @@ class Host:
             if context.tenant == DEFAULT_TENANT and plugin in self._reconciler.embedded:
                 point_to_the_program(error, plugin)
             raise
+
+    async def claimed(self, token: str, name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+        """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
+        return await self._claims.claim(token, self._gate.catalogue(context.tenant).find(name), params, context)
 
     def operator_context(self, operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> CallContext:
         """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""

@@ -19,11 +19,13 @@ from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.gate.calls import Calls
+from paddock.gate.claiming import Claims
 from paddock.gate.deciding import ByTheRules
 from paddock.gate.limits import Limits
 from paddock.gate.quotas import open_quotas
 from paddock.gate.rates import Rates
 from paddock.gate.resume import Resumption
+from paddock.gate.whitelists import OnTheirWhitelists, Proposals
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
 from paddock.host.condition import Condition
@@ -133,7 +135,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 supervisor,
                 ledger=events,
                 database=database,
-                decides=ByTheRules(rulebook, database, clock),
+                decides=OnTheirWhitelists(
+                    ByTheRules(rulebook, database, clock), rulebook, lambda tenant: gate.catalogue(tenant)
+                ),
                 approvals=approvals,
                 limits=Limits(
                     Rates(limits.calls_per_tenant, limits.calls_per_principal, limits.calls_per_plugin),
@@ -143,6 +147,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
             )
+            gate.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
             resumption = Resumption(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
@@ -162,6 +167,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 supervisor=supervisor,
                 gate=gate,
                 calls=calls,
+                claims=Claims(approvals, resumption, calls),
                 approving=Approving(approvals, resumption),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 rules=rulebook,

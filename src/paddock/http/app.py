@@ -17,6 +17,7 @@ from paddock import __version__
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import new_id
 from paddock.host.host import Host
+from paddock.http.api.actions import ActionRoutes
 from paddock.http.api.approvals import ApprovalRoutes
 from paddock.http.api.artifacts import ArtifactRoutes
 from paddock.http.api.calls import CallRoutes
@@ -46,6 +47,7 @@ class Api:
             *DefinitionRoutes(host).endpoints(),
             *DocumentRoutes(host).endpoints(),
             *CallRoutes(host, self.closing).endpoints(),
+            *ActionRoutes(host).endpoints(),
             *ApprovalRoutes(host).endpoints(),
             *ArtifactRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),

@@ -44,6 +44,7 @@ class Form(StrEnum):
     METHOD = "method"  # a JSON-RPC method under its own name
     TOOL = "tool"  # a tool an agent may be offered
     WHOLE = "whole"  # the plugin is the callable: a Kernel plugin, a Shu `execute`
+    ACTION = "action"  # what a Shu class does beside its `execute`
     RESOURCE = "resource"  # documents of an MCP server, read by their URI
     PROMPT = "prompt"  # prompt templates of an MCP server
     COMPLETION = "completion"  # what an argument of these may be, as far as the server can guess
@@ -75,6 +76,7 @@ class CallableSpec:
     requires_approval: bool = False
     timeout_sec: int | None = None
     annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints, shown and never trusted
+    of: str = ""  # of an action: the callable whose class performs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,12 @@ class Manifest:
     def display_name(self) -> str:
         """The name people see: the title where there is one."""
         return self.title or self.name
+
+    @property
+    def whole(self) -> CallableSpec | None:
+        """The callable that the plugin is, where it is one; it may have actions beside it."""
+        main = [spec for spec in self.callables if spec.form is not Form.ACTION]
+        return main[0] if len(main) == 1 and main[0].form is Form.WHOLE else None
 
     @property
     def caged(self) -> bool:

@@ -48,6 +48,7 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "capabilities": [str(capability) for capability in manifest.capabilities],
         "execute": [_callable(one) for one in manifest.callables if one.form is Form.WHOLE],
         "tools": [_callable(one) for one in manifest.callables if one.form is Form.TOOL],
+        "actions": [_callable(one) for one in manifest.callables if one.form is Form.ACTION],
         "methods": [_callable(one) for one in manifest.callables if one.form is Form.METHOD],
         "allowed_actions": list(manifest.allowed_actions),
         "roles": list(manifest.roles),
@@ -167,6 +168,7 @@ def _callable(spec: CallableSpec) -> dict[str, Any]:
             "requires_approval": spec.requires_approval or None,
             "timeout_sec": spec.timeout_sec,
             "annotations": spec.annotations,
+            "of": spec.of,
         }
     )
 

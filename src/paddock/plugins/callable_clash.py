@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paddock.core.errors import Conflict
 from paddock.core.events_host import PluginToolNameCollision
-from paddock.manifest.model import Form, Manifest
+from paddock.manifest.model import Manifest
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of
 from paddock.plugins.rows import all_grants, current_versions
@@ -42,5 +42,5 @@ def full_names(manifest: Manifest) -> Iterator[str]:
     """What the plugin's callables are called: always after their plugin."""
     for spec in manifest.callables:
         yield f"{manifest.name}.{spec.name}"
-        if spec.form is Form.WHOLE and len(manifest.callables) == 1:
-            yield manifest.name
+    if manifest.whole is not None:
+        yield manifest.name

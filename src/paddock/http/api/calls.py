@@ -84,7 +84,8 @@ class CallRoutes:
                 query=_DETACH,
                 also=_ALSO,
                 for_others=True,
-                body="`name`: as in `memory-markdown.recall`; `params`: the parameters.",
+                body="`name`: as in `memory-markdown.recall`; `params`: the parameters; `approval_token`: the `token`"
+                " of a call that waited for a person, to come back for it, once, with the same name and parameters.",
             ),
             Endpoint(
                 "GET",
@@ -154,9 +155,13 @@ class CallRoutes:
 
     async def make_call(self, request: Request) -> Response:
         body = await json_object(request)
-        only(body, name=str, params=dict)
+        only(body, name=str, params=dict, approval_token=str)
         name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
         context = await context_of(self._host, request)
+        if "approval_token" in body:
+            return await self._answered(
+                request, await self._host.claimed(body["approval_token"], name, params, context)
+            )
         live = self._host.calls.begin_named(name, params, context, answers=_answers(request))
         return await self._answered(request, live)
 

@@ -190,14 +190,20 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
             return RemoteRuntime(url, transport, runtime.text_map("headers"))
 
 
+_FORMS = (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD), ("actions", Form.ACTION))
+
+
 def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> tuple[CallableSpec, ...]:
     found: list[CallableSpec] = []
     seen: set[str] = set()
-    for key, form in (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD)):
+    for key, form in _FORMS:
         for index, item in enumerate(fields.items(key)):
             one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
             spec = _callable(report, one, form, dialect)
             _check_callable_name(report, one, spec, dialect)
+            if form is Form.ACTION and dialect is not Dialect.SHU:
+                hint = "declare a tool, and what it changes among its effects"
+                report.error(one.path, "only a plugin of Shu's dialect has actions", hint, "actions")
             if spec.name and spec.name in seen:
                 report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
             if kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER) and any(
@@ -228,13 +234,14 @@ def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> C
         requires_approval=fields.flag("requires_approval"),
         timeout_sec=fields.optional_integer("timeout_sec"),
         annotations=fields.object("annotations") or {},
+        of=fields.text("of"),
     )
 
 
 def _check_callable_name(report: Report, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
     if not spec.name:
         return  # the schema has said that it is missing
-    if spec.form is Form.WHOLE:
+    if spec.form in (Form.WHOLE, Form.ACTION):
         check_callable_name(report, fields.at("name"), spec.name)
     elif spec.form is Form.METHOD:
         check_methods(report, [(fields.at("name") if "name" in fields else fields.path, spec.name)])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
 
-from paddock.core.errors import Invalid
 from paddock.core.ids import PluginName
-from paddock.core.schema import check_schema, join_path
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService
+from paddock.manifest.dialects.shu_code import Sources, actions_of
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
     CallableSpec,
@@ -17,13 +15,11 @@ from paddock.manifest.model import (
     Feeds,
     Form,
     Identity,
-    JsonObject,
     Manifest,
     OperationAuth,
     PythonRuntime,
 )
 from paddock.manifest.package_files import PackageFiles
-from paddock.manifest.python_text import literal, parse_python_source
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import (
     check_callable_name,
@@ -35,7 +31,6 @@ from paddock.manifest.rules import (
 )
 
 SCHEMA = "shu"
-MAX_SOURCES = 4 * 1024 * 1024  # characters of Python in one reading
 
 
 def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
@@ -58,7 +53,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     declared = read_schema(report, fields, "params_schema")
     check_no_auth_fields(report, fields.at("params_schema"), declared)
     answered = read_schema(report, fields, "output_schema")
-    sources = _Sources(report, fields, files)
+    sources = Sources(report, fields, files)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
@@ -70,16 +65,19 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         homepage=fields.text("homepage"),
         runtime=PythonRuntime(entrypoints),
         capabilities=_capabilities(report, fields),
-        callables=tuple(
-            CallableSpec(
-                callable_name,
-                Form.WHOLE,
-                fields.text("description"),
-                input_schema=sources.schema(callable_name, target) if declared is None else declared,
-                output_schema=answered,
-                effects=(Effect.READ_ONLY,),  # writing is what actions are for
-            )
-            for callable_name, target in entrypoints.items()
+        callables=(
+            *(
+                CallableSpec(
+                    callable_name,
+                    Form.WHOLE,
+                    fields.text("description"),
+                    input_schema=sources.schema(callable_name, target) if declared is None else declared,
+                    output_schema=answered,
+                    effects=(Effect.READ_ONLY,),  # writing is what actions are for
+                )
+                for callable_name, target in entrypoints.items()
+            ),
+            *_actions(report, fields, entrypoints, sources),
         ),
         policy_tags=fields.texts("policy_tags"),
         identities=tuple(read_identities(fields, "required_identities")),
@@ -90,66 +88,25 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     )
 
 
-class _Sources:
-    """The package's Python code, read and never run: each module at most once, and no more than so much of it."""
-
-    def __init__(self, report: Report, fields: Fields, files: PackageFiles) -> None:
-        self._report = report
-        self._fields = fields
-        self._files = files
-        self._left = MAX_SOURCES
-        self._classes: dict[str, tuple[str, dict[str, ast.ClassDef]]] = {}  # module -> its path, its classes
-        self._schemas: dict[str, JsonObject | None] = {}  # target -> what its get_schema returns
-
-    def schema(self, name: str, target: str) -> JsonObject | None:
-        """The parameter schema that `get_schema` returns, where it is a literal."""
-        if target not in self._schemas:
-            self._schemas[target] = self._returned(name, target)
-        return self._schemas[target]
-
-    def _returned(self, name: str, target: str) -> JsonObject | None:
-        module, _, class_name = target.partition(":")
-        if module not in self._classes:
-            self._classes[module] = self._parsed(name, module)
-        where, classes = self._classes[module]
-        found = classes.get(class_name)
-        path = self._fields.at("entrypoints", name, "get_schema")
-        for node in _method_returns(found, "get_schema") if found else ():
-            try:
-                value = literal(where, node)
-            except Invalid:
-                return None  # computed: known once the plugin runs
-            if isinstance(value, dict):
-                schema = cast("dict[str, Any]", value)
-                self._report.add(check_schema(schema, join_path(path)))
-                check_no_auth_fields(self._report, path, schema)
-                return schema
-        return None
-
-    def _parsed(self, name: str, module: str) -> tuple[str, dict[str, ast.ClassDef]]:
-        source = self._files.module_source(module) if self._left > 0 else None
-        if source is None:
-            return "", {}
-        where, text = source
-        self._left -= len(text)
-        try:
-            tree = parse_python_source(where, text)
-        except Invalid as error:
-            message = f"{where} {error.problems[0].message}"
-            self._report.error(self._fields.at("entrypoints", name), message, "mend the file", "entrypoint")
-            return where, {}
-        classes: dict[str, ast.ClassDef] = {}
-        for statement in tree.body:
-            if isinstance(statement, ast.ClassDef):
-                classes.setdefault(statement.name, statement)
-        return where, classes
-
-
-def _method_returns(found: ast.ClassDef, method: str) -> list[ast.expr]:
-    for member in found.body:
-        if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name == method:
-            return [step.value for step in member.body if isinstance(step, ast.Return) and step.value is not None]
-    return []
+def _actions(
+    report: Report, fields: Fields, entrypoints: Mapping[str, str], sources: Sources
+) -> Iterator[CallableSpec]:
+    """What the plugin does beside reading: as its manifest lists it, or else as its classes do, each class once."""
+    if "actions" in fields:
+        listed = [(next(iter(entrypoints), ""), list(fields.entries("actions")))]
+    else:
+        once: dict[str, str] = {}
+        for name, target in entrypoints.items():
+            once.setdefault(target, name)
+        listed = [(name, sources.actions(name, target)) for target, name in once.items()]
+    taken = set(entrypoints)
+    for name, actions in listed:
+        for action in actions_of(report, name, actions):
+            if action.name in taken:
+                hint = "give one of them another name"
+                report.error(fields.at("entrypoints", name), f"{action.name!r} is there twice", hint, "duplicate_name")
+            taken.add(action.name)
+            yield action
 
 
 def _capabilities(report: Report, fields: Fields) -> tuple[Capability, ...]:

@@ -79,7 +79,7 @@ class Tools:
     ) -> dict[str, Any]:
         given = schema_value(spec.input_schema, self.root) if spec.input_schema is not None else None
         gives = schema_value(spec.output_schema, self.root) if spec.output_schema is not None else None
-        alone = spec.form is Form.WHOLE and len(self.manifest.callables) == 1
+        alone = spec.form is Form.WHOLE and spec is self.manifest.whole
         return {
             "name": name or spec.name,
             "call": self.name if alone else f"{self.name}.{name or spec.name}",

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
+from paddock.core.errors import Denied
 from paddock.core.ids import Tenant
 from paddock.policy.approvals import answering, rows, standing, using
 from paddock.policy.approvals.answering import Remember
@@ -18,6 +19,7 @@ from paddock.policy.approvals.unit import PublishIn, Unit
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
+_BETWEEN = "."  # the id of a request and its secret, in a token
 
 
 class Approvals:
@@ -47,11 +49,35 @@ class Approvals:
         """Put a request where people see it.
 
         Returns:
-            The request, and the token that lets whoever asked use it once it is approved. It is kept nowhere.
+            The request, and the token with which whoever asked may claim the call, once; see `claim`. It is kept
+            nowhere.
         """
-        token = new_token()
-        approval = await self._write(asked.subject.tenant, lambda unit: ask(unit, asked, token))
-        return approval, token
+        secret = new_token()
+        approval = await self._write(asked.subject.tenant, lambda unit: ask(unit, asked, secret))
+        return approval, f"{approval.id}{_BETWEEN}{secret}"
+
+    async def claimable(self, tenant: str, token: str, by: str) -> Approval:
+        """The request that a token was given out for.
+
+        Raises:
+            Denied: there is none, somebody else asked for it, or the token was used. Which of these, nobody is told.
+        """
+        name, _, secret = token.partition(_BETWEEN)
+
+        def unit(tx: Transaction) -> Approval | None:
+            found = rows.find(tx, tenant, name) if rows.token_fits(tx, tenant, name, secret) else None
+            return found if found is not None and found.binding.requester == by else None
+
+        return _good(await self._database.read(unit))
+
+    async def claim(self, tenant: str, token: str) -> None:
+        """Use a token up; see `claimable`.
+
+        Raises:
+            Denied: somebody else was first.
+        """
+        name, _, secret = token.partition(_BETWEEN)
+        _good(await self._database.write(lambda tx: rows.spend_token(tx, tenant, name, secret)) or None)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -170,3 +196,13 @@ class Approvals:
     def _unit(self, tx: Transaction, tenant: str) -> Unit:
         now = self._clock.now().isoformat()
         return Unit(tx, Tenant(tenant), now, self._clock, self._random, self._publish_in)
+
+
+def _good(found: T | None) -> T:
+    if found is None:
+        raise Denied(
+            "this approval token is not good, or not any more",
+            code="approval.token",
+            hint="it is for whoever asked, and works once; look at the call itself: paddock calls show",
+        )
+    return found

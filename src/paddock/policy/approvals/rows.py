@@ -121,10 +121,19 @@ def move(tx: Transaction, approval: Approval, state: State, *, at: str, why: str
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="look at it again")
 
 
-def token_fits(tx: Transaction, approval_id: str, token: str) -> bool:
-    """Whether this is the token that whoever asked was given."""
-    row = tx.one("SELECT token_hash FROM approvals WHERE id = ?", (approval_id,))
+def token_fits(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
+    """Whether this is the token that whoever asked was given, and it was not used yet."""
+    row = tx.one("SELECT token_hash FROM approvals WHERE tenant = ? AND id = ?", (tenant, approval_id))
     return row is not None and hmac.compare_digest(row["token_hash"], hash_of(token))
+
+
+def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
+    """Use a token up. Of any number who try at once, one succeeds; whether that is this one."""
+    spent = tx.execute(
+        "UPDATE approvals SET token_hash = '' WHERE tenant = ? AND id = ? AND token_hash = ?",
+        (tenant, approval_id, hash_of(token)),
+    )
+    return bool(spent)
 
 
 def overdue(tx: Transaction, now: str) -> list[Approval]:

@@ -1,0 +1,138 @@
+"""Agents keep to their whitelists: what they call, and what they propose that others should.
+
+An agent's whitelist is `allowed_actions` of its manifest. Whether something stands on it is a rule like any other, so a
+denial is recorded and explained as others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CoroutineType
+from typing import Any, TypeAlias, cast
+
+from paddock.core.call import CallContext
+from paddock.core.errors import Denied, PaddockError
+from paddock.core.ids import CallId, Tenant
+from paddock.core.printable import printable
+from paddock.gate.catalogue import Catalogue, Target
+from paddock.gate.deciding import Decides, InForce
+from paddock.manifest.model import Kind, Manifest
+from paddock.policy.decision import Decision, Deny
+from paddock.policy.request import CallCircumstances, to_call, to_propose
+from paddock.policy.subject import Subject, subject_of
+from paddock.policy.target import CallableTarget
+
+LONGEST_NAME = 1_000  # characters; nothing on a whitelist is longer
+
+
+Offers: TypeAlias = Callable[[Tenant], Catalogue]
+"""What a tenant can call."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnTheirWhitelists:
+    """See `Decides`. Calls that agents make are decided with their whitelists; all others as ever.
+
+    Args:
+        inside: Decides about those of others.
+        rules: Where the rules that are in force are found.
+        offers: Where agents are found, with what their manifests say.
+    """
+
+    inside: Decides
+    rules: InForce
+    offers: Offers
+
+    def about(self, target: Target, context: CallContext) -> CoroutineType[Any, Any, Decision]:
+        # Not async itself: calls of others, which are nearly all, take no further step here.
+        agents = context.principal.kind == "agent"
+        return self._of_agent(target, context) if agents else self.inside.about(target, context)
+
+    async def _of_agent(self, target: Target, context: CallContext) -> Decision:
+        principal = context.principal
+        agent = subject_of(principal, may_call=self._whitelist(principal.id.partition(":")[2], context.tenant))
+        circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
+        return self.rules.policy.decide(to_call(agent, target.ruled, circumstances))
+
+    def pins(self, decision: Decision) -> tuple[str, ...]:
+        return self.inside.pins(decision)
+
+    def _whitelist(self, agent: str, tenant: Tenant) -> tuple[str, ...]:
+        try:
+            manifest = self.offers(tenant).entry(agent).manifest
+        except PaddockError:
+            return ()  # nobody knows it, so it may call nothing
+        return manifest.allowed_actions if manifest.kind is Kind.AGENT else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Looks at what agents propose.
+
+    Args:
+        rules: Where the rules that are in force are found.
+        offers: Where that is found what they propose to call.
+    """
+
+    rules: InForce
+    offers: Offers
+
+    def denied(self, agent: Target, result: Any) -> tuple[str, Deny] | None:
+        """The first that the agent may not propose, and why; None for an answer that is no agent's, or proposes
+        nothing beyond its whitelist."""
+        manifest = agent.manifest
+        if manifest.kind is not Kind.AGENT:
+            return None
+        subject = _as_agent(manifest, agent.key.tenant)
+        for name in dict.fromkeys(proposed(result)):
+            decision = self.rules.policy.decide(to_propose(subject, self._target(name, agent.key.tenant)))
+            if isinstance(decision, Deny):
+                return name, decision
+        return None
+
+    def _target(self, name: str, tenant: Tenant) -> CallableTarget:
+        try:
+            return self.offers(tenant).find(name).ruled
+        except PaddockError:
+            return CallableTarget(name, name)  # nothing that could be called; the whitelist counts all the same
+
+
+def refusal(name: str, denied: Deny, target: Target, call: CallId) -> Denied:
+    """The error for whoever called the agent."""
+    return Denied(
+        f"{target.title} proposes {printable(name, 128)}: {denied.told}",
+        code="policy_denied",
+        hint=f"paddock explain {call}",
+        details={
+            "plugin": target.key.plugin,
+            "call_id": call,
+            "proposed": name,
+            "policies": [] if denied.public_reason else list(denied.policies),
+            "policy_version": denied.version,
+        },
+    )
+
+
+def proposed(result: Any) -> Iterator[str]:
+    """Every operator or tool that an agent's answer wants to be run, in `required_actions` and in the steps of a plan.
+
+    What is no name is given as it is written: nothing is on a whitelist that is none.
+    """
+    fields = _fields(result)
+    for action in _entries(fields.get("required_actions")):
+        yield str(_fields(action).get("operator", action))[:LONGEST_NAME]
+    for step in _entries(_fields(fields.get("proposed_plan")).get("steps")):
+        yield str(_fields(step).get("action", step))[:LONGEST_NAME]
+
+
+def _as_agent(manifest: Manifest, tenant: Tenant) -> Subject:
+    return Subject("Agent", f"agent:{manifest.name}", tenant, may_call=frozenset(manifest.allowed_actions))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _entries(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,0 +1,74 @@
+"""`/plugins/{name}/actions`: what a plugin can change, as whoever asks may have it done."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.core.outward import http_status
+from paddock.host.actions import outcome_of
+from paddock.host.host import Host
+from paddock.http.acting import context_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import JSON, PREFIX, Endpoint, answer, named
+from paddock.http.live import cancelled_when_gone
+
+
+class ActionRoutes:
+    """Listing actions and performing them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/plugins/{name}/actions",
+                self.list_actions,
+                "List what a plugin can change",
+                "`actions`: those that the rules do not deny the caller, or whom `Paddock-As` names, and whose scopes"
+                " they have. `requires_approval` is true where the plugin or a rule wants a person asked first.",
+                for_others=True,
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/actions/{action}",
+                self.perform_action,
+                "Perform an action",
+                "`status`: `ok` with its `result`. `action_id` is the call's id, as in `/calls/{id}`. What fails has"
+                " `status: error` and the `error`, with the HTTP status of that.",
+                also=(
+                    (
+                        202,
+                        JSON,
+                        "`status: pending_approval`: a person is asked first, and is shown the `preview`. It goes on"
+                        " once they said yes; with its `approval_token` the same caller comes back for it, once.",
+                    ),
+                ),
+                for_others=True,
+                body="`args`: the parameters; `approval_token`: of the same action, which waited for a person.",
+            ),
+        ]
+
+    async def list_actions(self, request: Request) -> Response:
+        name = named(request)
+        context = await context_of(self._host, request)
+        return answer({"name": name, "actions": await self._host.actions.listed(name, context)})
+
+    async def perform_action(self, request: Request) -> Response:
+        body = await json_object(request)
+        only(body, args=dict, approval_token=str)
+        live = await self._host.actions.begin(
+            named(request),
+            named(request, "action"),
+            body.get("args", {}),
+            await context_of(self._host, request),
+            token=body.get("approval_token"),
+        )
+        async with cancelled_when_gone(request, live):
+            outcome = await outcome_of(live)
+        status = {"ok": 200, "pending_approval": 202}.get(outcome["status"]) or (
+            http_status(live.error) if live.error is not None else 500
+        )
+        return answer(outcome, status, {"location": f"{PREFIX}/calls/{live.id}"})

@@ -1,0 +1,206 @@
+"""Actions of a Shu plugin, through a whole host: listed by the rules, asked about, done once, recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.examples.places import EXAMPLES
+from tests.host.conftest import Home
+
+from fixtures.commands import Paddock
+from fixtures.packages import write_file
+from paddock import Config, open_host
+from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.errors import NotFound, Unavailable
+from paddock.core.ids import PrincipalId
+from paddock.host.host import Host
+from paddock.ledger.feed import page
+from paddock.plugins.enabling import enable
+from paddock.store.database import open_direct
+
+ANN = Principal(PrincipalId("local:ann"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
+SCOPES = frozenset({"notes:write", "plugin:shu_notes"})
+BOB = Principal(PrincipalId("user:bob"), SCOPES, frozenset({"member"}))
+NO_SCOPE = Principal(PrincipalId("user:bob"), frozenset({"plugin:shu_notes"}), frozenset({"member"}))
+NOBODY = Principal(PrincipalId("user:eve"), SCOPES)
+
+CODE = """
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+class ActionMeta:
+    def __init__(self, **fields): self.__dict__.update(fields)
+    def dict(self): return dict(self.__dict__)
+class Plugin:
+    ACTIONS = [
+        ActionMeta(name="keep", description="Keep it", params_schema=SCHEMA, requires_approval=False),
+        {"name": "shout", "description": "Shout it", "effects": ["external_send"]},
+        {"name": "think", "description": "Think it over", "effects": ["read_only"]},
+        {"name": "doubt", "description": "Ask back", "effects": ["read_only"]},
+    ]
+    async def execute(self, params, context, host):
+        await host.storage.put("k", 1)
+    async def list_actions(self):
+        return self.ACTIONS
+    async def perform_action(self, name, args, context, host):
+        if name == "keep":
+            await host.storage.put("text", args["text"])
+            return {"text": await host.storage.get("text"), "key": context["idempotency_key"]}
+        if name == "think":
+            await host.storage.put("text", "thought")
+        if name == "doubt":
+            return {"status": "pending_approval", "preview": {}}
+        return {"status": "error", "error": {"code": "hoarse", "message": "no voice today"}}
+"""
+MANIFEST = """
+PLUGIN_MANIFEST = {"name": "voice", "version": "1.0.0", "description": "Says things",
+                   "entrypoints": {"voice": "voice_plugin:Plugin"}, "capabilities": ["storage"]}
+"""
+
+
+def voice(folder: Path, code: str = CODE) -> Path:
+    write_file(folder / "manifest.py", MANIFEST)
+    write_file(folder / "voice_plugin.py", code)
+    return folder
+
+
+@pytest.fixture
+async def host(home: Home, tmp_path: Path) -> AsyncGenerator[Host, None]:
+    for name, package in (("shu_notes", EXAMPLES / "shu-notes"), ("voice", voice(tmp_path / "voice"))):
+        home.take(package)
+        home.changing(lambda plugins, name=name: enable(plugins, name))
+    # What Bob may do is looked up again when a call of his goes on.
+    Paddock(home.path).quickly("user", "add", "bob", *(word for scope in SCOPES for word in ("--scope", scope)))
+    async with open_host(Config(home=home.path, environ={})) as host:
+        yield host
+
+
+def of(host: Host, principal: Principal) -> CallContext:
+    return host.context_of(principal)
+
+
+def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+    return [entry.data for entry in entries if entry.type == kind]
+
+
+async def over(host: Host, call: str) -> dict[str, Any]:
+    live = host.calls.find(call)
+    async with asyncio.timeout(30):
+        await live.over()
+    return live.to_json()
+
+
+# --- listing --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S-21")
+@pytest.mark.req("S-34")
+async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Host) -> None:
+    (action,) = await host.actions.listed("shu_notes", of(host, BOB))
+
+    assert (action["name"], action["description"]) == ("add_note", "Add a note")
+    assert action["params_schema"]["required"] == ["text"]
+    assert (action["required_scopes"], action["requires_approval"]) == (["notes:write"], True)
+
+
+@pytest.mark.req("S-21")
+async def test_actions_that_somebody_may_not_perform_are_not_listed_for_them(host: Host) -> None:
+    assert await host.actions.listed("shu_notes", of(host, NO_SCOPE)) == []
+    assert await host.actions.listed("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
+    with pytest.raises(NotFound):
+        await host.actions.listed("nobody", of(host, BOB))
+
+
+@pytest.mark.req("S-34")
+async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_the_rules_say(host: Host) -> None:
+    listed = {one["name"]: one for one in await host.actions.listed("voice", of(host, BOB))}
+
+    asked = {name: (one["requires_approval"], one["effects"]) for name, one in listed.items()}
+    assert asked == {
+        "keep": (True, ["unknown"]),  # the plugin wants nobody asked, and does not say what it changes
+        "shout": (True, ["external_send"]),
+        "think": (False, ["read_only"]),
+        "doubt": (False, ["read_only"]),
+    }
+
+
+# --- performing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S-21")
+async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes(host: Host, home: Home) -> None:
+    waits = await host.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
+    assert (waits["status"], waits["preview"]["params"]) == ("pending_approval", {"text": "Water the fig"})
+    assert (await host.call("shu_notes", {}))["data"] == {"notes": []}, "nothing happened yet"
+
+    await host.approving.approve(waits["approval"], ANN)
+    done = await over(host, waits["action_id"])
+
+    assert done["result"]["status"] == "ok", done
+    assert [note["text"] for note in (await host.call("shu_notes", {}))["data"]["notes"]] == ["Water the fig"]
+    await host.explaining.explain(waits["action_id"], ANN)  # everything is on disk then
+    (consumed,) = recorded(home, "approval.consumed")
+    assert (consumed["method"], consumed["approved_by"]) == ("add_note", ["local:ann"])
+    (ended,) = [entry for entry in recorded(home, "call.ended") if entry["status"] == "succeeded" and entry["approval"]]
+    assert (ended["method"], ended["principal"]) == ("add_note", "user:bob")
+
+
+@pytest.mark.req("S-21")
+async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) -> None:
+    hoarse = await host.actions.perform("voice", "shout", {}, of(host, ANN))
+    await host.approving.approve(hoarse["approval"], ANN)
+    failed = await over(host, hoarse["action_id"])
+    assert failed["error"]["message"] == "no voice today"
+
+    denied = await host.actions.perform("voice", "think", {}, of(host, NOBODY))
+    assert (denied["status"], denied["error"]["code"]) == ("error", "policy_denied")
+
+    wrong = await host.actions.perform("shu_notes", "add_note", {}, of(host, ANN))
+    assert (wrong["status"], wrong["error"]["errors"][0]["path"]) == ("error", "text")
+
+    with pytest.raises(NotFound, match="only reads"):
+        await host.actions.perform("shu_notes", "shu_notes", {}, of(host, ANN))
+
+
+@pytest.mark.req("S-34")
+async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
+    refused = await host.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
+
+    assert (refused["status"], refused["error"]["code"]) == ("error", "permission_denied")
+    assert refused["error"]["details"]["missing"] == ["notes:write"]
+
+
+@pytest.mark.req("K-09")
+async def test_only_an_action_that_may_change_something_does_and_execute_never_does(host: Host, home: Home) -> None:
+    waits = await host.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
+    await host.approving.approve(waits["approval"], ANN)
+    kept = await over(host, waits["action_id"])
+    assert kept["result"]["result"]["text"] == "hello"
+
+    thought = await host.actions.perform("voice", "think", {}, of(host, ANN))
+    assert "does not declare this effect" in thought["error"]["message"]
+    with pytest.raises(Exception, match="does not declare this effect"):
+        await host.call("voice", {})
+    await host.explaining.explain(thought["action_id"], ANN)
+    assert [entry["method"] for entry in recorded(home, "plugin.capability_denied")] == ["keyvalue.put"] * 2
+
+
+@pytest.mark.req("S-34")
+async def test_a_plugin_that_asks_for_approval_by_itself_has_to_say_so_in_its_list(host: Host) -> None:
+    doubt = await host.actions.perform("voice", "doubt", {}, of(host, ANN))
+
+    assert (doubt["status"], doubt["error"]["code"]) == ("error", "action.undeclared_approval")
+
+
+@pytest.mark.req("S-34")
+async def test_code_that_lists_an_action_otherwise_than_its_files_do_is_not_run(home: Home, tmp_path: Path) -> None:
+    sly = CODE + "\nPlugin.ACTIONS = [dict(Plugin.ACTIONS[1], requires_approval=True)]\n"
+    home.take(voice(tmp_path / "sly", sly))
+    home.changing(lambda plugins: enable(plugins, "voice"))
+    async with open_host(Config(home=home.path, environ={})) as host:
+        with pytest.raises(Unavailable, match="otherwise than its files do"):
+            await host.call("voice", {})
