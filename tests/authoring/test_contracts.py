@@ -259,8 +259,7 @@ async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_w
 
     found = await findings(tmp_path / "plugin", tmp_path / "home")
 
-    assert {name: found[f"call {name}"].verdict for name in ("keep", "make")} == dict.fromkeys(
-        ("keep", "make"), Verdict.PASS
-    ), found
+    assert found["call keep"].verdict is Verdict.PASS, found
     assert "used artifacts.delete" in found["call drop"].why
-    assert "used storage.exec" in found["call copy"].why
+    # Also a table that is made where there is none: a host refuses that in a call which only reads.
+    assert all("used storage.exec" in found[f"call {name}"].why for name in ("make", "copy"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.authoring.workbench import at_work
 from tests.host.conftest import Home
 
 from paddock import Config, open_host
@@ -13,6 +15,10 @@ from paddock.host.host import Host
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
 from paddock.store.database import open_direct
+from paddock_sdk import Host as SdkHost
+from paddock_sdk import Plugin
+from paddock_sdk.faults import PluginFault
+from paddock_sdk.testing import FakeHost, PluginTester
 
 PROGRAM = """
 from paddock_sdk import Host, Plugin
@@ -168,3 +174,33 @@ async def test_a_rule_of_ones_own_holds_for_what_plugins_ask_for_too(notes: Home
 
     (denied,) = recorded(notes, "plugin.capability_denied")
     assert denied["policies"] == ["notes-keeps-nothing"]
+
+
+@pytest.mark.req("K-09")
+async def test_an_author_is_told_of_an_undeclared_effect_in_the_words_that_users_would_be(
+    notes: Home, tmp_path: Path
+) -> None:
+    plugin = Plugin("notes", "1.0.0", capabilities_used=["host:storage"])
+
+    @plugin.tool
+    def keep(host: SdkHost) -> dict[str, Any]:
+        host.keyvalue.put("k", 1).wait()
+        return {}
+
+    assert callable(keep)
+    fake = FakeHost(["host:storage"])
+    with pytest.raises(PluginFault) as in_a_test:
+        PluginTester(plugin, fake, effects={"keep": ["read_only"]}).call("keep")
+    assert PluginTester(plugin, fake, effects={"keep": ["db_write"]}).call("keep") == {}
+    async with open_host(Config(home=notes.path, environ={})) as host:
+        at_the_host = await refused(host, "notes.keep")
+    package = tmp_path / "packages" / "notes-1.0.0"
+    async with at_work(package, tmp_path / "dev") as desk:
+        await desk.session.do("keep {}")
+        at_work_on_it = (await desk.told.event("failed"))["error"]
+
+    assert fake.denied == ["keyvalue.put"]
+    for told in (str(in_a_test.value), at_the_host.message, at_work_on_it["message"]):
+        assert told.endswith("may not ask for keyvalue.put: The call that it serves does not declare this effect."), (
+            told
+        )

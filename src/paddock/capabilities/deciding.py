@@ -7,12 +7,13 @@ from typing import Protocol, TypeAlias
 
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.methods import Method
-from paddock.manifest.kind_boundary import PASSIVE
-from paddock.policy.decision import Allow, Decision, Deny
-from paddock.policy.engine import NOTHING_ALLOWS, Policy
+from paddock.policy.decision import Decision
+from paddock.policy.engine import Policy
 from paddock.policy.request import Request, to_use
+from paddock.policy.rules import checked_rules, shipped_file
 from paddock.policy.subject import Subject
 from paddock.policy.target import capability_target
+from paddock.policy.vocabulary import vocabulary
 
 _MOST_KEPT = 10_000
 
@@ -61,12 +62,12 @@ class UseByTheRules:
 
 
 @dataclass(frozen=True, slots=True)
-class AsGranted:
-    """For an author at work on a plugin of theirs: whatever they granted it, as far as its kind permits that."""
+class ShippedRules:
+    """See `InForce`. The rules that every host has, for an author at work on a plugin: users will meet them too."""
 
-    reason: str = "an author tries a plugin of theirs"
+    policy: Policy
 
-    def about(self, asking: Asking, method: Method, *, granted: bool) -> Decision:
-        if method.writes and asking.manifest.kind in PASSIVE:
-            return Deny((), "Plugins of this kind change and keep nothing; only operators do.", "")
-        return Allow((), self.reason, "") if granted else Deny((), NOTHING_ALLOWS, "", "nothing_allows")
+
+def by_the_shipped_rules() -> UseByTheRules:
+    """Decides as a host does on which nobody has written rules."""
+    return UseByTheRules(ShippedRules(Policy(checked_rules([shipped_file()], vocabulary()))))

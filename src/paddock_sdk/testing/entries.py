@@ -17,6 +17,7 @@ from paddock_sdk.worker.orders import Orders
 from paddock_sdk.worker.worker import NAMESPACE, Worker
 
 NAME = "under_test"
+_READS = frozenset({"read_only"})
 
 
 class EntryTester:
@@ -49,6 +50,8 @@ class EntryTester:
         orders = Orders(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
         loaded, target = (load(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
         self._native = dialect == "native"
+        # What the others declare stands in their manifests.
+        self._only_reads = dialect == "shu" or kind in ("agent", "tool", "adapter")
         self._worker = Worker(orders, {NAME: entry_maker(orders)(NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
@@ -60,7 +63,7 @@ class EntryTester:
         return self._request("worker.describe", {})["callables"][NAME]
 
     def call(self, payload: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None) -> Any:
-        """The result in its envelope.
+        """The result in its envelope. What only reads, as `execute` of a Shu class does, cannot write here either.
 
         Args:
             payload: The caller's own words.
@@ -69,7 +72,11 @@ class EntryTester:
         Raises:
             PluginFault: it failed, or refused; `error_code` and `data` are as on the wire.
         """
-        return self._request("worker.call", {"payload": dict(payload or {}), "envelope": dict(envelope or {})})
+        self.host.effects = _READS if self._only_reads else None
+        try:
+            return self._request("worker.call", {"payload": dict(payload or {}), "envelope": dict(envelope or {})})
+        finally:
+            self.host.effects = None
 
     def act(
         self, action: str, args: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None

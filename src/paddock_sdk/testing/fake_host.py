@@ -1,6 +1,7 @@
 """A host in memory: cache, objects and tables for a plugin under test, and an answer for everything else that it asks.
 
-It grants what it is given and refuses the rest as the real one does, and remembers what it was asked.
+It grants what it is given and refuses the rest as the real one does, and remembers what it was asked. In a call that
+declares what it changes, it lets that happen and nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ _SERVICE_OF = {WIRE_NAMES[name]: name for name in ("storage", "sql")}
 
 
 DENIED = ("capability_denied", CAPABILITY_DENIED)
+UNDECLARED = "The call that it serves does not declare this effect."  # the host's words
+_WRITES = frozenset(
+    {"storage.exec", "storage.begin", "storage.commit", "storage.rollback", "keyvalue.put", "keyvalue.delete"}
+)
 
 
 class FakeHost:
@@ -33,13 +38,14 @@ class FakeHost:
 
     Attributes:
         asked: Every question: its name without the namespace, and its parameters.
-        denied: The names among them that were refused because nothing grants them.
+        denied: The names among them that were refused: nothing grants them, or the call does not declare that effect.
         cache: What is cached, with the time until which it is.
         objects: What is stored by reference.
         artifacts: What is kept by address; a test may lay something there for the plugin to be handed.
         logged: What was written with `host.log.write`.
         audited: What was written with `host.audit.write`: the action, and its details.
         buckets: What is left in the buckets of `host.rate.limit`. Time does not fill them here; a test may.
+        effects: What the call under way declares that it changes, as in a manifest; None where nobody said.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class FakeHost:
         self.logged: list[JsonObject] = []
         self.audited: list[tuple[str, JsonObject]] = []
         self.buckets: dict[str, float] = {}
+        self.effects: frozenset[str] | None = None
         self.tables = FakeTables(writable=any(one.endswith("storage:write") for one in granted))
         self._services = declared_services(granted)
         self._answers = dict(answers or {})
@@ -73,10 +80,9 @@ class FakeHost:
         name = f"{family}.{operation}"
         self.asked.append((name, params))
         if _SERVICE_OF.get(family, family) not in self._services:
-            self.denied.append(name)
-            storage = family == "storage"
-            code, number = ("storage_access_denied", STORAGE_DENIED) if storage else DENIED
-            raise PluginFault(f"the plugin was not granted {name}", {"code": code}, code=number)
+            raise self._refusal(family, name, f"the plugin was not granted {name}")
+        if name in _WRITES and self.effects is not None and self.effects.isdisjoint(("db_write", "unknown")):
+            raise self._refusal(family, name, f"the plugin may not ask for {name}: {UNDECLARED}")
         if name in self._answers:
             given = self._answers[name]
             return given(params) if callable(given) else given
@@ -86,6 +92,11 @@ class FakeHost:
         if family == "storage":
             return self.tables.answer(operation, params)
         raise PluginFault(f"there is no method {method}", code=METHOD_NOT_FOUND)
+
+    def _refusal(self, family: str, name: str, words: str) -> PluginFault:
+        self.denied.append(name)
+        code, number = ("storage_access_denied", STORAGE_DENIED) if family == "storage" else DENIED
+        return PluginFault(words, {"code": code}, code=number)
 
     def _cache_get(self, key: str) -> JsonObject:
         value, until = self.cache.get(key, (None, 0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paddock_sdk.call import NOBODY, Context, JsonObject
@@ -19,6 +19,7 @@ class PluginTester:
         plugin: The Plugin of a program.
         host: What it talks to.
         config: The settings that it starts with.
+        effects: What tools declare in the manifest, by name; of one that is not here nothing is held against it.
 
     Attributes:
         events: What the last call told before its result.
@@ -26,8 +27,15 @@ class PluginTester:
         log: The log lines so far.
     """
 
-    def __init__(self, plugin: Plugin, host: FakeHost | None = None, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        plugin: Plugin,
+        host: FakeHost | None = None,
+        config: Mapping[str, Any] | None = None,
+        effects: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
         self.plugin = plugin
+        self._effects = {tool: frozenset(declared) for tool, declared in (effects or {}).items()}
         self.host = host or FakeHost()
         self.events: list[JsonObject] = []
         self.notifications: list[tuple[str, JsonObject]] = []
@@ -47,7 +55,11 @@ class PluginTester:
         Raises:
             PluginFault: it answered with an error; `error_code` and `data` are as on the wire.
         """
-        return self.request(f"{self.plugin.name}.{tool}", params, context)
+        self.host.effects = self._effects.get(tool)
+        try:
+            return self.request(f"{self.plugin.name}.{tool}", params, context)
+        finally:
+            self.host.effects = None
 
     def fire(self, hook: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
         """What a hook answers. Raises as `call` does."""

@@ -32,15 +32,15 @@ async def _check(subject: Subject, one: Offer) -> Finding:
 
 def judge(name: str, one: Offer, answer: Answer) -> Finding | None:
     """What is wrong with an answer to a payload that fits; None when nothing is."""
+    used = [method for method in answer.asked if method in CHANGES]
+    if one.spec.effects is not None and one.harmless and used:
+        return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
     if answer.error is not None:
         said = printable(answer.error.message, 300)
         return failed(name, f"it answered with an error ({answer.code}): {said}", _advice(answer.error))
     broken = one.broken(answer.inside)
     if broken:
         return failed(name, f"the answer breaks its output schema: {broken[0]}", "mend the answer, or the schema")
-    used = [method for method in answer.asked if method in CHANGES]
-    if one.spec.effects is not None and one.harmless and used:
-        return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from paddock.cage.network.serving import open_network
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.warden.launching import open_warden
-from paddock.capabilities.deciding import AsGranted
+from paddock.capabilities.deciding import by_the_shipped_rules
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
@@ -85,7 +85,7 @@ async def open_workshop(
             directories.data / "storage",
             database,
             logs,
-            AsGranted(),
+            by_the_shipped_rules(),
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -220,13 +219,6 @@ class _OpenWire(PythonWire):
         return raw
 
 
-# What is made empty where it is not there changes nothing that anybody could have read.
-_MAKES_ROOM = re.compile(
-    r"\s*CREATE\s+((UNIQUE\s+)?INDEX|VIEW|TRIGGER|(VIRTUAL\s+)?TABLE(?!.*\bAS\s+(SELECT|WITH|VALUES)\b))\s+IF\s+NOT\s+EXISTS\b",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _ListeningDoor:
     """Notes what a plugin asks for, and passes it on."""
@@ -235,9 +227,7 @@ class _ListeningDoor:
     asked: list[str] = field(default_factory=list[str])
 
     async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
-        asked = method.partition(".")[2]
-        makes = asked == "storage.exec" and _MAKES_ROOM.match(str(params.get("sql", "")))
-        self.asked.append("storage.create" if makes else asked)
+        self.asked.append(method.partition(".")[2])
         return await self.door.answer(asking, method, params)
 
 
