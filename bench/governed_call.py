@@ -19,6 +19,7 @@ from _side_by_side import Report, options
 
 from paddock import Config, open_host
 from paddock.core.events_calls import CallEnded
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.host import Host
 
 FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
@@ -58,7 +59,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> tuple[dict[
     appends: list[float] = []
     async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
         context = host.operator_context(None)
-        target = host._gate.catalogue.find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
+        target = host._gate.catalogue(DEFAULT_TENANT).find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
         supervisor = host._supervisor  # pyright: ignore[reportPrivateUsage]
 
         async def bare() -> Any:

@@ -95,7 +95,7 @@ def test_nobody_who_was_stopped_and_nobody_unknown_is_called_as(served: tuple[Da
     assert "paddock user add" in paddock.quickly("call", "ours", "--as", "user:nobody", code=3).err
     assert "write user:ann" in paddock.quickly("call", "ours", "--as", "ann", code=6).err
     assert "write for instance user:ann" in paddock.quickly("call", "ours", "--as", "user:a\r\nb: c", code=6).err
-    assert "for the tenant acme" in paddock.quickly("call", "ours", "--as", "acme/user:zoe", code=3).err
+    assert "enable ours --tenant acme" in paddock.quickly("call", "ours", "--as", "acme/user:zoe", code=3).err
 
 
 @pytest.mark.req("S-06")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, ask, document, interactive, reporting, result, say, styled, table, told
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NeedsConsent
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.core.call import Principal
@@ -29,13 +31,14 @@ def list_(
     *,
     ended: Annotated[bool, typer.Option("--all", help="Those that ended too.")] = False,
     standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """List what waits for a person, oldest first."""
     if standing:
-        _list_standing(as_json=as_json)
+        _list_standing(tenant, as_json=as_json)
         return
-    listed = _got(f"/approvals{'?all=1' if ended else ''}", lambda host, by: _listed(host, by, ended=ended))
+    listed = _got(f"/approvals{'?all=1' if ended else ''}", lambda host, by: _listed(host, by, ended=ended), tenant)
     if as_json:
         document(listed)
         return
@@ -52,12 +55,14 @@ def list_(
 
 @app.command("show", epilog="Example: paddock approvals show ID")
 @reporting
-def show(approval_id: Id, *, as_json: AsJson = False) -> None:
+def show(approval_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Show what would be done, with its parameters, and who may answer."""
     from paddock.cli.daemon import part
     from paddock.cli.waiting import show_preview
 
-    found = _got(f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id))
+    found = _got(
+        f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id), tenant
+    )
     if as_json:
         document(found)
         return
@@ -82,6 +87,7 @@ def approve(
         str | None, typer.Option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
     ] = None,
     yes: Yes = False,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
@@ -92,14 +98,16 @@ def approve(
     body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": parameters(params)} if params is not None else {}
-    _answer(approval_id, "approve", body, yes=yes, as_json=as_json)
+    _answer(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
 
 
 @app.command("deny", epilog="Example: paddock approvals deny ID -m 'not to her' -y")
 @reporting
-def deny(approval_id: Id, *, comment: Comment = "", yes: Yes = False, as_json: AsJson = False) -> None:
+def deny(
+    approval_id: Id, *, comment: Comment = "", tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False
+) -> None:
     """Say no: the call is not made, and whoever waits for it is told."""
-    _answer(approval_id, "deny", {"comment": comment}, yes=yes, as_json=as_json)
+    _answer(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
 
 
 @app.command("revoke", epilog="Example: paddock approvals revoke ID")
@@ -107,6 +115,7 @@ def deny(approval_id: Id, *, comment: Comment = "", yes: Yes = False, as_json: A
 def revoke(
     standing_id: Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list --standing` shows it.")],
     *,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """End a yes that lasts."""
@@ -115,6 +124,7 @@ def revoke(
     ended = _got(
         f"/approvals/standing/{part(standing_id)}/revoke",
         lambda host, by: host.approving.revoke(standing_id, by),
+        tenant,
         body={},
     )
     if as_json:
@@ -123,21 +133,21 @@ def revoke(
         say(f"the standing approval for {_name(ended)} is good for nothing any more")
 
 
-def _answer(approval_id: str, verdict: str, body: dict[str, Any], *, yes: bool, as_json: bool) -> None:
+def _answer(approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool) -> None:
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.event_loop import run
 
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     look = f"/approvals/{part(approval_id)}"
     if not yes:
-        _confirm(approval_id, verdict)
+        _confirm(approval_id, verdict, tenant)
     if daemon is not None:
         answered = daemon.post(f"{look}/{verdict}", body)
         call = None
     else:
         from paddock.cli.one_answer import answer_once
 
-        answered, call = run(answer_once(approval_id, verdict, body))
+        answered, call = run(answer_once(approval_id, verdict, body, tenant))
     if as_json:
         document(answered if call is None else {**answered, "call": call})
     if call is not None and call.get("error"):
@@ -146,12 +156,12 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], *, yes: bool, 
         say(f"approved {answered['id']}, and the call failed")
         raise typer.Exit(told(error_from(call["error"], 500), as_json=False))
     if not as_json:
-        say(f"{styled('✓', 'green')} {_answered(answered, verdict)}")
+        say(f"{styled('✓', 'green')} {_answered(answered, verdict, tenant)}")
         if call is not None:
             document(call["result"])
 
 
-def _answered(approval: Mapping[str, Any], verdict: str) -> str:
+def _answered(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
     """What an answer came to."""
     if verdict == "deny":
         return f"denied {approval['id']}; the call is not made"
@@ -160,26 +170,31 @@ def _answered(approval: Mapping[str, Any], verdict: str) -> str:
         return f"you approved {approval['id']}; it takes {missing} more"
     if approval["state"] == "consumed":
         return f"approved {approval['id']}; the call was made: paddock explain {approval['call_id']}"
-    return f"approved {approval['id']}; the call goes on: paddock calls follow {approval['call_id']}"
+    return (
+        f"approved {approval['id']}; the call goes on: paddock calls follow {approval['call_id']}{for_tenant(tenant)}"
+    )
 
 
-def _confirm(approval_id: str, verdict: str) -> None:
+def _confirm(approval_id: str, verdict: str, tenant: str) -> None:
     from paddock.cli.daemon import part
     from paddock.cli.waiting import show_preview
 
     if not interactive():
         raise NeedsConsent(
             f"{verdict} {approval_id}?",
-            hint=f"there is no terminal to ask on; if you mean it: paddock approvals {verdict} {approval_id} --yes",
+            hint="there is no terminal to ask on; if you mean it:"
+            f" paddock approvals {verdict} {approval_id}{for_tenant(tenant)} --yes",
         )
-    found = _got(f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id))
+    found = _got(
+        f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id), tenant
+    )
     show_preview(found["preview"], found["kind"])
     if not ask("Approve it?" if verdict == "approve" else "Deny it?"):
         raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
 
 
-def _list_standing(*, as_json: bool) -> None:
-    listed = _got("/approvals/standing", _standing)
+def _list_standing(tenant: str, *, as_json: bool) -> None:
+    listed = _got("/approvals/standing", _standing, tenant)
     if as_json:
         document(listed)
         return
@@ -206,14 +221,14 @@ def _name(one: Mapping[str, Any]) -> str:
     return f"{one['plugin']} {one['callable'] or '(everything)'}"
 
 
-def _got(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]], body: Any = None) -> Any:
+def _got(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]], tenant: str, body: Any = None) -> Any:
     """What the daemon answers, or a host that is opened for this."""
     from paddock.cli.daemon import running_daemon
 
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     if daemon is not None:
         return daemon.get(path) if body is None else daemon.post(path, body)
     from paddock.cli.event_loop import run
     from paddock.cli.one_answer import with_host
 
-    return run(with_host(by_ourselves))
+    return run(with_host(by_ourselves, tenant))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, say, styled
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import CallerError, HostError, NotFound, OperatorError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def get(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where it goes; never overwritten. Without: to stdout."),
     ] = None,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Write an artifact to a file or to stdout. Its bytes are checked against its address on the way."""
@@ -43,7 +45,7 @@ def get(
         raise CallerError(
             "it needs a file to go to", code="artifacts.no_output", hint=f"paddock artifact get {uri} --output FILE"
         )
-    artifact, source = _found(digest)
+    artifact, source = _found(digest, tenant)
     with open(source, "rb") as content:  # noqa: PTH123 - a descriptor
         if output is None:
             _copy(content, sys.stdout.buffer, artifact)
@@ -56,22 +58,21 @@ def get(
         say(f"{styled('✓', 'green')} wrote {output} ({artifact.size} bytes, {artifact.media_type})")
 
 
-def _found(digest: str) -> tuple[Artifact, int]:
+def _found(digest: str, tenant: str) -> tuple[Artifact, int]:
     """What is known of it, and a descriptor to read it with."""
     from paddock.capabilities.artifacts.rows import any_artifact
     from paddock.capabilities.artifacts.shelf import Shelf, artifacts_in
     from paddock.cli.opening import reading
-    from paddock.core.ids import DEFAULT_TENANT
 
-    with reading() as host:
-        artifact = host.plugins.database.read(lambda tx: any_artifact(tx, DEFAULT_TENANT, digest))
+    with reading(tenant) as host:
+        artifact = host.plugins.database.read(lambda tx: any_artifact(tx, tenant, digest))
         if artifact is None:
             raise NotFound(
                 "there is no such artifact",
                 code="artifacts.unknown",
                 hint="artifacts go with the plugin that made them, and when it deletes them",
             )
-        return artifact, Shelf(artifacts_in(host.directories.data)).open(DEFAULT_TENANT, digest)
+        return artifact, Shelf(artifacts_in(host.directories.data)).open(tenant, digest)
 
 
 def _save(content: BinaryIO, output: Path, artifact: Artifact) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import HostError, Invalid, NotFound, PaddockError, Problem, TimedOut
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.cli.answering import Answering
@@ -25,6 +27,7 @@ _EXAMPLES = (
     """Examples: paddock call slow-count.count --params '{"to": 3}'"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --detach"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --as user:ann"""
+    """   ·   paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob"""
 )
 
 
@@ -60,9 +63,11 @@ def call(
         typer.Option(
             "--as",
             metavar="PRINCIPAL",
-            help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH.",
+            help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
+            " another tenant.",
         ),
     ] = None,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
@@ -75,24 +80,24 @@ def call(
     if acting_as is not None:
         from paddock.principals.subjects import parse_subject
 
-        parse_subject(acting_as)  # nothing else stands in a header
-    daemon = running_daemon()
-    waiting = Waiting(wait=wait is True, served=daemon is not None)
+        tenant = parse_subject(acting_as, tenant).tenant  # nothing else stands in a header
+    daemon = running_daemon(tenant=tenant)
+    waiting = Waiting(wait=wait is True, served=daemon is not None, tenant=tenant)
     try:
         if daemon is None:
             if wait is False:
                 require_daemon("--detach")
-            made = _by_ourselves(name, given, seconds, answering, waiting, acting_as)
+            made = _by_ourselves(name, given, seconds, answering, waiting, acting_as, tenant)
         elif wait is not False:
             made = _by_the_daemon(daemon, name, given, seconds, answering, waiting, acting_as)
         else:
             if answers is not None:
                 raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
-            _detached(daemon, name, given, acting_as, as_json=as_json)
+            _detached(daemon, name, given, acting_as, tenant, as_json=as_json)
             return
     except NotFound as error:
         if error.error_code == "callable.not_found":
-            _require_enabled(name)
+            _require_enabled(name, tenant)
         raise
     document(made if as_json else made["result"])
 
@@ -134,16 +139,18 @@ def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 
-def _detached(daemon: DaemonClient, name: str, params: dict[str, Any], acting_as: str | None, *, as_json: bool) -> None:
+def _detached(
+    daemon: DaemonClient, name: str, params: dict[str, Any], acting_as: str | None, tenant: str, *, as_json: bool
+) -> None:
     made = daemon.post("/calls?detach=1", {"name": name, "params": params}, acting_as=acting_as)
     if as_json:
         document(made)
         return
     result(made["call_id"])
-    say(f"wait for it: paddock calls follow {made['call_id']}")
+    say(f"wait for it: paddock calls follow {made['call_id']}{for_tenant(tenant)}")
 
 
-def _require_enabled(name: str) -> None:
+def _require_enabled(name: str, tenant: str) -> None:
     """Of something that cannot be called, say so where that is because its plugin must not run.
 
     Raises:
@@ -154,7 +161,7 @@ def _require_enabled(name: str) -> None:
     from paddock.plugins.rows import find_grant
 
     parts = name.split(".")
-    with reading() as host:
+    with reading(tenant) as host:
         store = host.plugins
         for length in range(len(parts), 0, -1):  # names have dots in them: the longest that is one
             asked = ".".join(parts[:length])
@@ -170,7 +177,7 @@ def _require_enabled(name: str) -> None:
     raise NotFound(
         f"{found} is installed and not enabled",
         code="plugin.not_enabled",
-        hint=f"enable it: paddock plugin enable {found}",
+        hint=f"enable it: paddock plugin enable {found}{for_tenant(tenant)}",
         details={"plugin": found},
     )
 
@@ -288,11 +295,12 @@ def _by_ourselves(
     answering: Answering,
     waiting: Waiting,
     acting_as: str | None,
+    tenant: str,
 ) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once
 
     try:
-        return run(call_once(name, params, seconds, answering, waiting, acting_as))
+        return run(call_once(name, params, seconds, answering, waiting, acting_as, tenant))
     except TimeoutError:
         raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_error, styled, table
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NotFound
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
@@ -26,12 +28,13 @@ _NEEDS_DAEMON = "looking at its calls"
 def list_(
     *,
     most: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last calls.")] = 20,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
     from paddock.cli.daemon import require_daemon
 
-    listed = require_daemon(_NEEDS_DAEMON).get(f"/calls?limit={most}")
+    listed = require_daemon(_NEEDS_DAEMON, tenant).get(f"/calls?limit={most}")
     if as_json:
         document(listed)
         return
@@ -45,13 +48,13 @@ def list_(
 
 @app.command("show", epilog="Example: paddock calls show ID --json")
 @reporting
-def show(call_id: Id, *, as_json: AsJson = False) -> None:
+def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Show how a call is doing: its status, what it asks, and its result or why it failed."""
     from paddock.cli.answering import show_open
     from paddock.cli.daemon import error_from, part, require_daemon
     from paddock.cli.waiting import show_preview
 
-    call = require_daemon(_NEEDS_DAEMON).get(f"/calls/{part(call_id)}")
+    call = require_daemon(_NEEDS_DAEMON, tenant).get(f"/calls/{part(call_id)}")
     if as_json:
         document(call)
         return
@@ -61,7 +64,7 @@ def show(call_id: Id, *, as_json: AsJson = False) -> None:
         show_open(question)
     if held := call.get("approval"):
         show_preview(held["preview"], held["kind"])
-        say(f"  {styled('→', 'dim')} approve it: paddock approvals approve {held['approval']}")
+        say(f"  {styled('→', 'dim')} approve it: paddock approvals approve {held['approval']}{for_tenant(tenant)}")
     if call["status"] == "succeeded":
         document(call["result"])
     elif error := call.get("error"):
@@ -77,6 +80,7 @@ def follow(
         str | None,
         typer.Option(metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."),
     ] = None,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on.
@@ -89,12 +93,14 @@ def follow(
     from paddock.cli.waiting import Waiting
 
     answering = Answering(given_answers(answers), looking=True)
-    daemon = require_daemon("following a call")
+    daemon = require_daemon("following a call", tenant)
     try:
         with daemon.events(f"/calls/{part(call_id)}/events") as events:
-            made = followed(daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True, served=True))
+            made = followed(
+                daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True, served=True, tenant=tenant)
+            )
     except KeyboardInterrupt:
-        say(f"the call goes on; end it with: paddock calls cancel {call_id}")
+        say(f"the call goes on; end it with: paddock calls cancel {call_id}{for_tenant(tenant)}")
         raise
     document(made if as_json else made["result"])
 
@@ -108,6 +114,7 @@ def answer(
         typer.Argument(metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file."),
     ],
     *,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
@@ -115,14 +122,14 @@ def answer(
     from paddock.cli.daemon import part, require_daemon
 
     said = given_answer(given)
-    daemon = require_daemon("answering a call")
+    daemon = require_daemon("answering a call", tenant)
     address = f"/calls/{part(call_id)}"
     waiting = daemon.get(address)["questions"]
     if not waiting:
         raise NotFound(
             "the call asks nothing",
             code="question.not_found",
-            hint=f"see how it is doing: paddock calls show {call_id}",
+            hint=f"see how it is doing: paddock calls show {call_id}{for_tenant(tenant)}",
         )
     first, *rest = waiting
     call = daemon.post(f"{address}/questions/{first['id']}", fitted(first, said))
@@ -136,11 +143,11 @@ def answer(
 
 @app.command("cancel", epilog="Example: paddock calls cancel ID")
 @reporting
-def cancel(call_id: Id, *, as_json: AsJson = False) -> None:
+def cancel(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Ask for the end of a call and wait for it. A call that is over stays as it is."""
     from paddock.cli.daemon import part, require_daemon
 
-    daemon = require_daemon("cancelling a call")
+    daemon = require_daemon("cancelling a call", tenant)
     daemon.post(f"/calls/{part(call_id)}/cancel")
     with daemon.events(f"/calls/{part(call_id)}/events") as events:
         ended = next((told for kind, told in events if kind == "end"), None)

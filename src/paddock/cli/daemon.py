@@ -29,6 +29,7 @@ from paddock.core.errors import (
     Unavailable,
     Unreachable,
 )
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.http.local_address import socket_path
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ _RETRYABLE: Mapping[Category, type[PaddockError]] = {
 class DaemonClient:
     """Asks the daemon. Leaving early, by Ctrl-C for instance, hangs up, and that cancels a call that is waited for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tenant: str = DEFAULT_TENANT) -> None:
         self.path = path
+        self._tenant = tenant
 
     def get(self, path: str, *, wait: float | None = PATIENCE) -> Any:
         """What a GET answers.
@@ -112,10 +114,16 @@ class DaemonClient:
         with exchange:
             answer = _Answer(exchange, wait, accept)
             with _troubles_told(wait, accept):
-                exchange.ask(method, PREFIX + path, sent, accept, acting_as)
+                exchange.ask(method, PREFIX + self._of_tenant(path), sent, accept, acting_as)
             if exchange.status >= 400:
                 raise error_from(_value(answer.read()), exchange.status)
             yield answer
+
+    def _of_tenant(self, path: str) -> str:
+        """The same address for another tenant than the default one, where this asks about that."""
+        if self._tenant == DEFAULT_TENANT:
+            return path
+        return f"{path}{'&' if '?' in path else '?'}tenant={part(self._tenant)}"
 
 
 class _Answer:
@@ -168,7 +176,7 @@ def encoded(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def running_daemon(directories: Directories | None = None) -> DaemonClient | None:
+def running_daemon(directories: Directories | None = None, *, tenant: str = DEFAULT_TENANT) -> DaemonClient | None:
     """The daemon of this home, if one listens.
 
     Raises:
@@ -192,17 +200,17 @@ def running_daemon(directories: Directories | None = None) -> DaemonClient | Non
         if error.errno in (errno.EACCES, errno.EPERM):
             raise _not_ours(path) from None
         raise HostError(f"cannot reach the daemon: {error.strerror}", code="daemon.unreachable") from error
-    return DaemonClient(path)
+    return DaemonClient(path, tenant)
 
 
-def require_daemon(for_what: str) -> DaemonClient:
-    """The daemon of this home, for what no command can do alone.
+def require_daemon(for_what: str, tenant: str = DEFAULT_TENANT) -> DaemonClient:
+    """The daemon of this home, for what no command can do alone; asked about a tenant.
 
     Raises:
         Unreachable: none runs.
         PaddockError: see `running_daemon`.
     """
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     if daemon is None:
         raise Unreachable(
             f"no daemon runs, and {for_what} needs one",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, styled, wrapped
+from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine
 
 app = typer.Typer(add_completion=False)
 
@@ -23,6 +24,7 @@ def explain(
     who: Annotated[
         str | None, typer.Option("--as", metavar="PRINCIPAL", help="As it is told to somebody else, such as user:ann.")
     ] = None,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Explain a decision: who, what, which rule, what would have changed it, and what happened."""
@@ -30,16 +32,15 @@ def explain(
     from datetime import UTC, datetime
 
     from paddock.cli.opening import reading
-    from paddock.cli.principals import DEFAULT, at_this_machine
     from paddock.host.explaining import Explainer, to_value
     from paddock.policy.loading import load_policy
     from paddock.principals.subjects import principal_of
 
     now = datetime.now(UTC)
-    with reading() as host:
+    with reading(tenant) as host:
         policy = load_policy(host.directories, host.loaded.settings.policy)
-        by = host.plugins.database.read(lambda tx: principal_of(tx, who or at_this_machine(), DEFAULT, now))
-        found = Explainer(host.plugins, policy, now).explain(name, by)
+        by = host.plugins.database.read(lambda tx: principal_of(tx, who or at_this_machine(), tenant, now))
+        found = Explainer(host.plugins.of(by.tenant), policy, now).explain(name, by)
     if as_json:
         document(to_value(name, found))
         return

@@ -10,6 +10,7 @@ from paddock.cli.call_events import EventLine
 from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.call import Principal
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 from paddock.http.api.approvals import remembered
@@ -17,13 +18,15 @@ from paddock.http.api.approvals import remembered
 T = TypeVar("T")
 
 
-async def with_host(work: Callable[[Host, Principal], Awaitable[T]]) -> T:
+async def with_host(work: Callable[[Host, Principal], Awaitable[T]], tenant: str = DEFAULT_TENANT) -> T:
     """The work's result, with a host that is open for it and whoever sits at this machine."""
     async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-        return await work(host, _at_this_machine(host))
+        return await work(host, await _at_this_machine(host, tenant))
 
 
-async def answer_once(approval_id: str, verdict: str, body: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+async def answer_once(
+    approval_id: str, verdict: str, body: dict[str, Any], tenant: str = DEFAULT_TENANT
+) -> tuple[dict[str, Any], Any]:
     """The request after the answer, and the call as data where it was made.
 
     Raises:
@@ -31,13 +34,13 @@ async def answer_once(approval_id: str, verdict: str, body: dict[str, Any]) -> t
     """
     with EventLine() as shown:
         async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-            by = _at_this_machine(host)
+            by = await _at_this_machine(host, tenant)
             if verdict == "deny":
                 return await host.approving.deny(approval_id, by, comment=body["comment"]), None
             answered = await host.approving.approve(
                 approval_id, by, comment=body["comment"], remember=remembered(body), payload=body.get("params")
             )
-            live = host.calls.find(answered["call_id"])
+            live = host.calls.find(answered["call_id"], by.tenant)
             if live.held is not None:  # more people are needed
                 return answered, None
             async for event in live.events():
@@ -46,5 +49,5 @@ async def answer_once(approval_id: str, verdict: str, body: dict[str, Any]) -> t
             return await host.approving.find(by.tenant, answered["id"]), live.to_json()
 
 
-def _at_this_machine(host: Host) -> Principal:
-    return host.operator_context(user_name(os.geteuid())).principal
+async def _at_this_machine(host: Host, tenant: str) -> Principal:
+    return host.operator_context(user_name(os.geteuid()), await host.tenant(tenant)).principal

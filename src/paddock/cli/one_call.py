@@ -14,6 +14,7 @@ from paddock.cli.waiting import Waiting
 from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.errors import NeedsApproval
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.questions import Answer
 from paddock.gate.calls import LiveCall
 from paddock.host.host import Host
@@ -28,8 +29,9 @@ async def call_once(
     answering: Answering,
     waiting: Waiting,
     acting_as: str | None = None,
+    tenant: str = DEFAULT_TENANT,
 ) -> dict[str, Any]:
-    """The call as data, with its result; `acting_as` is in whose name it is made.
+    """The call as data, with its result; `acting_as` is in whose name it is made, and `tenant` where.
 
     Raises:
         PaddockError: it failed.
@@ -38,11 +40,11 @@ async def call_once(
     config = Config(role="command", start="nothing", cwd=working_directory())
     with EventLine() as shown:
         async with open_host(config) as host:
-            operator = user_name(os.geteuid())
+            operator, whose = user_name(os.geteuid()), await host.tenant(tenant)
             context = (
-                host.operator_context(operator)
+                host.operator_context(operator, whose)
                 if acting_as is None
-                else host.context_of(await host.principal(acting_as), operator=operator)
+                else host.context_of(await host.principal(acting_as, whose), operator=operator)
             )
             async with asyncio.timeout(seconds):
                 live = host.calls.begin_named(name, params, context)
@@ -62,15 +64,15 @@ async def _followed(host: Host, live: LiveCall, shown: EventLine, answering: Ans
             shown.show(event.data)
         elif event.kind == "approval":
             shown.clear()
-            await _approved(host, event.data, waiting)
+            await _approved(host, event.data, waiting, live.context.tenant)
         elif event.data["type"] == "question":
             shown.clear()
             await answering.answer(event.data, partial(_answered, live, event.data["id"]))
     await live.wait()
 
 
-async def _approved(host: Host, held: Mapping[str, Any], waiting: Waiting) -> None:
-    by = host.operator_context(user_name(os.geteuid())).principal
+async def _approved(host: Host, held: Mapping[str, Any], waiting: Waiting, tenant: Tenant) -> None:
+    by = host.operator_context(user_name(os.geteuid()), tenant).principal
 
     async def send(approved: bool, body: Mapping[str, Any]) -> None:
         if approved:

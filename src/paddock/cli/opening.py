@@ -5,20 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from paddock.cli.output import show_problems
 from paddock.config.project import working_directory
 from paddock.core.errors import PaddockError
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.command import CommandHost, open_for_command
 
 
 @contextmanager
-def reading() -> Generator[CommandHost, None, None]:
-    """For a command that only looks."""
+def reading(tenant: str = DEFAULT_TENANT) -> Generator[CommandHost, None, None]:
+    """For a command that only looks, at plugins as a tenant has them.
+
+    Raises:
+        NotFound: there is no such tenant.
+    """
     with open_for_command(os.environ, Path.home(), cwd=working_directory()) as host:
         show_problems(host.loaded.warnings, "!", "yellow")
+        if tenant != DEFAULT_TENANT:
+            from paddock.principals.tenants import require_tenant
+
+            found = host.plugins.database.read(lambda tx: require_tenant(tx, tenant))
+            host = replace(host, plugins=host.plugins.of(found.name))
         yield host
 
 
@@ -38,9 +49,9 @@ def in_path(name: str) -> str:
 
 
 @contextmanager
-def changing() -> Generator[CommandHost, None, None]:
+def changing(tenant: str = DEFAULT_TENANT) -> Generator[CommandHost, None, None]:
     """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""
-    with reading() as host:
+    with reading(tenant) as host:
         tidy(host)
         yield host
         put_into_effect(host)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, ask, document, interactive, reporting, result, say, styled, table
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NeedsConsent, NotFound, PluginError
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.plugins.definitions.accepting import Shown
@@ -33,6 +35,7 @@ def accept(
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help="Only this kind: tool, prompt, resource, instructions …")
     ] = None,
+    tenant: OfTenant = DEFAULT,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,26 +44,26 @@ def accept(
     from paddock.plugins.definitions.accepting import shown_definitions
 
     if name is None:
-        _list_waiting(as_json=as_json)
+        _list_waiting(tenant, as_json=as_json)
         return
-    with reading() as host:
+    with reading(tenant) as host:
         shown = shown_definitions(host.plugins, name)
     chosen = _chosen(shown, name, tool, kind)
     if yes and len(chosen) > 1 and not everything and tool is None:
         raise typer.BadParameter("several wait: name one, or give --all", param_hint="--yes")
-    taken = _consented(chosen, name, tool, everything=everything, yes=yes)
-    accepted = _recorded(name, taken)
+    taken = _consented(chosen, name, tool, tenant, everything=everything, yes=yes)
+    accepted = _recorded(name, taken, tenant)
     if as_json:
         document({"name": name, "accepted": accepted})
     elif not chosen:
         say(f"nothing that {name} says waits for a yes")
 
 
-def _list_waiting(*, as_json: bool) -> None:
+def _list_waiting(tenant: str, *, as_json: bool) -> None:
     from paddock.cli.opening import reading
     from paddock.plugins.definitions.accepting import all_waiting
 
-    with reading() as host:
+    with reading(tenant) as host:
         waiting = all_waiting(host.plugins)
     if as_json:
         document({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in waiting]})
@@ -70,7 +73,8 @@ def _list_waiting(*, as_json: bool) -> None:
         cells = [[row.plugin, row.kind, row.name, row.reason] for row in waiting]
         for line in table(["PLUGIN", "KIND", "NAME", "WHY IT WAITS"], cells):
             result(line)
-        say(f"look at one: paddock plugin accept {waiting[0].plugin} {shlex.quote(waiting[0].name)}")
+        first = f"{waiting[0].plugin} {shlex.quote(waiting[0].name)}{for_tenant(tenant)}"
+        say(f"look at one: paddock plugin accept {first}")
 
 
 def _chosen(shown: Sequence[Shown], plugin: str, tool: str | None, kind: str | None) -> list[Shown]:
@@ -98,7 +102,9 @@ def _chosen(shown: Sequence[Shown], plugin: str, tool: str | None, kind: str | N
     return []
 
 
-def _consented(chosen: Sequence[Shown], plugin: str, tool: str | None, *, everything: bool, yes: bool) -> list[Shown]:
+def _consented(
+    chosen: Sequence[Shown], plugin: str, tool: str | None, tenant: str, *, everything: bool, yes: bool
+) -> list[Shown]:
     """Those of them that a person says yes to, each after it was shown.
 
     Raises:
@@ -114,6 +120,7 @@ def _consented(chosen: Sequence[Shown], plugin: str, tool: str | None, *, everyt
     words = ["paddock plugin accept", shlex.quote(plugin)]
     words += [shlex.quote(tool)] if tool is not None else []
     words += ["--all"] if everything or len(chosen) > 1 else []
+    words += for_tenant(tenant).split()
     if together or not interactive():
         what = chosen[0].row.name if len(chosen) == 1 else f"all {len(chosen)} of them"
         details = {"definitions": [one.to_value() for one in chosen]}
@@ -138,13 +145,13 @@ def _show(one: Shown) -> None:
     say()
 
 
-def _recorded(plugin: str, taken: Sequence[Shown]) -> list[dict[str, Any]]:
+def _recorded(plugin: str, taken: Sequence[Shown], tenant: str) -> list[dict[str, Any]]:
     """Have each accepted exactly as it was shown, by the daemon where one runs."""
     from paddock.cli.daemon import running_daemon
     from paddock.cli.opening import changing, in_path
 
     accepted: list[dict[str, Any]] = []
-    daemon = running_daemon() if taken else None
+    daemon = running_daemon(tenant=tenant) if taken else None
     for one in taken:
         row = one.row
         if daemon is not None:
@@ -157,7 +164,7 @@ def _recorded(plugin: str, taken: Sequence[Shown]) -> list[dict[str, Any]]:
             from paddock.plugins.definitions.accepting import accept as accept_definition
 
             by = f"local:{user_name(os.geteuid())}"
-            with changing() as host:
+            with changing(tenant) as host:
                 done = accept_definition(host.plugins, plugin, row.kind, row.name, row.waiting_hash or "", by)
             accepted.append({"plugin": done.plugin, **done.to_value()})
         say(f"{styled('✓', 'green')} {row.plugin} may offer {row.kind} {printable(row.name)} as it does now")

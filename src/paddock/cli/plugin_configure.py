@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, styled, table
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
 
@@ -32,6 +33,7 @@ def configure(
     key: Annotated[str | None, typer.Argument(help="The field to set; all are listed when left out.")] = None,
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Forget the field's value.")] = False,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Set what a plugin needs on this machine. The value is asked for, or read from stdin; it is never shown."""
@@ -41,17 +43,17 @@ def configure(
     if key is None:
         if unset:
             raise typer.BadParameter("name the field to forget", param_hint="KEY")
-        with reading() as host:
+        with reading(tenant) as host:
             _list(host.plugins, name, as_json=as_json)
         return
-    with changing() as host:
+    with changing(tenant) as host:
         store = host.plugins
         plugin, schema = _declared(store, name)
         field = require_field(schema, plugin, key)
         value = None if unset else value_from_text(schema, field, _typed(field))
         was_set = _write(store, plugin, key, value, unset=unset)
     if as_json:
-        document({"name": plugin, "key": key, "set": not unset, "file": str(store.local_file)})
+        document({"name": plugin, "key": key, "set": not unset, "file": str(store.values_file)})
         return
     words = f"set {key} of {plugin}" if not unset else f"forgot {key} of {plugin}" if was_set else f"{key} was not set"
     say(f"{styled('✓', 'green')} {printable(words)}")
@@ -73,8 +75,8 @@ def _write(store: PluginStore, plugin: str, key: str, value: Any, *, unset: bool
     with store.changing():
         store.database.read(lambda tx: require_plugin(tx, plugin))
         if unset:
-            return unset_system_value(store.local_file, plugin, key)
-        set_system_value(store.local_file, plugin, key, value)
+            return unset_system_value(store.values_file, plugin, key)
+        set_system_value(store.values_file, plugin, key, value)
         return True
 
 
@@ -83,7 +85,7 @@ def _list(store: PluginStore, name: str, *, as_json: bool) -> None:
     from paddock.config.plugin_fields import fields_of
 
     plugin, schema = _declared(store, name)
-    entry = read_entries(store.local_file).get(plugin)
+    entry = read_entries(store.values_file).get(plugin)
     have = set(entry.written) if entry else set[str]()
     fields = fields_of(schema)
     if as_json:
@@ -98,7 +100,7 @@ def _list(store: PluginStore, name: str, *, as_json: bool) -> None:
             }
             for field in fields
         ]
-        document({"name": plugin, "file": str(store.local_file), "fields": rows})
+        document({"name": plugin, "file": str(store.values_file), "fields": rows})
         return
     if not fields:
         say(f"{plugin} needs no configuration on this machine")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, styled, table
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -35,20 +36,21 @@ def resources(
         str | None, typer.Argument(help="The address of a document to read; all are listed without.")
     ] = None,
     *,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """List the documents of a plugin, or read one of them: its server gives it."""
     from paddock.plugins.definitions.documents import resources_of
 
     if uri is None:
-        listed = _listed(resources_of, name)
+        listed = _listed(resources_of, name, tenant)
         rows = [
             *([one.get("uri"), one.get("name"), one.get("description")] for one in listed.entries["resources"]),
             *([one.get("uriTemplate"), one.get("name"), one.get("description")] for one in listed.entries["templates"]),
         ]
         _show_list(listed, ["ADDRESS", "NAME", "DESCRIPTION"], rows, "document", as_json=as_json)
         return
-    found = _read_resource(name, uri)
+    found = _read_resource(name, uri, tenant)
     if as_json:
         document(found)
         return
@@ -64,6 +66,7 @@ def prompts(
     params: Annotated[
         str, typer.Option("--params", "-p", metavar="JSON", help="Its arguments; @FILE reads a file, - reads stdin.")
     ] = "{}",
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """List the prompts of a plugin, or fill one of them in."""
@@ -71,11 +74,11 @@ def prompts(
     from paddock.plugins.definitions.documents import prompts_of
 
     if prompt is None:
-        listed = _listed(prompts_of, name)
+        listed = _listed(prompts_of, name, tenant)
         rows = [[one.get("name"), _arguments(one), one.get("description")] for one in listed.entries["prompts"]]
         _show_list(listed, ["NAME", "ARGUMENTS", "DESCRIPTION"], rows, "prompt", as_json=as_json)
         return
-    found = _get_prompt(name, prompt, parameters(params, prompt))
+    found = _get_prompt(name, prompt, parameters(params, prompt), tenant)
     if as_json:
         document(found)
         return
@@ -86,10 +89,10 @@ def prompts(
             _show_content(part)
 
 
-def _listed(look: Any, name: str) -> Listed:
+def _listed(look: Any, name: str, tenant: str) -> Listed:
     from paddock.cli.opening import reading
 
-    with reading() as host:
+    with reading(tenant) as host:
         return look(host.plugins, name)
 
 
@@ -127,28 +130,28 @@ def _show_content(content: Mapping[str, Any]) -> None:
         say(f"({printable(str(kind))}, which is no text; --json prints it)")
 
 
-def _read_resource(name: str, uri: str) -> dict[str, Any]:
+def _read_resource(name: str, uri: str, tenant: str) -> dict[str, Any]:
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import in_path
 
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     if daemon is not None:
         return daemon.get(f"/plugins/{in_path(name)}/resources/read?uri={part(uri)}", wait=None)
     from paddock.cli.one_reading import read_once
 
-    return read_once(lambda host, context: host.read_resource(name, uri, context=context))
+    return read_once(lambda host, context: host.read_resource(name, uri, context=context), tenant)
 
 
-def _get_prompt(name: str, prompt: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _get_prompt(name: str, prompt: str, arguments: dict[str, Any], tenant: str) -> dict[str, Any]:
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import in_path
 
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     if daemon is not None:
         return daemon.post(f"/plugins/{in_path(name)}/prompts/{part(prompt)}", {"arguments": arguments}, wait=None)
     from paddock.cli.one_reading import read_once
 
-    return read_once(lambda host, context: host.get_prompt(name, prompt, arguments, context=context))
+    return read_once(lambda host, context: host.get_prompt(name, prompt, arguments, context=context), tenant)
 
 
 def _objects(values: Any) -> Sequence[Mapping[str, Any]]:

@@ -11,6 +11,7 @@ import typer
 
 from paddock.cli.log_lines import LEVELS
 from paddock.cli.output import AsJson, document, reporting, result, say, styled
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.outward import EXIT_INTERRUPTED
 from paddock.core.printable import printable
 
@@ -33,6 +34,7 @@ def logs(
     *,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line.
@@ -43,12 +45,12 @@ def logs(
 
     if follow:
         try:
-            _follow(require_daemon("--follow"), name, lines, as_json=as_json)
+            _follow(require_daemon("--follow", tenant), name, lines, as_json=as_json)
         except KeyboardInterrupt:  # how it is meant to end, and no line of its own
             raise typer.Exit(EXIT_INTERRUPTED) from None
         return
-    daemon = running_daemon()
-    kept = _kept(name, lines) if daemon is None else _kept_by(daemon, name, lines)
+    daemon = running_daemon(tenant=tenant)
+    kept = _kept(name, tenant, lines) if daemon is None else _kept_by(daemon, name, lines)
     if as_json:
         document({"name": name, "lines": [for_machines(entry) for entry in kept]})
         return
@@ -58,15 +60,15 @@ def logs(
         say(f"{name} has written nothing yet")
 
 
-def _kept(name: str, lines: int) -> list[dict[str, Any]]:
+def _kept(name: str, tenant: str, lines: int) -> list[dict[str, Any]]:
     """From the files, where nobody writes to them."""
     from paddock.cli.opening import reading
-    from paddock.host.log_files import last_lines
+    from paddock.host.log_files import last_lines, log_name
     from paddock.plugins.registry import require_plugin
 
-    with reading() as host:
+    with reading(tenant) as host:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
-        return last_lines(host.directories.state / "logs", plugin.name, lines)
+        return last_lines(host.directories.state / "logs", log_name(tenant, plugin.name), lines)
 
 
 def _kept_by(daemon: DaemonClient, name: str, lines: int) -> list[dict[str, Any]]:

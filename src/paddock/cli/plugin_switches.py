@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, say, show_problems, styled
+from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
+
+if TYPE_CHECKING:
+    from paddock.manifest.capability import Capability
 
 MOST_NAMED = 12
 
 Name = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
+Grants = Annotated[
+    list[str] | None,
+    typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
+]
 
 
 def register(app: typer.Typer) -> None:
-    app.command("enable", epilog="Example: paddock plugin enable memory-markdown")(enable)
+    app.command(
+        "enable",
+        epilog="Examples: paddock plugin enable memory-markdown   ·   paddock plugin enable notes --tenant acme --yes",
+    )(enable)
     app.command("disable", epilog="Example: paddock plugin disable memory-markdown")(disable)
     app.command("pin", epilog="Examples: paddock plugin pin notes 1.2.0   ·   paddock plugin pin notes --off")(pin)
     app.command("repair", epilog="Example: paddock plugin repair notes")(repair)
@@ -42,8 +55,13 @@ def _changed(as_json: bool, words: str, *, name: str, anew: bool = False, **fact
 
 
 @reporting
-def enable(name: Name, *, as_json: AsJson = False) -> None:
-    """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it."""
+def enable(
+    name: Name, *, tenant: OfTenant = DEFAULT, grant: Grants = None, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it.
+
+    Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
+    """
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import changing, in_path
     from paddock.cli.running import does_not_run, runtime_of, warnings_of
@@ -51,50 +69,92 @@ def enable(name: Name, *, as_json: AsJson = False) -> None:
     from paddock.plugins.readable_places import closed_places_here
     from paddock.plugins.registry import manifest_of
 
-    if (daemon := running_daemon()) is not None:
+    granted = _granted(name, tenant, grant or [], yes=yes)
+    if (daemon := running_daemon(tenant=tenant)) is not None:
         was_known = daemon.get(f"/plugins/{in_path(name)}/tools")["known"]
-        started = daemon.post(f"/plugins/{in_path(name)}/enable")
+        started = daemon.post(f"/plugins/{in_path(name)}/enable", {"grant": [str(one) for one in granted]})
         shown = daemon.get(f"/plugins/{part(started['name'])}")
         warnings = warnings_of(shown)
         show_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise does_not_run(started)
-        words = f"enabled {started['name']} {started['version']}; it runs (pid {started['pid']})"
+        words = f"enabled {started['name']} {started['version']}{_for(tenant)}; it runs (pid {started['pid']})"
         facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
         _done(as_json, words, **facts, runtime=runtime_of(started), warnings=[one.to_dict() for one in warnings])
         if not was_known:
-            _tell_of_tools(started["name"], shown["callables"])
+            _tell_of_tools(started["name"], tenant, shown["callables"])
         return
-    with changing() as host:
-        row = enable_plugin(host.plugins, name)
+    with changing(tenant) as host:
+        row = enable_plugin(host.plugins, name, granted)
     warnings = closed_places_here(manifest_of(row).capabilities)  # all of them are granted, or it was refused
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
-    _done(as_json, f"enabled {row.plugin} {row.version}", **facts, warnings=[one.to_dict() for one in warnings])
+    words = f"enabled {row.plugin} {row.version}{_for(tenant)}"
+    _done(as_json, words, **facts, warnings=[one.to_dict() for one in warnings])
     show_problems(warnings, "!", "yellow")
 
 
-def _tell_of_tools(name: str, tools: Sequence[str]) -> None:
+def _granted(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Capability]:
+    """What the plugin asks for beyond what this tenant granted, once a person said yes to it.
+
+    Raises:
+        NeedsConsent: there is nobody to ask, or they said no.
+        OperatorError: a yes was given to what the plugin does not ask for.
+    """
+    if tenant == DEFAULT and not grants:
+        return []  # it was asked for when the plugin was installed
+    from paddock.cli.opening import reading
+    from paddock.plugins.granting import standing_for
+
+    with reading(tenant) as host:
+        standing = host.plugins.database.read(lambda tx: standing_for(tx, host.plugins, name))
+    missing = standing.missing()
+    first = standing.grant is None and tenant != DEFAULT
+    if not (missing or first or grants):
+        return []
+    from paddock.cli.consent import acknowledge, confirm, parse_grants, require_asked, show_screen
+    from paddock.plugins.consent import grant_screen
+    from paddock.plugins.registry import manifest_of
+
+    retype = f"paddock plugin enable {name}{for_tenant(tenant)}"
+    require_asked(grants, manifest_of(standing.row), "install a version that asks for it")
+    named = parse_grants(grants)
+    if first:
+        screen = grant_screen(standing.row, tenant)
+        show_screen(screen)
+        confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
+        return missing
+    # As with an upgrade: what widens the fence takes a yes of its own, each by itself.
+    flags = [f"--grant {shlex.quote(str(one))}" for one in missing if one not in named]
+    return acknowledge(missing, named, " ".join([retype, *flags]))
+
+
+def _for(tenant: str) -> str:
+    return "" if tenant == DEFAULT else f" for {tenant}"
+
+
+def _tell_of_tools(name: str, tenant: str, tools: Sequence[str]) -> None:
     """What a server offers that was just met for the first time."""
     if tools:
         counted = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
         named = ", ".join(printable(tool) for tool in tools[:MOST_NAMED]) + (", …" if len(tools) > MOST_NAMED else "")
-        say(f"{counted} seen for the first time: {named} — paddock plugin tools {name}")
+        say(f"{counted} seen for the first time: {named} — paddock plugin tools {name}{for_tenant(tenant)}")
 
 
 @reporting
-def disable(name: Name, *, as_json: AsJson = False) -> None:
+def disable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Keep a plugin installed, and let it run no more. A running daemon stops it."""
     from paddock.cli.daemon import running_daemon
     from paddock.cli.opening import changing, in_path
     from paddock.plugins.enabling import disable as disable_plugin
 
-    if (daemon := running_daemon()) is not None:
+    if (daemon := running_daemon(tenant=tenant)) is not None:
         stopped = daemon.post(f"/plugins/{in_path(name)}/disable")
-        _done(as_json, f"disabled {stopped['name']}", **stopped)
+        _done(as_json, f"disabled {stopped['name']}{_for(tenant)}", **stopped)
         return
-    with changing() as host:
+    with changing(tenant) as host:
         plugin = disable_plugin(host.plugins, name)
-    _done(as_json, f"disabled {plugin.name}", name=plugin.name, version=plugin.current_version, state="disabled")
+    words = f"disabled {plugin.name}{_for(tenant)}"
+    _done(as_json, words, name=plugin.name, version=plugin.current_version, state="disabled")
 
 
 @reporting

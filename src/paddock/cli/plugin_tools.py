@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, styled, wrapped
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.core.schema_walk import as_object
@@ -34,6 +35,7 @@ def tools(
         str | None, typer.Argument(help="One of them, with its whole schemas; all are listed without.")
     ] = None,
     *,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show what a plugin can be asked to do: what each tool says, takes and changes.
@@ -41,10 +43,10 @@ def tools(
     What a package declares is shown without running it; what a server says, as it said it last. An enabled server that
     never ran is started once, to ask it.
     """
-    listed, enabled = _recorded(name)
+    listed, enabled = _recorded(name, tenant)
     if not listed["known"] and enabled:
         say(f"{listed['name']} never ran: it is started once, to hear what it offers")
-        listed = _met(listed["name"])
+        listed = _met(listed["name"], tenant)
     if tool is not None:
         _show_one(listed, tool, as_json=as_json)
     elif as_json:
@@ -53,27 +55,27 @@ def tools(
         _show_all(listed)
 
 
-def _recorded(name: str) -> tuple[dict[str, Any], bool]:
+def _recorded(name: str, tenant: str) -> tuple[dict[str, Any], bool]:
     """What is on record, and whether the plugin may run."""
     from paddock.cli.opening import reading
     from paddock.plugins.definitions.tools import tools_of
     from paddock.plugins.rows import find_grant
 
-    with reading() as host:
+    with reading(tenant) as host:
         store = host.plugins
         found = tools_of(store, name)
         grant = store.database.read(lambda tx: find_grant(tx, store.tenant, found.manifest.name))
     return found.to_value(), bool(grant and grant.enabled)
 
 
-def _met(name: str) -> dict[str, Any]:
+def _met(name: str, tenant: str) -> dict[str, Any]:
     from paddock.cli.daemon import part, running_daemon
 
-    if (daemon := running_daemon()) is not None:
+    if (daemon := running_daemon(tenant=tenant)) is not None:
         return daemon.get(f"/plugins/{part(name)}/tools?meet=1", wait=None)
     from paddock.cli.one_reading import read_once
 
-    return read_once(lambda host, _: host.tools(name, meet=True))
+    return read_once(lambda host, context: host.tools(name, tenant=context.tenant, meet=True), tenant)
 
 
 def _show_all(listed: Mapping[str, Any]) -> None:

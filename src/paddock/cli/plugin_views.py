@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled, table, wrapped
+from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.plugins.details import Details
@@ -41,18 +43,19 @@ def list_(
         str | None, typer.Option(metavar="KIND", help=f"Only plugins of one kind: {', '.join(KINDS)}.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show sources, homepages and digests.")] = False,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """List installed plugins and their state."""
+    """List installed plugins and their state. They are installed for all tenants, and enabled for each by itself."""
     from paddock.cli.daemon import running_daemon
     from paddock.cli.opening import reading
     from paddock.plugins.listing import list_plugins
     from paddock.plugins.trust import trusted_keys
 
     wanted = _kind(kind)
-    daemon = running_daemon()
+    daemon = running_daemon(tenant=tenant)
     runtimes = {one["name"]: one["runtime"] for one in daemon.get("/plugins")["plugins"]} if daemon else {}
-    with reading() as host:
+    with reading(tenant) as host:
         listed = list_plugins(host.plugins, wanted)
         signed = any(one.version and one.version.signature_text for one in listed)
         trusted = {key.key_id: key.label for key in host.plugins.database.read(trusted_keys)} if signed else {}
@@ -91,8 +94,8 @@ def list_(
     for row in rows:
         if row["repair"]:
             say(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
-        _tell_waiting(row["name"], row["waiting"])
-        _tell_trouble(row)
+        _tell_waiting(row["name"], tenant, row["waiting"])
+        _tell_trouble(row, tenant)
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -102,21 +105,21 @@ def _state(row: Mapping[str, Any]) -> str:
     return f"{state} ({', '.join(more)})" if more else state
 
 
-def _tell_waiting(name: str, waiting: int) -> None:
+def _tell_waiting(name: str, tenant: str, waiting: int) -> None:
     """That a server offers something that nobody accepted yet, on stderr."""
     if waiting:
         what = "one thing that its server says waits" if waiting == 1 else f"{waiting} things that its server says wait"
-        say(f"{styled('!', 'yellow')} {name}: {what} for your yes — paddock plugin accept {name}")
+        say(f"{styled('!', 'yellow')} {name}: {what} for your yes — paddock plugin accept {name}{for_tenant(tenant)}")
 
 
-def _tell_trouble(row: Mapping[str, Any]) -> None:
+def _tell_trouble(row: Mapping[str, Any], tenant: str) -> None:
     """Why a plugin that should run does not, on stderr."""
     from paddock.plugins.mending import mend_and_enable
 
     name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
     if row["given_up"]:
         why = printable(row["given_up"], 400)
-        say(f"{mark} {name} was given up and is disabled: it {why} — {mend_and_enable(name)}")
+        say(f"{mark} {name} was given up and is disabled: it {why} — {mend_and_enable(name, tenant)}")
     elif runtime and runtime["reason"]:
         hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
         say(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
@@ -171,6 +174,7 @@ def _listed(one: Listed, trusted: Mapping[KeyId, str], runtime: Any, *, verbose:
 def info(
     name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
     *,
+    tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
@@ -179,10 +183,10 @@ def info(
     from paddock.cli.running import warnings_of
     from paddock.plugins.details import details_of
 
-    with reading() as host:
+    with reading(tenant) as host:
         details = details_of(host.plugins, name)
     runtime = None
-    if (daemon := running_daemon()) is not None:
+    if (daemon := running_daemon(tenant=tenant)) is not None:
         shown = daemon.get(f"/plugins/{part(details.facts['name'])}")
         runtime, details = shown["runtime"], replace(details, warnings=warnings_of(shown))
     if as_json:
@@ -209,10 +213,10 @@ def info(
     _show_definitions(details)
     _show_instructions(details)
     if listed["callables"]:
-        say(wrapped(f"what each does and takes: paddock plugin tools {listed['name']}", 2))
+        say(wrapped(f"what each does and takes: paddock plugin tools {listed['name']}{for_tenant(tenant)}", 2))
     _warn(details)
-    _tell_waiting(details.facts["name"], details.facts["waiting"])
-    _tell_trouble({**details.facts, "runtime": runtime})
+    _tell_waiting(details.facts["name"], tenant, details.facts["waiting"])
+    _tell_trouble({**details.facts, "runtime": runtime}, tenant)
 
 
 def _show_definitions(details: Details) -> None:

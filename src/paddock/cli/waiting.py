@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from paddock.cli.output import interactive, say, styled
 from paddock.core.errors import Conflict, Denied, NeedsApproval
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
 
 LONGEST = 4_000  # characters of parameters; the rest is in `paddock approvals show --json`
 
@@ -23,9 +25,11 @@ class Waiting:
     Args:
         wait: Whether to wait for somebody where nobody here can answer.
         served: Whether a daemon has the call. Without one there is nobody who could go on with it while we wait.
+        tenant: Whose call it is.
     """
 
-    def __init__(self, *, wait: bool, served: bool) -> None:
+    def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT) -> None:
+        self._tenant = tenant
         self._wait = wait and served
         self._served = served
         self._terminal = interactive()
@@ -50,17 +54,18 @@ class Waiting:
                 else:
                     return
         if self._wait:
-            say(f"waiting for a person: paddock approvals approve {held['approval']}")
+            say(f"waiting for a person: paddock approvals approve {held['approval']}{for_tenant(self._tenant)}")
             return
-        raise left(held, served=self._served)
+        raise left(held, self._tenant, served=self._served)
 
 
-def left(held: Mapping[str, Any], *, served: bool) -> NeedsApproval:
+def left(held: Mapping[str, Any], tenant: str, *, served: bool) -> NeedsApproval:
     """What is told of a call that is left for somebody."""
-    then = f"then: paddock calls follow {held['call_id']}" if served else "makes the call and prints its result"
+    own = for_tenant(tenant)
+    then = f"then: paddock calls follow {held['call_id']}{own}" if served else "makes the call and prints its result"
     return NeedsApproval(
         f"the call waits for a person: {held['preview']['reason']}",
-        hint=f"approve it: paddock approvals approve {held['approval']}   # {then}",
+        hint=f"approve it: paddock approvals approve {held['approval']}{own}   # {then}",
         details={name: value for name, value in held.items() if name != "type"},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -189,7 +189,7 @@ def _size_of(value: Any) -> int:
 
 
 class Calls:
-    """Every call that is under way, and the last thousand that ended."""
+    """Every call that is under way, and the last thousand that ended: of all tenants, and each sees its own."""
 
     def __init__(self, gate: Gate, tasks: TaskGroup, clock: Clock, random: Random) -> None:
         self._gate = gate
@@ -197,9 +197,11 @@ class Calls:
         self._clock = clock
         self._random = random
         self._calls: dict[str, LiveCall] = {}
-        self._ended: deque[tuple[CallId, int]] = deque()  # in the order in which they ended, with their sizes
-        self._ended_bytes = 0
+        # By tenant, in the order in which they ended, with their sizes.
+        self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
+        self._ended_bytes: Counter[Tenant] = Counter()
         self._running = 0
+        self._running_for: Counter[Tenant] = Counter()
         self._closed = False
 
     def begin(
@@ -239,8 +241,9 @@ class Calls:
         """The same for a target of the catalogue."""
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
-        if self._running >= MOST_RUNNING:
-            raise Busy(f"{MOST_RUNNING} calls are under way already", hint="try again when some of them are done")
+        # As with the seats of plugins: nobody may have more than they leave to all the others.
+        if self._running_for[context.tenant] >= MOST_RUNNING - self._running:
+            raise Busy(f"{self._running} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
         live = self._calls[call_id] = LiveCall(call_id, target, context, self._now())
         self._begin(live, target, params, answers=answers)
@@ -268,6 +271,7 @@ class Calls:
         self, live: LiveCall, target: Target, params: Mapping[str, Any], *, answers: bool, approval: str | None = None
     ) -> None:
         self._running += 1
+        self._running_for[live.context.tenant] += 1
         self._tasks.start_soon(self._run, live, target, params, answers, approval)
 
     @property
@@ -339,6 +343,7 @@ class Calls:
                 asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
         finally:
             self._running -= 1
+            self._running_for[live.context.tenant] -= 1
             asked.cancel()
             if live.status == "running":  # we are being cancelled ourselves
                 work.cancel()
@@ -347,16 +352,25 @@ class Calls:
                 self._keep(live)
 
     def _keep(self, live: LiveCall) -> None:
-        self._ended.append((live.id, live.size))
-        self._ended_bytes += live.size
-        self._forget_old()
+        tenant = live.context.tenant
+        self._ended.setdefault(tenant, deque()).append((live.id, live.size))
+        self._ended_bytes[tenant] += live.size
+        # Whoever has most gives way, so that one tenant cannot push out what became of another's calls.
+        while sum(map(len, self._ended.values())) > KEPT_CALLS:
+            self._forget(max(self._ended, key=lambda one: len(self._ended[one])))
+        while self._ended_bytes.total() > KEPT_BYTES:
+            older = [one for one, kept in self._ended.items() if len(kept) > (one == tenant)]
+            if not older:
+                break  # this one alone is too much, and stays for whoever made it
+            self._forget(max(older, key=lambda one: self._ended_bytes[one]))
 
-    def _forget_old(self) -> None:
-        """Let go of calls that ended, oldest first, until what is kept is little enough. The last one stays."""
-        while len(self._ended) > 1 and (len(self._ended) > KEPT_CALLS or self._ended_bytes > KEPT_BYTES):
-            oldest, size = self._ended.popleft()
-            self._ended_bytes -= size
-            del self._calls[oldest]
+    def _forget(self, tenant: Tenant) -> None:
+        """Let go of a tenant's call that ended first."""
+        oldest, size = self._ended[tenant].popleft()
+        self._ended_bytes[tenant] -= size
+        if not self._ended[tenant]:
+            del self._ended[tenant], self._ended_bytes[tenant]
+        del self._calls[oldest]
 
     def _now(self) -> str:
         return self._clock.now().isoformat()

@@ -16,6 +16,7 @@ from paddock.gate.catalogue import Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
 from paddock.manifest.effects import IN_WORDS, Effect
+from paddock.plugins.mending import for_tenant
 from paddock.policy.approvals.approval import Approval, Kind
 from paddock.policy.approvals.asking import Asked
 from paddock.policy.approvals.binding import Subject
@@ -171,7 +172,7 @@ def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
     """What whoever made a call is told while it waits for a person; `more` is for them alone."""
     return NeedsApproval(
         f"{target.title} waits for a person: {approval.reason}",
-        hint=f"paddock approvals approve {approval.id}",
+        hint=f"paddock approvals approve {approval.id}{for_tenant(approval.binding.subject.tenant)}",
         details={
             "call_id": approval.call,
             "plugin": approval.binding.subject.plugin,

@@ -2,6 +2,8 @@
 
 Naming somebody is no proof of being them. It is taken because every `Caller` is the operator of this daemon, who may
 act for anybody. Whoever is let in by another credential must be refused it.
+
+In which tenant it acts is the same question: theirs, or the one that the operator names as `tenant` in the address.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from starlette.requests import Request
 
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
-from paddock.http.endpoint import AS
+from paddock.http.endpoint import AS, LONGEST_NAME
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
 
@@ -26,10 +29,20 @@ async def context_of(host: Host, request: Request) -> CallContext:
         CallerError: several are named.
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
-    operator, named = caller_of(request).operator, request.headers.getlist(AS)
+    operator, named, tenant = caller_of(request).operator, request.headers.getlist(AS), await tenant_of(host, request)
     trace = request.headers.get("traceparent", "")[:_LONGEST_TRACE] or None
     if not named:
-        return replace(host.operator_context(operator), trace=trace)
+        return replace(host.operator_context(operator, tenant), trace=trace)
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    return replace(host.context_of(await host.principal(named[0]), operator=operator), trace=trace)
+    return replace(host.context_of(await host.principal(named[0], tenant), operator=operator), trace=trace)
+
+
+async def tenant_of(host: Host, request: Request) -> Tenant:
+    """The tenant that a request is about; the default one where it names none.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    named = request.query_params.get("tenant")
+    return DEFAULT_TENANT if named is None else await host.tenant(named[:LONGEST_NAME])

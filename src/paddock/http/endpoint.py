@@ -20,6 +20,7 @@ EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
 AS = "paddock-as"  # the header that names who the operator acts as
 LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
+WHOSE = {"tenant": "Of which tenant (`default`)."}  # see `acting.py`
 
 
 @dataclass(frozen=True, slots=True)

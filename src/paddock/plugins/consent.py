@@ -13,6 +13,8 @@ from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
 from paddock.plugins.environments.lock import changes
 from paddock.plugins.preparing import Prepared
+from paddock.plugins.registry import manifest_of
+from paddock.plugins.rows import VersionRow
 from paddock.plugins.signature import SignatureState
 from paddock.plugins.tree import Difference
 
@@ -46,6 +48,21 @@ def install_screen(prepared: Prepared) -> Screen:
     packages = Section("What is installed for it", tuple(_package_lines(prepared)))
     sections = [*consent_sections(manifest), *([packages] if packages.lines else [])]
     return Screen(heading, _facts(prepared), tuple(sections), f"Install {heading}?")
+
+
+def grant_screen(row: VersionRow, tenant: str) -> Screen:
+    """Everything about an installed plugin that is new to a tenant."""
+    manifest = manifest_of(row)
+    heading = f"{manifest.display_name} {manifest.version}"
+    facts = (
+        ("id", manifest.name),
+        ("description", manifest.description),
+        ("author", manifest.author),
+        ("source", row.source.describe()),
+        ("tenant", tenant),
+    )
+    known = tuple((label, value) for label, value in facts if value)
+    return Screen(heading, known, tuple(consent_sections(manifest)), f"Enable {heading} for {tenant}?")
 
 
 def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:

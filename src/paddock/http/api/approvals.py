@@ -12,7 +12,7 @@ from paddock.core.errors import Invalid, Problem
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import Endpoint, answer, flag, named
+from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
 from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
 
 _ANSWERED = "The request as it is now: approved, or pending where more people are needed."
@@ -32,10 +32,12 @@ class ApprovalRoutes:
                 self.list_approvals,
                 "List what waits for a person",
                 "`approvals`: each with a `preview` of what would be done; oldest first.",
-                query={"all": "1: those that ended too."},
+                query=WHOSE | {"all": "1: those that ended too."},
             ),
-            Endpoint("GET", "/approvals/standing", self.list_standing, "List standing approvals", "`standing`."),
-            Endpoint("GET", "/approvals/{id}", self.show_approval, "Look at a request", "The request."),
+            Endpoint(
+                "GET", "/approvals/standing", self.list_standing, "List standing approvals", "`standing`.", query=WHOSE
+            ),
+            Endpoint("GET", "/approvals/{id}", self.show_approval, "Look at a request", "The request.", query=WHOSE),
             Endpoint(
                 "POST",
                 "/approvals/{id}/approve",
@@ -44,6 +46,7 @@ class ApprovalRoutes:
                 _ANSWERED,
                 body="`comment`; `scope`: once, session or always, and `reach`: tool or plugin, for a yes that lasts;"
                 " `params`: other parameters, which the yes is then to.",
+                query=WHOSE,
                 for_others=True,
             ),
             Endpoint(
@@ -53,6 +56,7 @@ class ApprovalRoutes:
                 "Say no",
                 "The request.",
                 body="`comment`: why.",
+                query=WHOSE,
                 for_others=True,
             ),
             Endpoint(
@@ -61,6 +65,7 @@ class ApprovalRoutes:
                 self.revoke,
                 "End a standing approval",
                 "What it was.",
+                query=WHOSE,
                 for_others=True,
             ),
         ]

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from paddock.core.errors import CallerError
-from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.host import Host
-from paddock.http.endpoint import Endpoint, named
+from paddock.http.acting import tenant_of
+from paddock.http.endpoint import WHOSE, Endpoint, named
 
 OCTETS = "application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -31,14 +31,15 @@ class ArtifactRoutes:
                 "Download an artifact",
                 "Its bytes, with the media type that its plugin gave. `sha256` is the last part of its address. With a"
                 " `Range` header of one range 206 and that part.",
+                query=WHOSE,
                 media=OCTETS,
                 also=((206, OCTETS, "The part that a `Range` header of one range asks for."),),
             )
         ]
 
     async def get_artifact(self, request: Request) -> Response:
-        digest = named(request, "sha256")
-        artifact = await self._host.artifacts.kept(DEFAULT_TENANT, digest)
+        digest, tenant = named(request, "sha256"), await tenant_of(self._host, request)
+        artifact = await self._host.artifacts.kept(tenant, digest)
         wanted = request.headers.get("range")
         offset, length = (0, artifact.size) if wanted is None else part_of(wanted, artifact.size)
         headers = {
@@ -51,7 +52,7 @@ class ArtifactRoutes:
         if wanted is not None:
             headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{artifact.size}"
         return StreamingResponse(
-            self._host.artifacts.pieces(DEFAULT_TENANT, digest, offset, length),
+            self._host.artifacts.pieces(tenant, digest, offset, length),
             200 if wanted is None else 206,
             headers,
             artifact.media_type,

@@ -10,16 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, NeedsApproval, Problem
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
 from paddock.host.explaining import to_value
 from paddock.host.host import Host
-from paddock.http.acting import context_of
+from paddock.http.acting import context_of, tenant_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, Endpoint, answer, flag, named, number
+from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 
-_DETACH = {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
+_DETACH = WHOSE | {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
 _ANSWER = (
     "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
@@ -93,7 +94,7 @@ class CallRoutes:
                 self.list_calls,
                 "List the last calls",
                 "`calls`: those under way and those that ended, newest first, without their results.",
-                query={"limit": "How many (100)."},
+                query=WHOSE | {"limit": "How many (100)."},
             ),
             Endpoint(
                 "GET",
@@ -101,6 +102,7 @@ class CallRoutes:
                 self.show_call,
                 "Look at a call",
                 "Its status, its result or error, and `questions`: those of its plugin that wait for an answer.",
+                query=WHOSE,
             ),
             Endpoint(
                 "GET",
@@ -111,6 +113,7 @@ class CallRoutes:
                 " changed it (`would_change_it`), what the rules say `today`, and its `course`. The id may also be that"
                 " of a request, an approval or an entry of the ledger; `uses` are denials of what plugins asked of the"
                 " host. Read from the ledger: calls are found that the daemon has forgotten.",
+                query=WHOSE,
                 for_others=True,
             ),
             Endpoint(
@@ -121,6 +124,7 @@ class CallRoutes:
                 "Server-sent events: `event` for what the plugin tells; `question` for what it asks, with an `id`, its"
                 " `message`, and a `schema` or a `url`, and again with `type` `answered` when that is over; `end` at"
                 " last. `Last-Event-ID` resumes.",
+                query=WHOSE,
                 media=EVENTS,
             ),
             Endpoint(
@@ -130,6 +134,7 @@ class CallRoutes:
                 "Answer what a plugin asks during a call",
                 "The call. 422 with every mistake where the content does not fit the question's schema: it stays open."
                 " 404 for one that is not open any more, 409 once the call is over.",
+                query=WHOSE,
                 body="`action`: accept, decline or cancel; `content`: the answer, where it is accepted.",
             ),
             Endpoint(
@@ -138,6 +143,7 @@ class CallRoutes:
                 self.cancel_call,
                 "Ask for the end of a call",
                 "The call; look again for how it ended.",
+                query=WHOSE,
                 status=202,
             ),
         ]
@@ -170,7 +176,8 @@ class CallRoutes:
         return self._host.calls.begin(name, method, params, context, answers=_answers(request))
 
     async def _answered(self, request: Request, live: LiveCall) -> Response:
-        where = f"{PREFIX}/calls/{live.id}"
+        tenant = live.context.tenant
+        where = f"{PREFIX}/calls/{live.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
         if _follows(request):
@@ -184,10 +191,14 @@ class CallRoutes:
         return answer(live.to_json(), headers={"content-location": where})
 
     async def list_calls(self, request: Request) -> Response:
-        return answer({"calls": self._host.calls.recent(number(request, "limit", _LISTED, KEPT_CALLS))})
+        most, tenant = number(request, "limit", _LISTED, KEPT_CALLS), await tenant_of(self._host, request)
+        return answer({"calls": self._host.calls.recent(most, tenant)})
 
     async def show_call(self, request: Request) -> Response:
-        return answer(self._host.calls.find(named(request, "id")).to_json())
+        return answer((await self._found(request)).to_json())
+
+    async def _found(self, request: Request) -> LiveCall:
+        return self._host.calls.find(named(request, "id"), await tenant_of(self._host, request))
 
     async def explain_call(self, request: Request) -> Response:
         by = (await context_of(self._host, request)).principal
@@ -195,12 +206,12 @@ class CallRoutes:
         return answer(to_value(asked, await self._host.explaining.explain(asked, by)))
 
     async def cancel_call(self, request: Request) -> Response:
-        live = self._host.calls.find(named(request, "id"))
+        live = await self._found(request)
         await self._host.approving.cancel(live)
         return answer(live.to_json(), 202)
 
     async def answer_question(self, request: Request) -> Response:
-        live = self._host.calls.find(named(request, "id"))
+        live = await self._found(request)
         body = await json_object(request)
         only(body, action=str, content=dict)
         action = body.get("action")
@@ -211,7 +222,7 @@ class CallRoutes:
         return answer(live.to_json())
 
     async def follow_call(self, request: Request) -> Response:
-        live = self._host.calls.find(named(request, "id"))
+        live = await self._found(request)
         return event_stream(_told(live, last_event_id(request)), self._closing, last_words=LAST_WORDS)
 
 

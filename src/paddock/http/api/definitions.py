@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
 from paddock.host.host import Host
+from paddock.http.acting import tenant_of
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import Endpoint, answer, named
+from paddock.http.endpoint import WHOSE, Endpoint, answer, named
 
 _WANTED = ("kind", "name", "hash")
 
@@ -30,6 +31,7 @@ class DefinitionRoutes:
                 "Every tool, prompt and resource, and its instructions: each with `standing`, `hash`, and for one that"
                 " waits `waiting_hash` and the `difference` from what was accepted, line by line. `tools` is what"
                 " `GET /plugins/{name}/tools` gives.",
+                query=WHOSE,
             ),
             Endpoint(
                 "POST",
@@ -37,13 +39,14 @@ class DefinitionRoutes:
                 self.accept_definition,
                 "Accept what a server says now of one thing it offers",
                 "The definition, which is used from now on. 409 where the server has changed it since it was shown.",
+                query=WHOSE,
                 body="`kind` and `name` of the definition; `hash`: the `waiting_hash` of what you were shown.",
             ),
         ]
 
     async def show_definitions(self, request: Request) -> Response:
-        name = named(request)
-        shown, listed = await self._host.definitions.shown(name), await self._host.tools(name)
+        name, tenant = named(request), await tenant_of(self._host, request)
+        shown, listed = await self._host.definitions.shown(name, tenant), await self._host.tools(name, tenant=tenant)
         return answer({"name": name, "definitions": shown, "tools": listed["tools"]})
 
     async def accept_definition(self, request: Request) -> Response:
@@ -53,5 +56,8 @@ class DefinitionRoutes:
         if missing:
             raise Invalid("the body is not valid", missing, code="invalid_params")
         by = f"local:{caller_of(request).operator}"
-        accepted = await self._host.definitions.accept(named(request), body["kind"], body["name"], body["hash"], by)
+        tenant = await tenant_of(self._host, request)
+        accepted = await self._host.definitions.accept(
+            named(request), body["kind"], body["name"], body["hash"], by, tenant
+        )
         return answer(accepted)

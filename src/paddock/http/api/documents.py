@@ -12,9 +12,9 @@ from starlette.responses import Response
 from paddock.core.errors import Invalid, Problem
 from paddock.gate.calls import CallCancelled
 from paddock.host.host import Host
-from paddock.http.acting import context_of
+from paddock.http.acting import context_of, tenant_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import Endpoint, answer, flag, named
+from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
 from paddock.http.live import cancelled_when_gone
 
 _WITHHELD = "`withheld`, with why. `known` is false for a server that never ran."
@@ -36,7 +36,7 @@ class DocumentRoutes:
                 "`tools`: each with the name to `call` it by, its `description`, its `parameters` in words, both"
                 " schemas, its `effects` and its `standing`; as its manifest declares it, or as its server said when it"
                 " last ran. `known` is false for a server that never ran.",
-                query={"meet": "1: start a server that never ran, to hear what it offers."},
+                query=WHOSE | {"meet": "1: start a server that never ran, to hear what it offers."},
             ),
             Endpoint(
                 "GET",
@@ -44,6 +44,7 @@ class DocumentRoutes:
                 self.list_resources,
                 "List the documents of a plugin",
                 f"`resources` and `templates`, as its server describes them and somebody accepted it; {_WITHHELD}",
+                query=WHOSE,
             ),
             Endpoint(
                 "GET",
@@ -51,7 +52,7 @@ class DocumentRoutes:
                 self.read_resource,
                 "Read a document of a plugin",
                 "`contents`, as its server gives them: each with `uri`, `mimeType`, and `text` or `blob`.",
-                query={"uri": "Its address: one that is listed, or that fits a template."},
+                query=WHOSE | {"uri": "Its address: one that is listed, or that fits a template."},
                 for_others=True,
             ),
             Endpoint(
@@ -60,6 +61,7 @@ class DocumentRoutes:
                 self.list_prompts,
                 "List the prompts of a plugin",
                 f"`prompts` with their `arguments`; {_WITHHELD}",
+                query=WHOSE,
             ),
             Endpoint(
                 "POST",
@@ -67,20 +69,22 @@ class DocumentRoutes:
                 self.get_prompt,
                 "Fill a prompt in",
                 "`messages`, each with a `role` and its `content`.",
+                query=WHOSE,
                 body="`arguments`: a text for each argument.",
                 for_others=True,
             ),
         ]
 
     async def list_tools(self, request: Request) -> Response:
-        listing = self._host.tools(named(request), meet=flag(request, "meet"))
+        tenant = await tenant_of(self._host, request)
+        listing = self._host.tools(named(request), tenant=tenant, meet=flag(request, "meet"))
         return await _answered(request, listing)
 
     async def list_resources(self, request: Request) -> Response:
-        return answer(await self._host.resources(named(request)))
+        return answer(await self._host.resources(named(request), await tenant_of(self._host, request)))
 
     async def list_prompts(self, request: Request) -> Response:
-        return answer(await self._host.prompts(named(request)))
+        return answer(await self._host.prompts(named(request), await tenant_of(self._host, request)))
 
     async def read_resource(self, request: Request) -> Response:
         uri = request.query_params.get("uri", "")

@@ -10,9 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.core.errors import Invalid, Problem
+from paddock.core.ids import Tenant
 from paddock.host.host import Host
-from paddock.http.endpoint import EVENTS, Endpoint, answer, flag, named, number
+from paddock.http.acting import tenant_of
+from paddock.http.body import json_object, only
+from paddock.http.endpoint import EVENTS, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import Told, event_stream
+from paddock.manifest.capability import BadCapability, Capability, parse
 
 MOST_LINES = 10_000
 _LINES = 50
@@ -33,6 +38,7 @@ class PluginRoutes:
                 self.list_plugins,
                 "List installed plugins",
                 "Every plugin with `state`, its installation's, and `runtime`, its process's.",
+                query=WHOSE,
             ),
             Endpoint(
                 "GET",
@@ -40,14 +46,17 @@ class PluginRoutes:
                 self.show_plugin,
                 "Show one plugin",
                 "Versions, trust, capabilities, callables, and `runtime`: how its process is doing.",
+                query=WHOSE,
             ),
             Endpoint(
                 "POST",
                 "/plugins/{name}/enable",
                 self.enable_plugin,
                 "Enable a plugin and start it",
-                "How its process is doing once it runs or is known not to: the fields of `runtime`.",
-                query={"anew": "1: in a new process; one that runs is ended first, after the calls under way."},
+                "How its process is doing once it runs or is known not to: the fields of `runtime`. 403 with the"
+                " `capabilities` where the plugin asks for more than the tenant granted.",
+                query=WHOSE | {"anew": "1: in a new process; one that runs is ended first, after the calls under way."},
+                body="`grant`: capabilities that somebody said yes to, each as a text.",
             ),
             Endpoint(
                 "POST",
@@ -55,6 +64,7 @@ class PluginRoutes:
                 self.disable_plugin,
                 "Disable a plugin and stop it",
                 "`state`, its installation's, once its process is gone.",
+                query=WHOSE,
             ),
             Endpoint(
                 "GET",
@@ -62,7 +72,8 @@ class PluginRoutes:
                 self.read_logs,
                 "Read what a plugin wrote to its log",
                 "The last lines, newest last; with `follow`, server-sent events that go on.",
-                query={"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
+                query=WHOSE
+                | {"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
                 also=((200, EVENTS, "With `follow`: the last lines and every new one, each an event `line`."),),
             ),
             Endpoint(
@@ -71,35 +82,43 @@ class PluginRoutes:
                 self.follow_notifications,
                 "Follow a plugin's notifications",
                 "Server-sent events, one a notification.",
+                query=WHOSE,
                 media=EVENTS,
             ),
         ]
 
     async def list_plugins(self, request: Request) -> Response:
-        del request
-        return answer({"plugins": await self._host.plugins()})
+        return answer({"plugins": await self._host.plugins(await tenant_of(self._host, request))})
 
     async def show_plugin(self, request: Request) -> Response:
-        return answer(await self._host.plugin(named(request)))
+        return answer(await self._host.plugin(named(request), await tenant_of(self._host, request)))
 
     async def enable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.enable(named(request), anew=flag(request, "anew")))
+        body = await json_object(request)
+        only(body, grant=list)
+        enabled = await self._host.enable(
+            named(request),
+            tenant=await tenant_of(self._host, request),
+            acknowledged=_said_yes_to(body.get("grant", [])),
+            anew=flag(request, "anew"),
+        )
+        return answer(enabled)
 
     async def disable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.disable(named(request)))
+        return answer(await self._host.disable(named(request), await tenant_of(self._host, request)))
 
     async def read_logs(self, request: Request) -> Response:
-        name = named(request)
+        name, tenant = named(request), await tenant_of(self._host, request)
         count = number(request, "lines", _LINES, MOST_LINES)
-        lines = await self._host.logs(name, lines=count)  # not found is told before a stream begins
+        lines = await self._host.logs(name, tenant=tenant, lines=count)  # not found is told before a stream begins
         if flag(request, "follow"):
-            return event_stream(self._log_lines(name, count), self._closing)
+            return event_stream(self._log_lines(name, tenant, count), self._closing)
         return answer({"name": name, "lines": lines})
 
-    async def _log_lines(self, name: str, count: int) -> AsyncGenerator[Told, None]:
+    async def _log_lines(self, name: str, tenant: Tenant, count: int) -> AsyncGenerator[Told, None]:
         # Followed before they are read, so that no line is missed between the two; one may be in both.
-        async with aclosing(await self._host.follow_logs(name)) as following:
-            kept = await self._host.logs(name, lines=count)
+        async with aclosing(await self._host.follow_logs(name, tenant)) as following:
+            kept = await self._host.logs(name, tenant=tenant, lines=count)
             following.skip_past(_among(kept))
             for line in kept:
                 yield Told(line, "line")
@@ -108,15 +127,33 @@ class PluginRoutes:
                 yield Told(line, "line")
 
     async def follow_notifications(self, request: Request) -> Response:
-        name = named(request)
-        await self._host.plugin(name)  # not found is told before the stream begins
-        return event_stream(self._notifications(name), self._closing)
+        name, tenant = named(request), await tenant_of(self._host, request)
+        await self._host.plugin(name, tenant)  # not found is told before the stream begins
+        return event_stream(self._notifications(name, tenant), self._closing)
 
-    async def _notifications(self, name: str) -> AsyncGenerator[Told, None]:
-        async with aclosing(await self._host.follow_notifications(name)) as following:
+    async def _notifications(self, name: str, tenant: Tenant) -> AsyncGenerator[Told, None]:
+        async with aclosing(await self._host.follow_notifications(name, tenant)) as following:
             yield Told({"plugin": name}, "following")  # from here on nothing is missed
             async for one in following:
                 yield Told(one, "notification")
+
+
+def _said_yes_to(written: list[Any]) -> list[Capability]:
+    """The capabilities that a body names.
+
+    Raises:
+        Invalid: some are none; carries every mistake.
+    """
+    found: list[Capability] = []
+    problems: list[Problem] = []
+    for index, text in enumerate(written):
+        try:
+            found.append(parse(str(text)))
+        except BadCapability as error:
+            problems.append(Problem(f"grant[{index}]", error.message, error.hint, "capability.malformed"))
+    if problems:
+        raise Invalid("the body is not valid", problems, code="invalid_params")
+    return found
 
 
 def _among(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:

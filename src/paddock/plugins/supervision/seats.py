@@ -1,4 +1,8 @@
-"""How many calls may be under way: for one plugin, for one tenant, and in all."""
+"""How many calls may be under way: for one plugin, for one tenant, and in all.
+
+No tenant may have more under way than there are seats left. So the first few take as many as they may, the next gets
+half of what they leave, and the one after that half of the rest: however greedy they are, a newcomer finds a seat.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class Seats:
             Busy: there is none left.
         """
         of_tenant = self._by_tenant[key.tenant]
-        if in_flight >= PER_PLUGIN or of_tenant >= PER_TENANT or self._in_all >= IN_ALL:
+        if in_flight >= PER_PLUGIN or of_tenant >= PER_TENANT or of_tenant >= IN_ALL - self._in_all:
             raise self._full(key, in_flight, of_tenant)
         self._by_tenant[key.tenant] = of_tenant + 1
         self._in_all += 1
@@ -42,5 +46,6 @@ class Seats:
         elif of_tenant >= PER_TENANT:
             what = f"{of_tenant} calls of yours are under way"
         else:
-            what = f"this host works on {self._in_all} calls"
+            yours = f", {of_tenant} of them yours" if of_tenant else ""
+            what = f"this host works on {self._in_all} calls{yours}"
         return Busy(f"{what} already", hint="try again when some of them are done", details={"plugin": key.plugin})

@@ -16,6 +16,7 @@ from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, PaddockError, Unavailable
 from paddock.manifest.model import CallableSpec
+from paddock.plugins.mending import for_tenant
 from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
 from paddock.plugins.supervision.flight import OnEvent
@@ -293,7 +294,7 @@ class Supervisor:
             raise NotFound(
                 f"{key.plugin} is not enabled",
                 code="plugin.not_enabled",
-                hint=f"paddock plugin enable {key.plugin}",
+                hint=f"paddock plugin enable {key.plugin}{for_tenant(key.tenant)}",
                 details={"plugin": key.plugin},
             ) from None
 
