@@ -56,9 +56,8 @@ def wrong_with(row, seq, prev):
     if personal is None:
         return "was half erased" if row["salt"] or row.get("principal") else ""
     committed = sha(b"paddock.ledger.personal.v1\0", bytes.fromhex(row["salt"] or "") + canonical(personal).encode())
-    if committed.hex() != row["commitment"] or row.get("principal", personal.get("principal")) != personal.get(
-        "principal"
-    ):
+    who = personal.get("principal")
+    if (committed.hex(), row.get("principal", who)) != (row["commitment"], who):  # an export has no such column
         return "says something else of a person than was recorded"
     return ""
 
@@ -99,8 +98,12 @@ def verify(rows, points, key, head=None, noted=0):
     return 0, f"sound: {len(hashes) - 1} rows, {len(erased)} erased, {len(points)} checkpoints up to row {reached}"
 
 
+def lines_of(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines()]  # as text it would have more kinds of lines
+
+
 def from_export(path):
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = lines_of(path)
     points = [line["checkpoint"] for line in lines if "checkpoint" in line]
     return [line for line in lines if "checkpoint" not in line], points, None, 0
 
@@ -120,10 +123,9 @@ def from_database(path, tenant):
     for row in map(dict, database.execute("SELECT * FROM ledger WHERE tenant = ? ORDER BY seq", (tenant,))):
         row |= {name: parsed(row[name]) for name in ("facts", "personal")}
         rows.append(row | {name: row[name] and row[name].hex() for name in ("salt", "commitment", "hash")})
-    seq, last = "(SELECT seq FROM ledger_heads WHERE tenant = :t)", "(SELECT hash FROM ledger_heads WHERE tenant = :t)"
-    noted = "(SELECT max(to_seq) FROM ledger_checkpoints WHERE tenant = :t)"
-    seq, last, noted = database.execute(f"SELECT {seq}, {last}, {noted}", {"t": tenant}).fetchone()
-    return rows, [], (seq or 0, (last or b"").hex()) if rows else None, noted or 0
+    head = database.execute("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,)).fetchone() or (0, b"")
+    noted = database.execute("SELECT max(to_seq) FROM ledger_checkpoints WHERE tenant = ?", (tenant,)).fetchone()[0]
+    return rows, [], (head[0], head[1].hex()) if rows else None, noted or 0
 
 
 def main():
@@ -137,7 +139,7 @@ def main():
         embedded = given.ledger.read_bytes()[:6] == b"SQLite"
         rows, points, *ends = from_database(given.ledger, given.tenant) if embedded else from_export(given.ledger)
         if given.checkpoints:
-            points = [json.loads(line) for line in given.checkpoints.read_text(encoding="utf-8").splitlines()]
+            points = lines_of(given.checkpoints)
         code, said = verify(rows, points, load_pem_public_key(given.key.read_bytes()), *ends)
     except (OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
         code, said = 3, f"cannot be read: {error}"

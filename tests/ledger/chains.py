@@ -119,7 +119,10 @@ async def new_chain(address: str, state: Path) -> Chain:
     chain = Chain(address, state)
     chain.add(*(called(number, "alice" if number == 5 else "bob") for number in range(1, 11)))
     await chain.checkpoint()
-    chain.add(*(called(number, None) for number in range(11, 20)), PluginCrashed("notes", 1, None, ("no", "☃ 𝄞")))
+    chain.add(
+        *(called(number, None) for number in range(11, 20)),
+        PluginCrashed("notes", 1, None, ("no", "☃ 𝄞", "no \u2028 line \x85 ends")),
+    )
     await chain.checkpoint()
     assert chain.erase("alice") == 1
     chain.add(*(called(number) for number in range(22, 31)))

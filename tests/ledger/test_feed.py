@@ -108,8 +108,8 @@ def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: st
     with open_direct(database_address) as database:
         database.write(lambda tx: append(tx, drafts(told), RANDOM))
 
-        def found(kind: str) -> list[int]:
-            wanted = Wanted(type=kind)
+        def found(kind: str, **more: str) -> list[int]:
+            wanted = Wanted(type=kind, **more)
             return numbers(database.read(lambda tx: page(tx, wanted=wanted, newest_first=False)))
 
         assert found("plugin.method_called") == [1, 2, 4]
@@ -118,3 +118,8 @@ def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: st
         assert found("call.*") == [2, 3, 4, 5]
         assert found("call.started") == [4]
         assert found("plugin.hook.*") == []
+        assert found("plugin.*", plugin="notes") == [1, 2, 4, 5, 6]
+        assert found("plugin.hook.*", plugin="notes") == []
+        assert found("call.*", call="call_3") == [3]
+        assert found("plugin.method_called", call="call_3") == []
+        assert found("plugin-method_called") == found("plugin_method.called") == []

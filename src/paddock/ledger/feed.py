@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from paddock.core.events_calls import SAID_BY
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.chain import COLUMNS, Sealed
 from paddock.ledger.entry import Entry, read
-from paddock.store.database import Transaction
+from paddock.store.database import Row, Transaction
 
 MOST = 1000
+Condition: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A part of a query, and its values."""
+
 _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ?"  # noqa: S608 - column names are ours
+_NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? ORDER BY type LIMIT 1"
+_OF_CALL = " AND call = ? AND seq IN (SELECT seq FROM ledger WHERE call = ?)"
+_OF_REQUEST = " AND request = ? AND seq IN (SELECT seq FROM ledger WHERE request = ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,16 @@ def page(
 ) -> list[Entry]:
     """Some entries, between two numbers where those are given. The next page begins at the last one's number."""
     conditions, values = _conditions(wanted, after, before)
-    order = "DESC" if newest_first else "ASC"
-    rows = tx.all(f"{_SELECT}{conditions} ORDER BY seq {order} LIMIT ?", (tenant, *values, max(0, min(limit, MOST))))
-    return [read(Sealed(**row)) for row in rows]
+    order, most = "DESC" if newest_first else "ASC", max(0, min(limit, MOST))
+    found: dict[int, Row] = {}
+    types = _of_type(tx, tenant, wanted.type)
+    if wanted.plugin is not None or wanted.principal is not None:
+        types = [_any_of(types)]  # found in their order by the index of those
+    # Otherwise each type is found in its order by its own index; asked for together, they would all be sorted first.
+    for of_type, more in types:
+        query = f"{_SELECT}{of_type}{conditions} ORDER BY seq {order} LIMIT ?"
+        found |= {row["seq"]: row for row in tx.all(query, (tenant, *more, *values, most))}
+    return [read(Sealed(**found[seq])) for seq in sorted(found, reverse=newest_first)[:most]]
 
 
 def recent(
@@ -68,7 +81,12 @@ def recent(
 def told_of(tx: Transaction, name: str, tenant: str = DEFAULT_TENANT) -> list[Entry]:
     """The entry with this id, or everything that was recorded of the call or request with this id, in order."""
     rows = tx.all(f"{_SELECT} AND id = ?", (tenant, name))
-    rows = rows or tx.all(f"{_SELECT} AND (call = ? OR request = ?) ORDER BY seq LIMIT ?", (tenant, name, name, MOST))
+    if not rows:
+        # By one and then by the other: both at once are looked for row by row.
+        found = {
+            row["seq"]: row for part in (_OF_CALL, _OF_REQUEST) for row in tx.all(_SELECT + part, (tenant, name, name))
+        }
+        rows = [found[seq] for seq in sorted(found)][:MOST]
     return [read(Sealed(**row)) for row in rows]
 
 
@@ -92,30 +110,57 @@ def last_seq(tx: Transaction, tenant: str) -> int:
     return (row["seq"] if row else None) or 0
 
 
-def _conditions(wanted: Wanted, after: int | None, before: int | None) -> tuple[str, list[Any]]:
-    asked: list[tuple[str, tuple[Any, ...]]] = [] if wanted.type is None else [_of_type(wanted.type)]
-    for column in ("plugin", "call", "request", "principal"):
-        value = getattr(wanted, column)
-        if value is not None:
-            asked.append((f"{column} = ?", (value,)))
-    numbers = (("at >= ?", wanted.since), ("at < ?", wanted.until), ("seq > ?", after), ("seq < ?", before))
-    asked += [(condition, (value,)) for condition, value in numbers if value is not None]
-    return "".join(f" AND {condition}" for condition, _ in asked), [one for _, values in asked for one in values]
+def _conditions(wanted: Wanted, after: int | None, before: int | None) -> Condition:
+    """Everything but the type."""
+    asked: list[Condition] = []
+    # A call's few rows are looked up first: otherwise SQLite walks through all rows in their order.
+    if wanted.call is not None:
+        asked.append((_OF_CALL, (wanted.call, wanted.call)))
+    if wanted.request is not None:
+        asked.append((_OF_REQUEST, (wanted.request, wanted.request)))
+    others = {
+        "plugin = ?": wanted.plugin,
+        "principal = ?": wanted.principal,
+        "at >= ?": wanted.since,
+        "at < ?": wanted.until,
+        "seq > ?": after,
+        "seq < ?": before,
+    }
+    asked += [(f" AND {condition}", (value,)) for condition, value in others.items() if value is not None]
+    return "".join(condition for condition, _ in asked), tuple(one for _, values in asked for one in values)
 
 
-def _of_type(kind: str) -> tuple[str, tuple[Any, ...]]:
-    """The condition for entries of a type, and for those that stand for one of it."""
+def _of_type(tx: Transaction, tenant: str, kind: str | None) -> list[Condition]:
+    """The conditions for entries of a type, and for those that stand for one of it; an entry may fit several."""
+    if kind is None:
+        return [("", ())]
     if kind.endswith(".*"):
-        begin = kind[:-1]
-        of_type, values = "type >= ? AND type < ?", (begin, begin[:-1] + "/")  # the character after the dot
-        said = [name for name in SAID_BY if name.startswith(begin)]
+        types = _types(tx, tenant, kind[:-1])
+        said = [name for name in SAID_BY if name.startswith(kind[:-1])]
     else:
-        of_type, values = "type = ?", (kind,)
+        types = [kind]
         said = [kind] if kind in SAID_BY else []
-    conditions, found = [f"({of_type})"], list[Any](values)
+    conditions: list[Condition] = [(" AND type = ?", (one,)) for one in types]
     for name in said:
         # Facts are canonical, so this is how it stands there. A plugin that writes the same into the metrics of its
         # answer is found by it as well, with that answer.
-        conditions.append(f"(type IN ({', '.join('?' * len(SAID_BY[name]))}) AND facts LIKE ?)")
-        found += [*SAID_BY[name], f'%"stands_for":[%"{name}"%']
-    return f"({' OR '.join(conditions)})", tuple(found)
+        pattern = f'%"stands!_for":[%"{name.replace("_", "!_")}"%'
+        conditions += [(" AND type = ? AND facts LIKE ? ESCAPE '!'", (one, pattern)) for one in SAID_BY[name]]
+    return conditions
+
+
+def _any_of(conditions: Sequence[Condition]) -> Condition:
+    words = " OR ".join(words.removeprefix(" AND ") for words, _ in conditions)
+    return (f" AND ({words or '1 = 0'})" if conditions != [("", ())] else ""), tuple(
+        value for _, values in conditions for value in values
+    )
+
+
+def _types(tx: Transaction, tenant: str, begin: str) -> list[str]:
+    """The types that begin so and that there are entries of, each found by a step in the index."""
+    last, end = begin, begin[:-1] + "/"  # the character after the dot
+    found: list[str] = []
+    while row := tx.one(_NEXT_TYPE, (tenant, last, end)):
+        last = row["type"]
+        found.append(last)
+    return found
