@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -162,6 +163,7 @@ def open_daemon(
                 process.stdout.close()
 
 
+@functools.cache
 def _python_for_everyone() -> str:
     """An interpreter that an ordinary user can run: root's own may lie in root's home."""
     for candidate in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin")):

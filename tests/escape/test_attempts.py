@@ -13,18 +13,11 @@ from tests.escape.conftest import Tried
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, view
 from tests.escape.stage import DOORS, UNHELD
 
-CAGES = [
-    pytest.param(way, user, marks=pytest.mark.xdist_group(f"escape {way} {user}"))
-    for way in ("cold", "warm")
-    for user in ("root", "ordinary user")
-]
-GRANTED = [
-    pytest.param("granted", user, marks=pytest.mark.xdist_group(f"escape granted {user}"))
-    for user in ("root", "ordinary user")
-]
+CAGES = [(way, user) for way in ("cold", "warm") for user in ("root", "ordinary user")]
+GRANTED = [("granted", user) for user in ("root", "ordinary user")]
 
 
-def each(sentences: Iterable[str], cages: list[Any] = CAGES) -> Callable[[Any], Any]:
+def each(sentences: Iterable[str], cages: list[tuple[str, str]] = CAGES) -> Callable[[Any], Any]:
     """A test for each attempt, in each of these cages."""
 
     def decorate(test: Any) -> Any:

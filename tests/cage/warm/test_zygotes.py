@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -21,6 +22,14 @@ from paddock.cage.process_tree import children, family
 from paddock.cage.spec import CageSpec, Exit
 from paddock.cage.warden.launching import open_warden
 from paddock.manifest.read import read_package
+
+
+@pytest.fixture(params=["root", "ordinary user"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    """A daemon of each test's own: what happens to its zygote here would be felt by others."""
+    with open_daemon(ordinary=request.param == "ordinary user", warm=True) as daemon:
+        warm_up(daemon)
+        yield daemon
 
 
 @pytest.mark.req("G-38")
