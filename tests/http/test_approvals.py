@@ -78,6 +78,45 @@ def test_the_token_is_told_to_whoever_asked_and_to_nobody_else(served: Daemon) -
     answered(served, made["approval"]["approval"], "deny")
 
 
+@pytest.mark.req("S-33")
+def test_the_token_brings_whoever_asked_back_to_their_call_once(served: Daemon) -> None:
+    made = waiting(served)
+    again = {"name": "mail.send", "params": {"to": "bob"}, "approval_token": made["approval"]["token"]}
+    early = served.ask("POST", "/calls", again)
+    assert (early.status, early.body["call_id"], early.body["status"]) == (202, made["call_id"], "pending_approval")
+    answered(served, made["approval"]["approval"])
+
+    stolen = served.ask("POST", "/calls", again, Paddock_As="user:ann")
+    came = served.ask("POST", "/calls", again)
+    once_more = served.ask("POST", "/calls", again)
+
+    assert (came.status, came.body["call_id"], came.body["result"]) == (200, made["call_id"], {"sent": "bob"})
+    assert {(one.status, one.body["code"]) for one in (stolen, once_more)} == {(403, "approval.token")}
+
+
+@pytest.mark.req("S-34")
+def test_actions_are_listed_for_who_may_perform_them_and_performed_in_their_own_words(served: Daemon) -> None:
+    def listed(**headers: str) -> dict[str, bool]:
+        actions = served.ask("GET", "/plugins/mail/actions", **headers).body["actions"]
+        return {one["name"]: one["requires_approval"] for one in actions}
+
+    assert listed()["send"] is True
+    assert listed(Paddock_As="user:eve") == {}, "no rule allows a visitor anything"
+    made = served.ask("POST", "/plugins/mail/actions/send", {"args": {"to": "bob"}})
+    assert (made.status, made.body["status"]) == (202, "pending_approval")
+    assert made.body["preview"]["params"] == {"to": "bob"}
+    answered(served, made.body["approval"])
+
+    claim = {"args": {"to": "bob"}, "approval_token": made.body["approval_token"]}
+    done = served.ask("POST", "/plugins/mail/actions/send", claim)
+    assert (done.status, done.body) == (
+        200,
+        {"status": "ok", "action_id": made.body["action_id"], "result": {"sent": "bob"}},
+    )
+    wrong = served.ask("POST", "/plugins/mail/actions/send", {"args": {}})
+    assert (wrong.status, wrong.body["status"], wrong.body["error"]["code"]) == (400, "error", "invalid_params")
+
+
 def test_a_no_is_what_whoever_looks_for_the_call_finds(served: Daemon) -> None:
     made = waiting(served)
     answered(served, made["approval"]["approval"], "deny", {"comment": "not to him"})

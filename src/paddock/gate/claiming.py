@@ -16,7 +16,6 @@ from paddock.core.errors import Conflict
 from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.resume import Resumption, ended
-from paddock.gate.starting import waiting
 from paddock.policy.approvals.approval import State
 from paddock.policy.approvals.desk import Approvals
 
@@ -36,7 +35,7 @@ class Claims:
     calls: Calls
 
     async def claim(self, token: str, target: Target, params: Mapping[str, Any], context: CallContext) -> LiveCall:
-        """The call that the token was given out for. From here on the token is used up.
+        """The call that the token was given out for. The token is used up then, unless the call still waits.
 
         Args:
             token: As whoever made the call was given it.
@@ -45,7 +44,6 @@ class Claims:
             context: Who made it.
 
         Raises:
-            NeedsApproval: it still waits; the token stays good.
             Denied: the token is not theirs, is none, or was used; or somebody said no.
             Conflict: it was given out for something else; or nobody answered in time.
             NotFound: the call was made, and is not remembered here any more.
@@ -62,11 +60,10 @@ class Claims:
             )
         match approval.state:
             case State.PENDING:
-                raise waiting(approval, target)
+                return await self.resumption.answered(approval) or self.calls.find(approval.call)
             case State.APPROVED:
                 await self.approvals.claim(context.tenant, token)
-                live = await self.resumption.answered(approval)
-                return live or self.calls.find(approval.call)
+                return await self.resumption.answered(approval) or self.calls.find(approval.call)
             case State.CONSUMED:
                 live = self.calls.find(approval.call)
                 await self.approvals.claim(context.tenant, token)

@@ -45,7 +45,7 @@ class Sources:
         for node in found.returns("list_actions"):
             try:
                 listed = _Names(module.where, found.values(module)).listed(node)
-            except Invalid:
+            except (Invalid, _Computed):
                 break
             return [Fields(one, (*path, index)) for index, one in enumerate(listed[:MAX_ACTIONS])]
         hint = (
@@ -123,6 +123,10 @@ def actions_of(report: Report, name: str, listed: Iterator[Fields] | list[Fields
         )
 
 
+class _Computed(Exception):
+    """What stands there is known only once the code runs."""
+
+
 class _Class(NamedTuple):
     found: ast.ClassDef
 
@@ -178,14 +182,14 @@ class _Names:
         """A list of objects.
 
         Raises:
-            Invalid: something in it is computed, or it is something else.
+            Invalid, _Computed: something in it is computed, or it is something else.
         """
         if isinstance(node, ast.List | ast.Tuple):
             return [self._object(item) for item in node.elts[: MAX_ACTIONS + 1]]
         name = _name(node)
         if name in self.known and isinstance(self.known[name], ast.List | ast.Tuple):
             return self.listed(self.known[name])
-        raise Invalid("no list", [], code="computed")
+        raise _Computed
 
     def _object(self, node: ast.expr) -> JsonObject:
         match node:
@@ -198,7 +202,7 @@ class _Names:
                 value = self._value(node)
                 if isinstance(value, dict):
                     return cast("dict[str, Any]", value)
-                raise Invalid("no object", [], code="computed")
+                raise _Computed
 
     def _value(self, node: ast.expr) -> Any:
         name = _name(node)

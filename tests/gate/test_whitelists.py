@@ -1,0 +1,98 @@
+"""Agents keep to their whitelists, in what they call and in what they propose. On a whole host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gate.test_governed_calls import ANN, Office, made_by, tool
+
+from paddock.core.call import Principal
+from paddock.core.errors import Denied, NeedsApproval
+from paddock.core.ids import PrincipalId
+from paddock.host.host import Host
+
+pytestmark = pytest.mark.req("K-05")
+PLANNER = Principal(PrincipalId("agent:planner"), kind="agent")
+STRANGER = Principal(PrincipalId("agent:stranger"), kind="agent")
+OFF_THE_LIST = "This is not on the agent's whitelist."
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+async def with_planner(host: Host, answer: Any = None, allowed: tuple[str, ...] = ("mail.look", "mail.send")) -> None:
+    """An agent that answers this, and may call and propose so much."""
+    about = {"paddock": 1, "name": "planner", "version": "1.0.0", "description": "Plans", "kind": "agent"}
+    manifest = {**about, "allowed_actions": list(allowed), "tools": [tool("plan", "read_only")]}
+    await host.embed(manifest, {"plan": lambda: answer})
+
+
+async def explained(host: Host, call: str) -> str:
+    (story,) = await host.explaining.explain(call, ANN)
+    return "\n".join(story.lines())
+
+
+async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: Office) -> None:
+    async with office.open() as host:
+        await with_planner(host)
+        assert await host.call("mail.look", {}, context=made_by(PLANNER)) == {"done": "look"}
+        with pytest.raises(NeedsApproval, match="without a person's yes"):
+            await host.call("mail.send", {"to": "bob"}, context=made_by(PLANNER))
+        with pytest.raises(Denied) as off_it:
+            await host.call("mail.note", {}, context=made_by(PLANNER))
+        with pytest.raises(Denied):
+            await host.call("mail.look", {}, context=made_by(STRANGER))
+        told = await explained(host, off_it.value.details["call_id"])
+
+    assert (off_it.value.error_code, off_it.value.details["policies"]) == (
+        "policy_denied",
+        ["agents-off-their-whitelist"],
+    )
+    assert OFF_THE_LIST in off_it.value.message
+    assert OFF_THE_LIST in told
+    assert office.done == ["look"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"required_actions": [{"operator": "mail.look"}, {"operator": "mail.note"}]}, id="an action"),
+        pytest.param({"proposed_plan": {"steps": [{"action": "mail.look"}, {"action": "mail.note"}]}}, id="a step"),
+        pytest.param({"required_actions": [{"operator": "Nobody.Knows"}]}, id="what nobody has"),
+        pytest.param({"required_actions": ["mail.note"]}, id="no object"),
+        pytest.param({"proposed_plan": {"steps": [{"action": ["mail.look"]}]}}, id="no name"),
+        pytest.param({"required_actions": [{}]}, id="nothing"),
+        pytest.param({"required_actions": [{"operator": "mail.look"}] * 5000 + [{"operator": "mail.note"}]}, id="late"),
+    ],
+)
+async def test_a_proposal_off_the_whitelist_is_denied_whatever_it_is_wrapped_in(office: Office, answer: Any) -> None:
+    async with office.open() as host:
+        await with_planner(host, answer)
+        with pytest.raises(Denied) as denied:
+            await host.call("planner.plan", {})
+        told = await explained(host, denied.value.details["call_id"])
+
+    assert denied.value.error_code == "policy_denied"
+    assert denied.value.details["policies"] == ["agents-off-their-whitelist"]
+    assert OFF_THE_LIST in told
+    (entry,) = office.calls()
+    assert (entry["status"], entry["decision"], entry["policies"]) == ("denied", "deny", ["agents-off-their-whitelist"])
+
+
+async def test_a_proposal_on_the_whitelist_is_given_back_as_it_is_and_nothing_of_it_is_done(office: Office) -> None:
+    plan = {"required_actions": [{"operator": "mail.send"}], "proposed_plan": {"steps": [{"action": "mail.look"}]}}
+    async with office.open() as host:
+        await with_planner(host, plan)
+        assert await host.call("planner.plan", {}) == plan
+    assert office.done == []
+
+
+async def test_what_is_no_agent_proposes_nothing_whatever_its_answer_looks_like(office: Office) -> None:
+    async with office.open() as host:
+        office.functions["look"] = lambda: {"required_actions": [{"operator": "mail.note"}]}
+    async with office.open() as host:
+        assert "required_actions" in await host.call("mail.look", {})
