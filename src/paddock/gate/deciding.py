@@ -60,7 +60,9 @@ class ByTheRules:
 
     async def about(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
-        consents = await self._consented(principal, fresh=not target.only_reads)
+        consents = self._remembered(principal) if target.only_reads else None
+        if consents is None:  # an effect is never decided on what was true a moment ago
+            consents = await self._consented(principal)
         policy = self._rules.policy
         if policy is not self._kept_of or len(self._kept) >= _MOST_KEPT:
             self._kept, self._kept_of = {}, policy
@@ -76,17 +78,17 @@ class ByTheRules:
     def pins(self, decision: Decision) -> tuple[str, ...]:
         return self._rules.policy.pins(decision)
 
-    async def _consented(self, principal: Principal, *, fresh: bool) -> frozenset[str]:
-        """What their person consented to. An effect is never decided on what was true a moment ago."""
-        key = (principal.tenant, principal.person)
+    def _remembered(self, principal: Principal) -> frozenset[str] | None:
+        known = self._consents.get((principal.tenant, principal.person))
+        return known[1] if known is not None and self._clock.monotonic() - known[0] < GOOD_FOR else None
+
+    async def _consented(self, principal: Principal) -> frozenset[str]:
+        """What their person consented to."""
         now = self._clock.monotonic()
-        known = self._consents.get(key)
-        if known is not None and not fresh and now - known[0] < GOOD_FOR:
-            return known[1]
         found = await self._database.read(lambda tx: consented_names(tx, principal.tenant, principal.person))
         if len(self._consents) >= _MOST_KEPT:
             self._consents.clear()
-        self._consents[key] = (now, found)
+        self._consents[principal.tenant, principal.person] = (now, found)
         return found
 
 

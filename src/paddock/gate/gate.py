@@ -23,6 +23,7 @@ from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
+from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals, refusal
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.runtimes.scopes import require_scopes
@@ -37,6 +38,11 @@ class Records(Protocol):
     @property
     def failing(self) -> PaddockError | None:
         """Why nothing can be recorded right now."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits to be written that whoever makes more should wait for `room`."""
         ...
 
     async def room(self) -> None:
@@ -75,6 +81,7 @@ class Gate:
     random: Random
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
+    turns: Turns = field(default_factory=Turns)
     proposals: Proposals | None = None  # None: whoever tries an agent of theirs looks for themselves
 
     async def call(
@@ -115,9 +122,12 @@ class Gate:
             if approval is not None:
                 await self.start.void(context.tenant, approval, error)
             raise
+        if (turn := self.turns.take(context.tenant)) is not None:
+            await turn
         course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
         try:
-            course.target = target = await self._resolved(target)
+            if target.lists_itself:
+                course.target = target = await self._resolved(target)
             self._in_scope(target, context)
             self._valid(target, payload)
             course.decision = await self.decides.about(target, context)
@@ -125,7 +135,8 @@ class Gate:
             if granted is not None or not target.only_reads:
                 await self.supervisor.ready(target.key)  # a yes is not spent on a plugin that does not run
                 await self.start.record(course, granted)
-            await self._unchanged(target)
+            if target.lists_itself:
+                await self._unchanged(target)
             course.ran = True
             result = await self.supervisor.call(
                 target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask, tally=course.tally
@@ -157,7 +168,8 @@ class Gate:
     # --- the steps, in order ------------------------------------------------------------------------------------------
 
     async def _recording(self) -> None:
-        await self.records.room()
+        if self.records.crowded:
+            await self.records.room()
         if self.records.failing is not None:
             raise self.records.failing
 
@@ -184,7 +196,7 @@ class Gate:
         Raises:
             Conflict: it offers something else under that name now.
         """
-        if target.lists_itself and (await self._resolved(target)).definition != target.definition:
+        if (await self._resolved(target)).definition != target.definition:
             raise Conflict(
                 f"{target.title} has changed since the call was made",
                 code="callable.changed",
@@ -229,6 +241,7 @@ class Gate:
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context, ended = course.context, course.end(self.clock.monotonic(), result, error)
+        self.turns.leave(context.tenant, course.began)
         self.records.take(
             ended,
             context.tenant,

@@ -87,9 +87,14 @@ class LedgerWriter:
         self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal))
         self._news.set()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether the disk does not keep up."""
+        return len(self._waiting) >= CROWDED
+
     async def room(self) -> None:
-        """Wait until the disk has caught up far enough for more; usually not at all."""
-        while len(self._waiting) >= CROWDED and self.failing is None:
+        """Wait until it has caught up far enough for more."""
+        while self.crowded and self.failing is None:
             await self.landed()
 
     async def landed(self) -> None:
