@@ -122,7 +122,7 @@ ELSEWHERE = {
     "paddock plugin test ./my-plugin": "needs a plugin that runs; see below",
     "paddock plugin test ./my-plugin --effects": "needs a plugin that runs; see below",
     """paddock call slow-count.count -p '{"to": 3}' --detach""": "needs a daemon; see below",
-    """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""": "needs a tenant; tests/cli/test_cli_tenants.py",
+    """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""": "needs a tenant; test_cli_tenants.py",
     "paddock plugin enable notes --tenant acme --yes": "needs a tenant; tests/cli/test_cli_tenants.py",
     "paddock artifact get artifact://sha256/0a1b… --output report.pdf": "needs one; tests/cli/test_cli_artifact.py",
     "paddock calls list --json": "needs a daemon; see below",

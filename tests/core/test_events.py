@@ -55,7 +55,8 @@ execution.recorded plugin version payload_hash result_hash metrics error nondete
 """
 ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
-compaction.flagged plugin.pinned plugin.rolled_back plugin.repaired plugin.granted plugin.modified_detected key.trusted key.removed
+compaction.flagged plugin.granted
+plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
