@@ -140,7 +140,6 @@ def test_a_package_of_another_name_is_refused(installed: Paddock, source: Path) 
     assert list(installed.listed()) == ["notes"]
 
 
-@pytest.mark.req("G-30", "install source unreachable")
 def test_an_upgrade_from_a_source_that_is_gone_or_a_plugin_that_is_not_there_is_told(
     installed: Paddock, source: Path
 ) -> None:

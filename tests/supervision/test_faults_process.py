@@ -34,7 +34,6 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-@pytest.mark.req("G-30", "crash")
 @pytest.mark.req("G-29", "plugin.crashed")
 async def test_a_plugin_that_crashes_in_a_call_fails_it_at_once_and_answers_the_next_after_a_pause(
     stage: Stage,
@@ -61,7 +60,6 @@ async def test_a_plugin_that_crashes_in_a_call_fails_it_at_once_and_answers_the_
     ],
 )
 @pytest.mark.req("G-41")
-@pytest.mark.req("G-30", "hang")
 @pytest.mark.req("G-31", "method timeout")
 async def test_a_call_that_hangs_fails_after_thirty_seconds_and_the_plugin_is_killed_and_restarted(
     stage: Stage, hang: str

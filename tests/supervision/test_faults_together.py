@@ -30,7 +30,6 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-@pytest.mark.req("G-30", "all crash at once")
 async def test_fifty_plugins_that_crash_together_all_come_back_and_a_healthy_one_answers_all_the_while(
     stage: Stage, bystander: Bystander
 ) -> None:

@@ -134,7 +134,6 @@ async def test_a_plugin_that_is_busy_and_does_not_read_meanwhile_is_left_alone(s
     ],
 )
 @pytest.mark.req("G-01")
-@pytest.mark.req("G-30", "stdout noise")
 @pytest.mark.req("G-29", "plugin.stdout_noise")
 async def test_a_line_that_is_no_json_is_told_and_dropped_and_the_plugin_goes_on(
     stage: Stage, written: str, shown: str

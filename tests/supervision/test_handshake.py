@@ -104,7 +104,6 @@ serve(do_it=lambda request: {"seen": seen})
             id="capabilities it was not granted",
             marks=[
                 row("capability overreach"),
-                req("G-30", "capability overreach"),
                 req("G-31", "capability overreach"),
                 req("G-29", "plugin.capability_overreach"),
             ],

@@ -43,7 +43,6 @@ def sick(stage: Stage, ping: str, **more: Any) -> Actor:
     ],
 )
 @pytest.mark.req("G-31", "health check failure")
-@pytest.mark.req("G-30", "health check fails")
 @pytest.mark.req("G-29", "plugin.health_fail")
 async def test_three_bad_answers_in_a_row_end_a_plugin_and_it_is_started_again(stage: Stage, ping: str) -> None:
     actor = sick(stage, ping)

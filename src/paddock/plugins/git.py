@@ -225,6 +225,7 @@ class Repository:
             raise Unreachable(
                 f"git {arguments[0]} failed for {printable(self._url)}: {said or f'exit {process.returncode}'}",
                 code="git.failed",
+                hint="look at the address and try again, or clone it yourself and install the directory",
             )
         return _start_of(output) if stdout is None else ""
 
