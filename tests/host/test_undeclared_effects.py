@@ -125,8 +125,8 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
 async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_is(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
         error = await refused(host, "notes.sneak")
-        await host.call("notes.aside", {})
-        (written,) = entries(notes, "plugin.capability_denied")
+    (written,) = entries(notes, "plugin.capability_denied")
+    async with open_host(Config(home=notes.path, environ={})) as host:
         (explained,) = await host.explaining.explain(written.id, host.operator_context("me").principal)
 
     words = "It names no call that this is for, and none of the calls that it works on declares this effect."
