@@ -130,7 +130,7 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
         logs = [await host.logs("diary", tenant=tenant) for tenant in (DEFAULT_TENANT, ACME)]
         pids = {status.key.tenant: status.pid for status in host.statuses()}
 
-    assert ours["pid"] and theirs["pid"] and pids["default"] != pids["acme"]
+    assert ours["pid"] and theirs["pid"] and pids[DEFAULT_TENANT] != pids[ACME]
     assert nothing == {"lines": [], "value": None, "cached": None, "diary": "", "token": None}
     assert know[0] == {
         "lines": ["our secret"],

@@ -20,6 +20,7 @@ from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
 from paddock.host.host import Host, runtime_value
+from paddock.host.log_files import log_name
 from paddock.host.opening import Config, open_host
 from paddock.http.app import Api
 from paddock.http.listening import claimed, listening
@@ -95,7 +96,8 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     """
 
     def shown(one: Any) -> dict[str, Any]:
-        return _told(one.key.plugin, one.version, runtime_value(one, on_demand=host.on_demand(one)))
+        name = log_name(one.key.tenant, one.key.plugin)  # of another tenant: `acme/notes`
+        return _told(name, one.version, runtime_value(one, on_demand=host.on_demand(one)))
 
     at_start = [shown(one) for one in await host.settled(SETTLING)]
     collect_briefly()

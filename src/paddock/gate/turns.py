@@ -97,7 +97,7 @@ class Turns:
     def _look_later(self, tenant: Tenant, queue: _Queue, now: float) -> None:
         """Nobody may end for a while: look again when the first of those that count does not any more."""
         if queue.timer is None:
-            after = max(0.0, queue.begun[0] + A_MOMENT - now) if queue.begun else 0.0
+            after = max(0.001, queue.begun[0] + A_MOMENT - now) if queue.begun else 0.0
             queue.timer = asyncio.get_running_loop().call_later(after, self._looked, tenant, queue)
 
     def _looked(self, tenant: Tenant, queue: _Queue) -> None:

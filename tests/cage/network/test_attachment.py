@@ -50,7 +50,7 @@ async def test_what_was_connected_before_the_plugin_ended_is_still_taken() -> No
 
 
 async def test_sockets_that_do_not_fit_the_spec_are_refused_and_closed() -> None:
-    async with open_network(lambda _, told=Told(): told, outside=PlayedWorld()) as network:
+    async with open_network(lambda _: Told(), outside=PlayedWorld()) as network:
         sockets = handed_over()
         sockets.pop().close()
         with pytest.raises(HostError) as refusal:
@@ -112,6 +112,18 @@ async def test_a_cage_that_was_never_attached_or_is_detached_twice_is_no_trouble
 
 async def test_a_failure_of_the_block_comes_out_as_itself() -> None:
     with pytest.raises(KeyError):
-        async with open_network(lambda _, told=Told(): told, outside=PlayedWorld()) as network:
+        async with open_network(lambda _: Told(), outside=PlayedWorld()) as network:
             await network.attach("cage-0", SPEC, handed_over())
             raise KeyError
+
+
+async def test_what_a_cage_does_on_the_network_is_recorded_with_its_own_tenant() -> None:
+    tenants: list[str] = []
+
+    def told_for(tenant: str) -> Told:
+        tenants.append(tenant)
+        return Told()
+
+    async with open_network(told_for, outside=PlayedWorld()) as network:
+        await network.attach("cage-1", CageSpec("cage-1", "visitor", ("/bin/true",), "/", {}, tenant="acme"), [])
+    assert tenants == ["acme"]

@@ -1,0 +1,44 @@
+"""How many calls may be under way, and that nobody's greed leaves others without."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.core.errors import Busy
+from paddock.core.ids import Digest, PluginName, Tenant
+from paddock.plugins.supervision.deployment import InstanceKey
+from paddock.plugins.supervision.seats import IN_ALL, PER_PLUGIN, PER_TENANT, Seats
+
+
+def key(tenant: str) -> InstanceKey:
+    return InstanceKey(Tenant(tenant), PluginName("echo"), Digest("sha256:00"))
+
+
+def taken(seats: Seats, tenant: str) -> int:
+    """How many a tenant gets that takes all it can."""
+    for count in range(IN_ALL + 1):
+        try:
+            seats.take(key(tenant), 0)
+        except Busy:
+            return count
+    raise AssertionError("there is no end to them")
+
+
+def test_a_plugin_and_a_tenant_have_so_many_and_no_more() -> None:
+    seats = Seats()
+    with pytest.raises(Busy, match="echo works on 64 calls"):
+        seats.take(key("acme"), PER_PLUGIN)
+    assert taken(seats, "acme") == PER_TENANT
+    seats.leave(key("acme"))
+    seats.take(key("acme"), 0)
+
+
+def test_however_greedy_others_are_a_tenant_that_comes_late_finds_a_seat() -> None:
+    seats = Seats()
+    greedy = [taken(seats, f"greedy-{number}") for number in range(6)]
+    late = taken(seats, "late")
+
+    assert greedy[:3] == [PER_TENANT] * 3
+    assert all(some > 0 for some in greedy)
+    assert late > 0
+    assert sum(greedy) + late <= IN_ALL
