@@ -207,10 +207,8 @@ async def test_when_all_plugins_crash_at_once_each_comes_back_by_itself_and_the_
 
         assert [http_status(error) for error in refused] == [502] * 4
         assert shown == ["it was ended by SIGKILL"] * 4
-        with hurrying():
-            for name in names:
-                await scene.until(State.RUNNING, name)
         for name in names:
+            await scene.until(State.RUNNING, name)
             assert await scene.host.call(f"{name}.do.it", {}) == {"well": True}
             assert scene.status(name).pid != pids[name]
     crashed = told(home, "plugin.crashed")
