@@ -116,6 +116,18 @@ def test_asking_for_an_approval_that_would_help_nothing_is_a_mistake(scope: str)
     assert found[0].message == "@approval has no effect here"
 
 
+@pytest.mark.req("O-20")
+@pytest.mark.parametrize(
+    "said",
+    [f"permit({CALL})", 'forbid(principal, action == Action::"callUnattended", resource)'],
+    ids=["permit", "ask"],
+)
+def test_keeping_the_text_of_a_rule_that_denies_nothing_from_people_is_a_mistake(said: str) -> None:
+    found = mistakes(rule("a", said, '@public_text("Something was blocked.")'))
+
+    assert [one.message for one in found] == ["@public_text has no effect here"]
+
+
 def test_all_mistakes_of_all_files_are_told_at_once() -> None:
     found = mistakes(
         when('resource.effects.contains(Effect::"db_wrte") && resource.tags.contains(Tag::"pii_acess")'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from paddock.capabilities.asking import Asking
@@ -12,7 +13,9 @@ from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenia
 from paddock.core.events_host import PluginStorageDenied
 from paddock.core.flow import RateWindow
 from paddock.core.ids import Tenant
-from paddock.policy.decision import Allow, Decision
+from paddock.policy.decision import Allow, Decision, Deny
+
+_log = logging.getLogger("paddock.capabilities")
 
 RECORDED_A_SECOND = 20  # for one plugin; a flood is one event more, and no reason to fill a disk
 
@@ -42,6 +45,10 @@ class Denials:
         if sql is not None:
             events.publish(PluginStorageDenied(name=asking.plugin, sql=sql))
             return
+        if isinstance(decision, Deny) and decision.public_reason:
+            # Neither the plugin nor whoever called it is told what was blocked: somebody has to be.
+            facts = {"plugin": asking.plugin, "method": method, "policies": ",".join(decision.policies)}
+            _log.warning("a plugin was refused what a rule keeps quiet about", extra={"facts": facts})
         events.publish(
             PluginCapabilityDenied(
                 name=asking.plugin,

@@ -6,6 +6,7 @@ import logging
 
 from paddock.core.events_calls import CallEnded
 from paddock.gate.course import Course
+from paddock.policy.decision import Deny
 
 _log = logging.getLogger("paddock.calls")
 
@@ -18,7 +19,9 @@ class CallLog:
     """Hears of every call that ended. Says nothing of what was in it: results and parameters are nobody's here."""
 
     def call_ended(self, course: Course, ended: CallEnded) -> None:
-        level = logging.DEBUG if ended.status in _QUIET else logging.WARNING if ended.status in _LOUD else logging.INFO
+        kept_back = isinstance(course.decision, Deny) and bool(course.decision.public_reason)
+        loud = kept_back or ended.status in _LOUD  # whoever called is not told what was blocked: somebody has to be
+        level = logging.DEBUG if ended.status in _QUIET else logging.WARNING if loud else logging.INFO
         if not _log.isEnabledFor(level):
             return
         facts = {

@@ -130,6 +130,10 @@ class Explainer:
         changed = self._changed(story.policy_version)
         rules = self._rules_then(story.policy_version, story.policies)
         hidden = [rule.public_text for rule in rules if rule.public_text]
+        if len(rules) < len(story.policies):
+            hidden.append(
+                DECIDED["deny"]
+            )  # of a rule whose text is not known nobody can say that it keeps nothing back
         if to_all and story.decision == "deny" and hidden:
             return Explained(story, hidden[0], (), True, changed, None)
         because = _because(story, rules)

@@ -55,6 +55,9 @@ def read_annotations(piece: Piece, policy: Mapping[str, Any]) -> tuple[Annotatio
     problems = [_unknown(piece, name) for name in said if name not in KNOWN]
     problems += _identity_mistakes(piece, said)
     problems += _approval_mistakes(piece, said, policy)
+    if "public_text" in said and (policy["effect"] != "forbid" or _asks(policy)):
+        hint = "only what is forbidden for good is kept from people: forbid anyCall, propose or use"
+        problems.append(mistake(piece, "@public_text has no effect here", hint, at="@public_text"))
     if problems:
         return Annotations(said.get("id") or "", said.get("text") or ""), problems
     asked = "approval" in said
