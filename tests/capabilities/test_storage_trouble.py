@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from fixtures import small_disks
 from paddock.capabilities.storage.guarded_file import GuardedFile
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.capabilities.storage.names import file_of
@@ -25,15 +25,8 @@ PUT = "INSERT INTO t VALUES (randomblob(100000))"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 3 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=3m,mode=0700"):
-        pytest.skip("we may not mount a disk here")
-    try:
+    with small_disks.small_disk(tmp_path / "disk", "3m") as place:
         yield place
-    finally:
-        assert libc.umount2(bytes(place), 2) == 0
 
 
 @pytest.mark.req("G-05")

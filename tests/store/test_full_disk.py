@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import shlex
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 from fixtures.commands import Paddock, Said
 from fixtures.packages import native
+from fixtures.small_disks import fill, mounted, unmount
 
 Run = Callable[..., Said]
 
@@ -32,15 +32,13 @@ def limited(paddock: Paddock, *words: object) -> Said:
 def small_disk(tmp_path: Path) -> Iterator[Path | None]:
     """A disk of 1,200 KiB, or None where we may not mount one."""
     place = tmp_path / "disk"
-    place.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=1200k,mode=0700"):
+    if not mounted(place, "1200k"):
         yield None
         return
     try:
         yield place
     finally:
-        assert libc.umount2(bytes(place), 2) == 0
+        unmount(place)
 
 
 def assert_refused(said: Said) -> None:
@@ -68,13 +66,7 @@ def test_without_room_plugins_are_still_listed_and_every_change_is_refused_whole
     if small_disk is None:
         story(paddock, source, lambda *words: limited(paddock, *words))
     else:
-        filler = small_disk / "filler"
-        with filler.open("wb", buffering=0) as file:
-            try:
-                while file.write(b"x" * 512):
-                    pass
-            except OSError:
-                pass
+        filler = fill(small_disk)
 
         def run(*words: object) -> Said:
             with paddock.start(*words) as process:

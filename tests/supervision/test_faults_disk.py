@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from tests.fixtures.commands import Paddock
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.fixtures.packages import write_file, write_json
+from tests.fixtures.small_disks import fill, small_disk
 from tests.supervision.stage import PRELUDE, patiently
 from tests.supervision.witness import WELL
 
@@ -30,21 +30,14 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of one mebibyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", bytes(place), b"tmpfs", 0, b"size=1m,mode=0755"):
-        pytest.skip("only root can mount a disk to fill")
-    try:
+    with small_disk(tmp_path / "disk", "1m") as place:
         yield place
-    finally:
-        assert libc.umount2(bytes(place), 2) == 0
 
 
 @pytest.fixture
-def home(small_disk: Path, tmp_path: Path) -> Path:
+def home(disk: Path, tmp_path: Path) -> Path:
     """A home on it, with one plugin installed and enabled."""
     source = tmp_path / "actor"
     manifest = {
@@ -58,19 +51,10 @@ def home(small_disk: Path, tmp_path: Path) -> Path:
     }
     write_json(source / "paddock.yaml", manifest)
     write_file(source / "main.py", f"NAME, METHODS = 'actor', ['do.it']\n{PRELUDE}\n{WELL}")
-    paddock = Paddock(small_disk / "home")
+    paddock = Paddock(disk / "home")
     paddock("plugin", "install", source, "--yes")
     paddock("plugin", "enable", "actor")
     return paddock.home
-
-
-def fill(file: Path) -> None:
-    with file.open("wb", buffering=0) as filler:
-        try:
-            while filler.write(b"x" * 512):
-                pass
-        except OSError:
-            pass
 
 
 async def until_refused(host: Host) -> PaddockError:
@@ -91,30 +75,30 @@ async def until_answered(host: Host) -> Any:
 
 
 async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_room_is_all_that_is_needed(
-    home: Path, small_disk: Path
+    home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
         await host.settled()
         assert await host.call("actor.do.it", {}) == {"well": True}
-        fill(small_disk / "filler")
+        filler = fill(disk)
         refusal = await patiently(until_refused(host))
         assert refusal.error_code == "store.full"
         assert refusal.retryable
         (listed,) = await host.plugins()
         assert (listed["name"], listed["runtime"]["state"]) == ("actor", "running")
         assert (await host.plugin("actor"))["runtime"]["failures"] == 0
-        (small_disk / "filler").unlink()
+        filler.unlink()
         with hurrying():
             assert await patiently(until_answered(host)) == {"well": True}
 
 
 async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_is_room_and_the_host_lives_on(
-    home: Path, small_disk: Path
+    home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
         await host.settled()
         states = host.follow_states()
-        fill(small_disk / "filler")
+        filler = fill(disk)
         with hurrying():
             while (status := (await host.settled())[0]).state is not State.FAILED:
                 if status.pid is not None:
@@ -123,7 +107,7 @@ async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_i
                 await patiently(anext(states))
         (listed,) = await host.plugins()
         assert (listed["state"], listed["runtime"]["state"]) == ("enabled", "failed")  # not written down yet
-        (small_disk / "filler").unlink()
+        filler.unlink()
         await host.reconcile()
         assert (await host.plugins())[0]["state"] == "disabled"
         assert (await host.plugin("actor"))["runtime"]["failures"] == 5
