@@ -360,6 +360,23 @@ async def test_whoever_calls_too_often_is_told_how_long_to_wait(office: Office) 
     assert [call["status"] for call in office.calls()] == ["succeeded", "succeeded", "refused", "succeeded"]
 
 
+async def test_what_somebody_may_not_do_uses_their_own_share_and_nobody_else_s(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_CALLS_PER_TENANT="1", PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="2") as host:
+        for _ in range(2):
+            with pytest.raises(Denied):
+                await host.call("mail.look", {}, context=made_by(EVE))
+        with pytest.raises(Busy, match="2 calls in a minute"):
+            await host.call("mail.look", {}, context=made_by(EVE))
+        await host.call("mail.look", {}, context=made_by(ANN))
+
+
+async def test_a_call_that_waited_was_counted_when_it_was_made(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_CALLS_PER_TENANT="1") as host:
+        waits = await held(host)
+        await host.approving.approve(waits["approval"], ANN)
+        assert (await outcome(host, waits["call_id"]))["result"] == {"done": "bob"}
+
+
 async def test_a_day_s_quota_holds_over_a_restart(office: Office) -> None:
     async with office.open(PADDOCK_LIMITS_DAILY_CALLS_PER_PLUGIN="2") as host:
         await host.call("mail.look", {})

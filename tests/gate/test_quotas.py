@@ -8,7 +8,7 @@ import pytest
 
 from paddock.core.errors import Busy
 from paddock.gate.quotas import Quotas, open_quotas
-from paddock.gate.rates import Rates
+from paddock.gate.rates import Rates, Whose
 from paddock.store.database import open_database
 
 EVENING = datetime(2026, 11, 16, 23, 0, tzinfo=UTC)
@@ -27,9 +27,13 @@ class At:
         return 0.0
 
 
-def refused(quotas: Quotas, *whose: str) -> Busy:
+def whose(tenant: str, principal: str, plugin: str) -> tuple[Whose, ...]:
+    return Whose(tenant, "tenant", ""), Whose(tenant, "principal", principal), Whose(tenant, "plugin", plugin)
+
+
+def refused(quotas: Quotas, tenant: str, principal: str, plugin: str) -> Busy:
     with pytest.raises(Busy) as busy:
-        quotas.take(*whose)
+        quotas.take(*whose(tenant, principal, plugin))
     return busy.value
 
 
@@ -37,34 +41,34 @@ def test_whoever_used_their_day_is_told_when_the_next_begins() -> None:
     clock = At(EVENING)
     quotas = Quotas(Rates(per_principal=2), clock)
     for _ in range(2):
-        quotas.take("a", "ann", "mail")
+        quotas.take(*whose("a", "ann", "mail"))
 
     error = refused(quotas, "a", "ann", "mail")
-    quotas.take("a", "bob", "mail")
-    quotas.take("b", "ann", "mail")
+    quotas.take(*whose("a", "bob", "mail"))
+    quotas.take(*whose("b", "ann", "mail"))
     assert (error.error_code, error.retryable) == ("quota_exceeded", True)
     assert error.details == {"retry_after": 3601, "limit_per_day": 2}
 
     clock.at += timedelta(seconds=error.details["retry_after"])
-    quotas.take("a", "ann", "mail")
+    quotas.take(*whose("a", "ann", "mail"))
 
 
 def test_a_call_that_is_refused_for_one_limit_uses_none_of_the_others() -> None:
     quotas = Quotas(Rates(per_tenant=2, per_plugin=1), At(EVENING))
-    quotas.take("a", "ann", "mail")
+    quotas.take(*whose("a", "ann", "mail"))
     for _ in range(3):
         refused(quotas, "a", "ann", "mail")
-    quotas.take("a", "ann", "post")
+    quotas.take(*whose("a", "ann", "post"))
 
 
 async def test_what_was_used_is_remembered_by_the_next_host(database_address: str) -> None:
     async with open_database(database_address) as database:
         clock, a_day = At(EVENING), Rates(per_plugin=3)
         async with open_quotas(a_day, database, clock) as quotas:
-            quotas.take("a", "ann", "mail")
-            quotas.take("a", "ann", "mail")
+            quotas.take(*whose("a", "ann", "mail"))
+            quotas.take(*whose("a", "ann", "mail"))
         async with open_quotas(a_day, database, clock) as quotas:
-            quotas.take("a", "ann", "mail")
+            quotas.take(*whose("a", "ann", "mail"))
             refused(quotas, "a", "ann", "mail")
 
 
@@ -73,12 +77,12 @@ async def test_two_hosts_of_one_store_count_together(database_address: str) -> N
         clock, a_day = At(EVENING), Rates(per_tenant=4)
         one, other = Quotas(a_day, clock), Quotas(a_day, clock)
         for quotas in (one, one, other, other):
-            quotas.take("a", "ann", "mail")
+            quotas.take(*whose("a", "ann", "mail"))
         await one.keep(database)
         await other.keep(database)
 
         refused(other, "a", "ann", "mail")
-        one.take("a", "ann", "mail")  # it has not heard of the other's yet
+        one.take(*whose("a", "ann", "mail"))  # it has not heard of the other's yet
         await one.keep(database)
         refused(one, "a", "ann", "mail")
 
@@ -88,10 +92,10 @@ async def test_days_that_are_long_over_are_forgotten(database_address: str) -> N
         clock = At(EVENING)
         quotas = Quotas(Rates(per_tenant=9), clock)
         for _ in range(2):
-            quotas.take("a", "ann", "mail")
+            quotas.take(*whose("a", "ann", "mail"))
             await quotas.keep(database)
             clock.at += timedelta(days=40)
-        quotas.take("a", "ann", "mail")
+        quotas.take(*whose("a", "ann", "mail"))
         await quotas.keep(database)
 
         days = await database.read(lambda tx: tx.all("SELECT day FROM quota_use ORDER BY day"))

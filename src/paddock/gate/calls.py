@@ -263,7 +263,9 @@ class Calls:
         self._begin(live, target, params, approval=approval, answers=True)
 
     def give_up(self, live: LiveCall, error: PaddockError, status: CallStatus = "failed") -> None:
-        """End a call that waited for a person and will not be made."""
+        """End a call that waited for a person and will not be made. Harmless when it is over."""
+        if live.ended_at is not None:
+            return
         live.end(status, self._now(), error=error)
         self._keep(live)
 
@@ -282,7 +284,11 @@ class Calls:
     @property
     def waiting(self) -> int:
         """How many wait for a person."""
-        return sum(live.held is not None for live in self._calls.values())
+        return len(self.all_held())
+
+    def all_held(self) -> list[LiveCall]:
+        """Those that wait for a person."""
+        return [live for live in self._calls.values() if live.held is not None]
 
     def find(self, call_id: str, tenant: Tenant = DEFAULT_TENANT) -> LiveCall:
         """A call of a tenant by its id.

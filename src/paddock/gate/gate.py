@@ -1,6 +1,6 @@
 """The one door: every call, whoever makes it, goes through `Gate.call`.
 
-    resolve → scope → validate input → decide → (approve) → start → run → check output, and what agents propose → record
+    scope → meet → validate input → decide → (approve) → start → run → check output, and what agents propose → record
 
 Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
 recorded once, afterwards.
@@ -18,18 +18,20 @@ from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, Paddoc
 from paddock.core.event import Event
 from paddock.core.events_calls import CallEnded
 from paddock.core.ids import CallId, Tenant, new_id
+from paddock.gate import deciding, whitelists
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
-from paddock.gate.whitelists import Proposals, refusal
+from paddock.gate.whitelists import Proposals
 from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
+from paddock.policy.decision import Deny
 
 
 class Records(Protocol):
@@ -126,11 +128,15 @@ class Gate:
             await turn
         course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
         try:
-            if target.lists_itself:
-                course.target = target = await self._resolved(target)
             self._in_scope(target, context)
+            if approval is None:  # one that waited was counted when it was made
+                self.limits.take_own(context.tenant, context.principal.id)
+            if target.lists_itself:
+                course.target = target = await self._met(course)
             self._valid(target, payload)
             course.decision = await self.decides.about(target, context)
+            if approval is None and not isinstance(course.decision, Deny):
+                self.limits.take_shared(context.tenant, target.key.plugin)
             granted = await self.start.permit(course, approval)
             if granted is not None or not target.only_reads:
                 await self.supervisor.ready(target.key)  # a yes is not spent on a plugin that does not run
@@ -173,6 +179,18 @@ class Gate:
         if self.records.failing is not None:
             raise self.records.failing
 
+    async def _met(self, course: Course) -> Target:
+        """The target as its server describes it now. Whoever may not call what is known of it starts no server.
+
+        Raises:
+            PaddockError: they may not call it; and see `_resolved`.
+        """
+        decision = await self.decides.about(course.target, course.context)
+        if isinstance(decision, Deny):
+            course.decision = decision
+            raise deciding.refusal(decision, course.target, course.call)
+        return await self._resolved(course.target)
+
     async def _resolved(self, target: Target) -> Target:
         """The target as its server describes it now, which is not known before the server runs.
 
@@ -212,7 +230,6 @@ class Gate:
                 details={"plugin": target.key.plugin},
             )
         require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
-        self.limits.take(context.tenant, context.principal.id, target.key.plugin)
 
     def _valid(self, target: Target, payload: Mapping[str, Any]) -> None:
         for reserved in ("_call", "_context"):
@@ -237,7 +254,7 @@ class Gate:
         found = self.proposals.denied(course.target, result) if self.proposals is not None else None
         if found is not None:
             name, course.decision = found
-            raise refusal(name, course.decision, course.target, course.call)
+            raise whitelists.refusal(name, course.decision, course.target, course.call)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context, ended = course.context, course.end(self.clock.monotonic(), result, error)

@@ -2,12 +2,13 @@
 
 Each is a bucket that holds a minute's worth and fills as time passes, so a burst is fine and a flood is not. Whoever
 finds theirs empty is told how long to wait; others do not notice. What they may use in a day is counted beside it.
+What somebody may not do, or does wrongly, uses their own share and nobody else's.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from paddock.core.errors import Busy
 from paddock.core.flow import Bucket, wait_for
@@ -33,25 +34,39 @@ class Limits:
         self._monotonic = monotonic
         self._buckets: OrderedDict[Whose, Bucket] = OrderedDict()
 
-    def take(self, tenant: str, principal: str, plugin: str) -> None:
-        """Count one call.
+    def take_own(self, tenant: str, principal: str) -> None:
+        """Count one call for whoever makes it, whatever will become of it.
 
         Raises:
-            Busy: one of them has had as many as it may; `retry_after` of its details says for how long to wait.
+            Busy: they have had as many as they may; `retry_after` of its details says for how long to wait.
         """
-        taken = () if self._unlimited else self._had(tenant, principal, plugin)
-        self._quotas.take(tenant, principal, plugin)
-        for whose, bucket in taken:  # only once all of them had one: a refused call costs nobody anything
+        self._take(Whose(tenant, "principal", principal))
+
+    def take_shared(self, tenant: str, plugin: str) -> None:
+        """Count one call, which the rules do not forbid, for all who share its tenant and its plugin.
+
+        Raises:
+            Busy: as above.
+        """
+        self._take(Whose(tenant, "tenant", ""), Whose(tenant, "plugin", plugin))
+
+    def _take(self, *wanted: Whose) -> None:
+        taken = () if self._unlimited else self._had(wanted)
+        self._quotas.take(*wanted)
+        for whose, bucket in taken:  # only once each of them had one: a refused call costs no other anything
             self._buckets[whose] = bucket
             self._buckets.move_to_end(whose)
         while len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
 
-    def _had(self, tenant: str, principal: str, plugin: str) -> list[tuple[Whose, Bucket]]:
+    def _had(self, wanted: Iterable[Whose]) -> list[tuple[Whose, Bucket]]:
         """The buckets as they are after this call."""
         now = self._monotonic()
         taken: list[tuple[Whose, Bucket]] = []
-        for whose, most in self._a_minute.of(tenant, principal, plugin):
+        for whose in wanted:
+            most = self._a_minute.of(whose)
+            if most is None:
+                continue
             bucket = self._buckets.get(whose)
             left = float(most) if bucket is None else bucket.filled(most, now)
             if left < 1:

@@ -41,8 +41,8 @@ class Quotas:
         self._used: _Used = Counter()
         self._unwritten: _Used = Counter()
 
-    def take(self, tenant: str, principal: str, plugin: str) -> None:
-        """Count one call.
+    def take(self, *wanted: Whose) -> None:
+        """Count one call for each of them, or for none.
 
         Raises:
             Busy: one of them has had as many as it may today; `retry_after` of its details says for how long to wait.
@@ -51,11 +51,11 @@ class Quotas:
             return
         now = self._clock.now()
         self._begin(now)
-        wanted = self._a_day.of(tenant, principal, plugin)
-        for whose, most in wanted:
-            if self._used[whose] >= most:
+        counted = [whose for whose in wanted if self._a_day.of(whose) is not None]
+        for whose in counted:
+            if self._used[whose] >= (most := self._a_day.of(whose) or 0):
                 raise _used_up(whose, most, until_midnight(now))
-        for whose, _ in wanted:  # only once all of them had one: a refused call costs nobody anything
+        for whose in counted:
             self._used[whose] += 1
             self._unwritten[whose] += 1
 

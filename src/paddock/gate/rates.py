@@ -27,14 +27,15 @@ class Rates:
     per_principal: int | None = None
     per_plugin: int | None = None
 
-    def of(self, tenant: str, principal: str, plugin: str) -> list[tuple[Whose, int]]:
-        """The limits that a call counts for."""
-        every = (
-            (Whose(tenant, "tenant", ""), self.per_tenant),
-            (Whose(tenant, "principal", principal), self.per_principal),
-            (Whose(tenant, "plugin", plugin), self.per_plugin),
-        )
-        return [(whose, most) for whose, most in every if most is not None]
+    def of(self, whose: Whose) -> int | None:
+        """The limit for this."""
+        match whose.whose:
+            case "tenant":
+                return self.per_tenant
+            case "principal":
+                return self.per_principal
+            case _:
+                return self.per_plugin
 
 
 NO_LIMIT = Rates()

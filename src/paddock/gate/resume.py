@@ -91,11 +91,32 @@ class Resumption:
                 except PaddockError as error:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
+    async def give_up_ended(self) -> None:
+        """End the calls that wait here for what was ended elsewhere: by a command, since who asked is gone."""
+        held = self._calls.all_held()
+        if not held:
+            return
+        still = await self._approvals.waiting()
+        for live in held:
+            if live.id in still or live.held is None:
+                continue
+            latest = await self._approvals.latest_of(live.context.tenant, live.id)
+            match latest and latest.state:
+                case None | State.CONSUMED:
+                    pass  # another host made it
+                case State.WITHDRAWN:
+                    self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
+                case _ if latest is not None and live.held is not None:
+                    self._calls.give_up(live, ended(latest))
+                case _:
+                    pass  # it went on meanwhile
+
     async def expire_forever(self) -> None:
         """End, again and again, what nobody answered in time, and what could not be ended before."""
         while True:
             try:
                 await self._gate.start.void_again()
+                await self.give_up_ended()
                 for approval in await self._approvals.expire():
                     now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
                     await self.answered(now)
