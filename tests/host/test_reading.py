@@ -16,9 +16,12 @@ from tests.supervision.stage import patiently
 from fixtures.butler import butler
 from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, Host, open_host
+from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError
+from paddock.core.ids import PrincipalId, RequestId
 from paddock.ledger.feed import recent
 from paddock.plugins.enabling import enable
+from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.questions import Answer, Question
 
 pytestmark = pytest.mark.req("B-03")
@@ -103,6 +106,25 @@ async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_fo
         (changed,) = (one for one in await host.definitions.shown("butler") if one["name"] == "greet")
         await host.definitions.accept("butler", "prompt", "greet", changed["waiting_hash"], "local:tester")
         assert await prompted(host, who="Ann") == "Greet Ann"
+
+
+@pytest.mark.req("S-06")
+async def test_nobody_without_a_right_starts_a_server(home: Home) -> None:
+    stranger = CallContext(Principal(PrincipalId("user:eve")), RequestId("req_1"))
+    async with opened(home) as host:
+        for _ in range(2):  # as long as nobody knows what it offers, and once that is known
+            for attempt in (
+                lambda: host.call("butler.grow", {}, context=stranger),
+                lambda: host.read_resource("butler", "memo://one", context=stranger),
+                lambda: host.get_prompt("butler", "greet", {"who": "Eve"}, context=stranger),
+            ):
+                with pytest.raises(Denied):
+                    await patiently(attempt())
+            assert {status.state for status in host.statuses()} <= {State.DISABLED, State.STOPPED}
+            assert await read(host, "memo://one") == "read memo://one"
+            await host.disable("butler")
+            home.changing(lambda plugins: enable(plugins, "butler"))
+            await host.reconcile()
 
 
 async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
