@@ -67,7 +67,10 @@ class Start:
                     raise await self._held(course, asked)
                 return approval
             case _:
-                return None  # nobody has to be asked, or not any more
+                # Nobody has to be asked, or not any more. A yes is used up all the same: one that lies about would
+                # have the call made again after each restart.
+                course.approval = approval
+                return approval
 
     async def record(self, course: Course, approval: str | None) -> None:
         """Use the approval and record `call.started` in one unit of work, which is on disk when this returns.
@@ -88,6 +91,7 @@ class Start:
                     subject=self._subject(course),
                     payload_hash=course.payload_hash,
                     requester=context.principal.id,
+                    asked=isinstance(course.decision, Ask),
                 )
             self.record_in(tx, course, started)
 

@@ -93,6 +93,14 @@ class Approvals:
         """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
         return await self._database.read(lambda tx: rows.listed(tx, tenant=tenant, states=states))
 
+    async def waiting(self) -> frozenset[str]:
+        """The calls of all tenants that wait for a person, or have a yes and were not made yet."""
+        return await self._database.read(rows.waiting_calls)
+
+    async def latest_of(self, tenant: str, call: str) -> Approval | None:
+        """The last request about a call, where there is one."""
+        return await self._database.read(lambda tx: rows.latest_of(tx, tenant, call))
+
     async def standing(self, tenant: str) -> list[Standing]:
         """The standing approvals that were not revoked."""
         return await self._database.read(lambda tx: standing.all_standing(tx, tenant))
@@ -117,7 +125,8 @@ class Approvals:
             by: Who says it.
             comment: Kept beside the answer.
             remember: Whether the yes is to be good for more than this call.
-            payload: Other parameters: the yes is then to these, in a request that replaces this one.
+            payload: Other parameters: the yes is then to these, in a request that replaces this one. Where four eyes
+                hold it is no yes: another person has to say it.
 
         Returns:
             The request as it is now: approved, or pending where more people are needed.
@@ -147,7 +156,15 @@ class Approvals:
     # --- using --------------------------------------------------------------------------------------------------------
 
     def consume(
-        self, tx: Transaction, tenant: str, approval_id: str, *, subject: Subject, payload_hash: str, requester: str
+        self,
+        tx: Transaction,
+        tenant: str,
+        approval_id: str,
+        *,
+        subject: Subject,
+        payload_hash: str,
+        requester: str,
+        asked: bool = True,
     ) -> Approval:
         """Use an approval for a call that starts in this same unit of work. Of any number of callers, one succeeds.
 
@@ -158,6 +175,7 @@ class Approvals:
             subject: What is to be done, as it is now.
             payload_hash: Of the parameters that the call is made with.
             requester: Who makes it.
+            asked: Whether the rules want a person asked now; those that did are not compared otherwise.
 
         Raises:
             NotFound: there is none.
@@ -165,7 +183,9 @@ class Approvals:
             Conflict: it is not approved, was used, or has expired.
         """
         unit = self._unit(tx, tenant)
-        return using.consume(unit, approval_id, subject=subject, payload_hash=payload_hash, requester=requester)
+        return using.consume(
+            unit, approval_id, subject=subject, payload_hash=payload_hash, requester=requester, asked=asked
+        )
 
     async def void(self, tenant: str, approval_id: str, why: str) -> None:
         """What it was about is not there any more. Harmless when it is over."""

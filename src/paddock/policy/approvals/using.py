@@ -40,13 +40,17 @@ class Changed(Conflict):
         )
 
 
-def consume(unit: Unit, approval_id: str, *, subject: Subject, payload_hash: str, requester: str) -> Approval:
+def consume(
+    unit: Unit, approval_id: str, *, subject: Subject, payload_hash: str, requester: str, asked: bool = True
+) -> Approval:
     """Use an approval. See `Approvals.consume`."""
     approval = rows.find(unit.tx, unit.tenant, approval_id)
     require_open(approval)
     if approval.state is not State.APPROVED:
         raise Conflict(f"{approval_id} is not approved yet", code="approval.pending", hint="wait for an answer")
     require_unexpired(approval, unit.now)
+    if not asked:  # then no rule asks that could differ from those that did
+        subject = replace(subject, policies=approval.binding.subject.policies)
     meant = replace(approval.binding, subject=subject, payload_hash=payload_hash, requester=requester)
     if meant.hash() != approval.binding_hash:
         raise Changed(approval, changes(approval.binding, meant))
