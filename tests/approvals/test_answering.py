@@ -86,6 +86,16 @@ async def test_with_four_eyes_whoever_asked_cannot_answer(office: Office) -> Non
     assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
 
 
+async def test_with_four_eyes_whoever_typed_the_call_in_somebodys_name_cannot_answer(office: Office) -> None:
+    approval = await office.asked(four_eyes=True, context={"request": "req_1", "operator": "root"})
+    root = person("root", "operator", id="local:root", kind="local")
+
+    with pytest.raises(Denied, match="local:root asked for it, and another person has to answer"):
+        await office.desk.approve("default", approval.id, root)
+
+    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+
+
 async def test_without_four_eyes_an_approver_may_answer_their_own(office: Office) -> None:
     approval = await office.asked()
 
@@ -124,6 +134,35 @@ async def test_an_edit_does_not_carry_over_what_others_said_of_the_old_parameter
     edited = await office.desk.approve("default", approval.id, ANN, payload={"to": "all@example.org"})
 
     assert (edited.state, edited.still_needed) == (State.PENDING, 1)
+
+
+async def test_with_four_eyes_who_edits_asks_and_another_has_to_say_yes_to_it(office: Office) -> None:
+    approval = await office.asked(four_eyes=True)
+
+    edited = await office.desk.approve("default", approval.id, ANN, comment="to me", payload={"to": "ann"})
+
+    old = await office.desk.find("default", approval.id)
+    assert (edited.state, edited.answers, edited.binding.editors) == (State.PENDING, (), ("user:ann",))
+    assert (old.state, old.ended_why) == (State.VOIDED, f"user:ann changed the parameters: to me; see {edited.id}")
+    assert office.heard.types() == ["approval.requested", "approval.requested", "approval.ended"]
+    for asker in (ANN, BOB):
+        with pytest.raises(Denied, match="another person has to answer"):
+            await office.desk.approve("default", edited.id, asker)
+    assert (await office.desk.approve("default", edited.id, CLEO)).state is State.APPROVED
+
+
+async def test_with_four_eyes_all_who_edited_ask_and_none_of_them_makes_a_yes_last(office: Office) -> None:
+    approval = await office.asked(four_eyes=True)
+    with pytest.raises(Denied, match="another person has to say yes first"):
+        await office.desk.approve("default", approval.id, ANN, remember=Remember("always"), payload={"to": "ann"})
+    first = await office.desk.approve("default", approval.id, ANN, payload={"to": "ann"})
+
+    second = await office.desk.approve("default", first.id, CLEO, payload={"to": "cleo"})
+
+    assert second.binding.editors == ("user:ann", "user:cleo")
+    for asker in (ANN, CLEO):
+        with pytest.raises(Denied, match="another person has to answer"):
+            await office.desk.approve("default", second.id, asker)
 
 
 @pytest.mark.parametrize(("kind", "minutes"), [(Kind.ACTION, 15), (Kind.CONFIRMATION, 15), (Kind.GATE, 7 * 24 * 60)])

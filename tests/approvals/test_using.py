@@ -74,7 +74,7 @@ async def test_a_change_of_the_parameters_or_of_who_asks_voids_it(office: Office
         await office.consumed(approval.id, **other)
 
 
-@pytest.mark.parametrize("field", ["approvers", "quorum", "four_eyes", "nonce", "expires_at", "kind"])
+@pytest.mark.parametrize("field", ["approvers", "quorum", "four_eyes", "nonce", "expires_at", "kind", "editors"])
 async def test_a_row_that_was_tampered_with_is_found(office: Office, field: str) -> None:
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
@@ -85,6 +85,7 @@ async def test_a_row_that_was_tampered_with_is_found(office: Office, field: str)
         "nonce": "00",
         "expires_at": "2999-01-01T00:00:00+00:00",
         "kind": "gate",
+        "editors": ("user:eve",),
     }
     forged = replace(approval.binding, **{field: other[field]})
 
@@ -108,6 +109,7 @@ def test_every_field_of_a_binding_is_in_its_hash() -> None:
         "four_eyes": True,
         "nonce": "m",
         "expires_at": "2027",
+        "editors": ("user:ann",),
     }
     changed = [replace(binding, **{name: value}) for name, value in others.items()]
     changed += [replace(binding, subject=replace(SEND, **{name: value})) for name, value in OTHER.items()]

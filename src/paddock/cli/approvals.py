@@ -165,6 +165,8 @@ def _answered(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
     """What an answer came to."""
     if verdict == "deny":
         return f"denied {approval['id']}; the call is not made"
+    if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:
+        return f"you changed the parameters, so another person has to say yes: paddock approvals show {approval['id']}"
     if approval["state"] == "pending":
         missing = approval["quorum"] - sum(one["approved"] for one in approval["answers"])
         return f"you approved {approval['id']}; it takes {missing} more"

@@ -103,6 +103,7 @@ def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:
         "effects": list(binding.subject.effects),
         "requester": binding.requester,
         "for_person": approval.for_person,
+        "editors": list(binding.editors),
         "approvers": list(binding.approvers),
         "quorum": binding.quorum,
         "four_eyes": binding.four_eyes,

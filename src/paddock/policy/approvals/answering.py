@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from paddock.core.call import Principal
+from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied
 from paddock.core.events_approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
 from paddock.policy.approvals import rows, standing
@@ -40,10 +41,12 @@ def approve(
     """Say yes. See `Approvals.approve`."""
     approval = _answerable(unit, approval_id, by)
     _require_rememberable(approval, remember)
-    if payload is not None and payload != approval.payload:
-        edited = ask_again(unit, approval, payload)
-        end(unit, approval, State.VOIDED, f"{by.id} changed the parameters; see {edited.id}")
-        approval = edited
+    if payload is not None and hash_of(payload) != approval.binding.payload_hash:
+        if approval.binding.four_eyes:
+            # Whoever says what is to be done asks for it, and cannot be the one who says yes to it.
+            _require_once(approval, remember)
+            return _edited(unit, approval, by, comment, payload)
+        approval = _edited(unit, approval, by, comment, payload)
     rows.note_answer(unit.tx, approval.id, Given(by.id, True, unit.now, comment))
     approval = rows.find(unit.tx, unit.tenant, approval.id)
     if not approval.still_needed:
@@ -79,6 +82,23 @@ def _answerable(unit: Unit, approval_id: str, by: Principal) -> Approval:
         raise Conflict(f"{approval.id} is approved already", code="approval.approved")
     require_may_answer(approval, by)
     return approval
+
+
+def _edited(unit: Unit, approval: Approval, by: Principal, comment: str, payload: Mapping[str, Any]) -> Approval:
+    edited = ask_again(unit, approval, payload, by.id)
+    why = f"{by.id} changed the parameters{f': {comment}' if comment else ''}; see {edited.id}"
+    end(unit, approval, State.VOIDED, why)
+    return edited
+
+
+def _require_once(approval: Approval, remember: Remember) -> None:
+    if remember.scope != "once":
+        raise Denied(
+            "who changes the parameters asks for them, and another person has to say yes first",
+            code="approval.not_rememberable",
+            hint="change them without making it last",
+            details={"approval": approval.id},
+        )
 
 
 def _require_rememberable(approval: Approval, remember: Remember) -> None:

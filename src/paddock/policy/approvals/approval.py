@@ -103,3 +103,10 @@ class Approval:
     def still_needed(self) -> int:
         """How many more people have to say yes."""
         return max(0, self.binding.quorum - sum(answer.approved for answer in self.answers))
+
+    @property
+    def askers(self) -> frozenset[str]:
+        """Everybody who asks for it: in whose name the call is made, who typed it, and who changed what it says."""
+        typed_by = self.context.get("operator")
+        own = (self.binding.requester, self.for_person, *self.binding.editors)
+        return frozenset((*own, f"local:{typed_by}") if typed_by else own)

@@ -71,9 +71,14 @@ def ask(unit: Unit, asked: Asked, token: str) -> Approval:
     return approval
 
 
-def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any]) -> Approval:
-    """The request that takes this one's place, about another payload. What others said was about the old one."""
+def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any], editor: str) -> Approval:
+    """The request that takes this one's place, about another payload. What others said was about the old one.
+
+    Where four eyes hold, whoever changed the payload asks for it too.
+    """
     binding = replace(approval.binding, payload_hash=hash_of(payload), nonce=secrets.token_hex(16))
+    if binding.four_eyes and editor not in binding.editors:
+        binding = replace(binding, editors=(*binding.editors, editor))
     edited = replace(
         approval,
         id=unit.new_id("apr"),

@@ -37,6 +37,8 @@ class Binding:
     Attributes:
         nonce: Makes two requests for the same thing two different things.
         approvers: `role:approver`, `group:editors` or a person's id; whoever has or is one of them may answer.
+        editors: Who changed the parameters of the request that this one took the place of, where four eyes hold: they
+            ask for it too.
     """
 
     subject: Subject
@@ -48,6 +50,7 @@ class Binding:
     four_eyes: bool
     nonce: str
     expires_at: str
+    editors: tuple[str, ...] = ()
 
     def hash(self) -> str:
         """`sha256:<hex>` over all of it."""

@@ -87,6 +87,30 @@ def listed(tx: Transaction, *, tenant: str | None = None, states: tuple[State, .
     return [_of(row, _answers(tx, row["id"])) for row in rows]
 
 
+def all_open(tx: Transaction, tenant: str) -> list[Approval]:
+    """Every request of a tenant that has not ended, without its answers."""
+    found = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND state IN (?, ?) ORDER BY created_at, id",  # noqa: S608
+        (tenant, State.PENDING.value, State.APPROVED.value),
+    )
+    return [_of(row, ()) for row in found]
+
+
+def waiting_calls(tx: Transaction) -> frozenset[str]:
+    """The calls of all tenants that an open request is about."""
+    found = tx.all("SELECT call FROM approvals WHERE state IN (?, ?)", (State.PENDING.value, State.APPROVED.value))
+    return frozenset(row["call"] for row in found)
+
+
+def latest_of(tx: Transaction, tenant: str, call: str) -> Approval | None:
+    """The last request that was made about a call, where there is one; an edited one makes another."""
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
+        (tenant, call),
+    )
+    return None if row is None else _of(row, _answers(tx, row["id"]))
+
+
 def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
     """Keep one person's answer.
 
@@ -182,4 +206,5 @@ def _of(row: dict[str, Any], answers: tuple[Given, ...]) -> Approval:
 def _binding(kept: dict[str, Any]) -> Binding:
     subject: dict[str, Any] = kept.pop("subject")
     subject |= {name: tuple(subject[name]) for name in ("effects", "policies")}
-    return Binding(subject=Subject(**subject), approvers=tuple(kept.pop("approvers")), **kept)
+    people = {name: tuple(kept.pop(name, ())) for name in ("approvers", "editors")}
+    return Binding(subject=Subject(**subject), **people, **kept)

@@ -30,7 +30,7 @@ def require_may_answer(approval: Approval, by: Principal) -> None:
 def _require_approver(approval: Approval, by: Principal) -> None:
     if not by.interactive:
         raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
-    if approval.binding.four_eyes and by.id in (approval.binding.requester, approval.for_person):
+    if approval.binding.four_eyes and by.id in approval.askers:
         raise _denied(
             approval, f"{by.id} asked for it, and another person has to answer", "ask somebody else who may approve"
         )
