@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
-from paddock.core.clock import SystemRandom
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.event import Event
 from paddock.core.ids import PrincipalId, Tenant
+from paddock.policy.approvals.unit import Unit
 from paddock.principals.api_keys import ApiKey, create_key
 from paddock.principals.change import Change
 from paddock.principals.people import add_person
@@ -48,6 +49,16 @@ class Office:
                 Change(tx, Tenant(tenant or self.tenant), PrincipalId("local:ada"), self.now.isoformat(), self)
             )
         )
+
+    def removal(self, work: Callable[[Change, Unit], T]) -> T:
+        """Let the operator remove somebody, with what is theirs among requests for a yes."""
+
+        def unit(change: Change) -> T:
+            return work(
+                change, Unit(change.tx, change.tenant, change.now, SystemClock(), SystemRandom(), lambda *_: self)
+            )
+
+        return self.change(unit)
 
     def later(self, **more: float) -> Office:
         return replace(self, now=self.now + timedelta(**more))

@@ -15,9 +15,9 @@ from paddock.core.call import Principal
 from paddock.core.errors import Conflict, Denied, NotFound, OperatorError
 from paddock.core.event import to_record
 from paddock.core.events_principals import ApiKeyCreated, ApiKeyRevoked
+from paddock.policy.leaving import remove_person
 from paddock.principals import api_keys
 from paddock.principals.api_keys import authenticate, keys, note_use, revoke_key
-from paddock.principals.leaving import remove_person
 from paddock.principals.people import add_person, change_rights, set_disabled
 
 
@@ -75,7 +75,7 @@ BROKEN: dict[str, Callable[[Office, str], tuple[Office, str]]] = {
         office.change(lambda change: set_disabled(change, "ann", True)) and office, token,
     ),
     "of a removed owner": lambda office, token: (
-        office.change(lambda change: remove_person(change, "ann")) and office, token,
+        office.removal(lambda change, unit: remove_person(change, unit, "ann")) and office, token,
     ),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from tests.principals.conftest import Office
 
 from paddock.core.errors import NotFound
 from paddock.core.events_principals import ConsentGiven, ConsentRevoked
+from paddock.policy.leaving import remove_person
 from paddock.principals.consents import (
     consented,
     consented_names,
@@ -15,7 +16,6 @@ from paddock.principals.consents import (
     give_consent,
     revoke_consent,
 )
-from paddock.principals.leaving import remove_person
 
 
 def stands(office: Office, person: str = "user:ann", tenant: str = "acme", callable_name: str = "send") -> bool:
@@ -64,7 +64,7 @@ def test_a_yes_that_stands_stays_as_it_was_given_and_one_taken_back_can_be_given
 def test_a_yes_goes_with_the_person_and_with_the_plugin(office: Office) -> None:
     office.change(lambda change: give_consent(change, "user:ann", "gmail", "send"))
     office.change(lambda change: give_consent(change, "local:ada", "gmail", "send"))
-    office.change(lambda change: remove_person(change, "ann"))
+    office.removal(lambda change, unit: remove_person(change, unit, "ann"))
     assert (stands(office), stands(office, "local:ada")) == (False, True)
 
     gone = office.database.write(lambda tx: forget_consents(tx, "gmail"))

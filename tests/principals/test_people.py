@@ -9,9 +9,9 @@ from tests.principals.conftest import Office
 
 from paddock.core.errors import Conflict, NotFound, OperatorError
 from paddock.core.events_principals import GroupChanged, PersonAdded, PersonChanged, TenantCreated, TenantRemoved
+from paddock.policy.leaving import remove_group, remove_person
 from paddock.principals.api_keys import keys
-from paddock.principals.groups import add_group, change_member, groups, remove_group
-from paddock.principals.leaving import remove_person
+from paddock.principals.groups import add_group, change_member, groups
 from paddock.principals.people import add_person, change_rights, find_person, people, require_person, set_disabled
 from paddock.principals.tenants import add_tenant, remove_tenant, tenants
 from paddock.store.database import Transaction
@@ -120,7 +120,7 @@ def test_a_group_knows_its_members_and_everything_is_told(office: Office) -> Non
     assert [(one.change, one.person) for one in office.told if isinstance(one, GroupChanged)] == [
         ("added", None), ("member_added", "user:bob"), ("member_added", "user:ann"), ("member_removed", "user:bob"),
     ]  # fmt: skip
-    office.change(lambda change: remove_group(change, "night-shift"))
+    office.removal(lambda change, unit: remove_group(change, unit, "night-shift"))
     assert office.read(lambda tx: require_person(tx, "acme", "ann")).rights.groups == set()
     with pytest.raises(NotFound):
         office.change(lambda change: change_member(change, "night-shift", "ann"))
@@ -130,7 +130,7 @@ def test_somebody_who_is_removed_leaves_nothing_to_the_next_of_that_name(office:
     office.change(lambda change: add_group(change, "night-shift"))
     office.change(lambda change: change_member(change, "night-shift", "ann"))
     office.key()
-    office.change(lambda change: remove_person(change, "ann"))
+    office.removal(lambda change, unit: remove_person(change, unit, "ann"))
     assert office.read(lambda tx: people(tx, "acme")) == []
 
     office.change(lambda change: add_person(change, "ann", roles=()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
-from paddock.cli.principals import DEFAULT, OfTenant, change, done, read
+from paddock.cli.principals import DEFAULT, OfTenant, change, done, read, removal
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
@@ -98,12 +98,13 @@ def revoke(
 ) -> None:
     """Have a key work no more, at once and for ever."""
     from paddock.cli.consent import confirm
-    from paddock.principals.api_keys import require_key, revoke_key
+    from paddock.policy.leaving import retire_key
+    from paddock.principals.api_keys import require_key
 
     found = read(lambda tx: require_key(tx, tenant, key))
     named = f"{found.id} of {found.owner}" + (f" ({printable(found.label)})" if found.label else "")
     confirm(f"Revoke the key {named}?", yes=yes, retype=f"paddock apikey revoke {found.id}{for_tenant(tenant)}")
-    row = change(tenant, lambda made: revoke_key(made, found.id))
+    row = removal(tenant, lambda made, unit: retire_key(made, unit, found.id))
     done(as_json, f"revoked the key {named}", **_value(row))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, table
-from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read
+from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read, removal
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
@@ -76,15 +76,16 @@ def member(
 @app.command("remove", epilog="Example: paddock group remove night-shift --yes")
 @reporting
 def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a group. Its members stay people."""
+    """Remove a group. Its members stay people; requests that it was to answer are void."""
     from paddock.cli.consent import confirm
-    from paddock.principals.groups import remove_group, require_group
+    from paddock.policy.leaving import remove_group
+    from paddock.principals.groups import require_group
 
     found = read(lambda tx: require_group(tx, tenant, name))
     counted = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
     retype = f"paddock group remove {found.name}{for_tenant(tenant)}"
     confirm(f"Remove the group {found.name} of {counted}?", yes=yes, retype=retype)
-    group = change(tenant, lambda made: remove_group(made, name))
+    group = removal(tenant, lambda made, unit: remove_group(made, unit, name))
     done(as_json, f"removed the group {group.name}", name=group.name, tenant=group.tenant, removed=True)
 
 

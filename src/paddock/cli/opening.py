@@ -10,10 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from paddock.cli.output import show_problems
+from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.errors import PaddockError
-from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.host.command import CommandHost, open_for_command
+
+
+def at_this_machine() -> PrincipalId:
+    """Who types this."""
+    return PrincipalId(f"local:{user_name(os.geteuid())}")
 
 
 @contextmanager
@@ -25,6 +31,7 @@ def reading(tenant: str = DEFAULT_TENANT) -> Generator[CommandHost, None, None]:
     """
     with open_for_command(os.environ, Path.home(), cwd=working_directory()) as host:
         show_problems(host.loaded.warnings, "!", "yellow")
+        host = replace(host, plugins=host.plugins.used_by(at_this_machine()))
         if tenant != DEFAULT_TENANT:
             from paddock.principals.tenants import require_tenant
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -15,6 +14,7 @@ from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 if TYPE_CHECKING:
     from paddock.core.event import Event
     from paddock.plugins.plugin_store import PluginStore
+    from paddock.policy.approvals.unit import Unit
     from paddock.principals.change import Change
     from paddock.store.database import Transaction
 
@@ -38,9 +38,9 @@ class _Told:
 
 def at_this_machine() -> PrincipalId:
     """Who types this."""
-    from paddock.config.owners import user_name
+    from paddock.cli.opening import at_this_machine as typing
 
-    return PrincipalId(f"local:{user_name(os.geteuid())}")
+    return typing()
 
 
 def read(unit: Callable[[Transaction], T]) -> T:
@@ -61,6 +61,29 @@ def change(tenant: str, unit: Callable[[Change], T]) -> T:
         return store.database.write(
             lambda tx: unit(Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx)))
         )
+
+
+def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
+    """Remove somebody or something that others may have asked, with what is theirs among requests for a yes."""
+    from paddock.cli.opening import reading
+    from paddock.ledger.append import LedgerTable
+    from paddock.policy.approvals.unit import Unit
+    from paddock.principals.change import Change
+
+    by = at_this_machine()
+    with reading() as host:
+        store = replace(host.plugins, tenant=Tenant(tenant))
+        clock, random = store.clock, store.random
+
+        def told(tx: Transaction, whose: Tenant, call: str | None) -> LedgerTable:
+            return LedgerTable(tx, clock, random, whose, call, by)
+
+        def unit(tx: Transaction) -> T:
+            now = store.now()
+            change = Change(tx, store.tenant, by, now, _Told(store, tx))
+            return work(change, Unit(tx, store.tenant, now, clock, random, told))
+
+        return store.database.write(unit)
 
 
 def done(as_json: bool, words: str, **facts: object) -> None:

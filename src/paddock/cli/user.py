@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
-from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read
+from paddock.cli.principals import DEFAULT, OfTenant, Removed, change, done, read, removal
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
@@ -147,15 +147,19 @@ def enable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -
 @app.command("remove", epilog="Example: paddock user remove ann --yes")
 @reporting
 def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a person with their keys, their places in groups and their consents. The record keeps what they did."""
+    """Remove a person with their keys, groups, consents, standing approvals and calls that wait. The record stays."""
     from paddock.cli.consent import confirm
-    from paddock.principals.leaving import remove_person
+    from paddock.policy.leaving import remove_person
     from paddock.principals.people import require_person
 
     found = read(lambda tx: require_person(tx, tenant, name))
     retype = f"paddock user remove {found.name}{for_tenant(tenant)}"
-    confirm(f"Remove {found.id} ({printable(found.display_name)}), with all keys and consents?", yes=yes, retype=retype)
-    person = change(tenant, lambda made: remove_person(made, name))
+    confirm(
+        f"Remove {found.id} ({printable(found.display_name)}), with all keys, consents and approvals?",
+        yes=yes,
+        retype=retype,
+    )
+    person = removal(tenant, lambda made, unit: remove_person(made, unit, name))
     done(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)
 
 

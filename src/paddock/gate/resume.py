@@ -18,7 +18,7 @@ from paddock.gate.calls import CallCancelled, Calls, LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.gate import Gate
 from paddock.gate.starting import waiting
-from paddock.policy.approvals.approval import Approval, State
+from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.principals.subjects import principal_of
 from paddock.store.database import Database
@@ -98,18 +98,14 @@ class Resumption:
             return
         still = await self._approvals.waiting()
         for live in held:
-            if live.id in still or live.held is None:
+            latest = None if live.id in still else await self._approvals.latest_of(live.context.tenant, live.id)
+            # One that was used goes on here or at another host; and this one may have gone on while we looked.
+            if latest is None or latest.state in (*OPEN, State.CONSUMED) or live.held is None:
                 continue
-            latest = await self._approvals.latest_of(live.context.tenant, live.id)
-            match latest and latest.state:
-                case None | State.CONSUMED:
-                    pass  # another host made it
-                case State.WITHDRAWN:
-                    self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
-                case _ if latest is not None and live.held is not None:
-                    self._calls.give_up(live, ended(latest))
-                case _:
-                    pass  # it went on meanwhile
+            if latest.state is State.WITHDRAWN:
+                self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
+            else:
+                self._calls.give_up(live, ended(latest))
 
     async def expire_forever(self) -> None:
         """End, again and again, what nobody answered in time, and what could not be ended before."""

@@ -26,7 +26,8 @@ _tenant_of = attrgetter("tenant")
 class LedgerTable:
     """The seam that events leave through, for one unit of work; the ledger stands behind it.
 
-    `call` is the one that they all belong to, where there is one.
+    `call` is the one that they all belong to, where there is one; `by` is who does what they tell, where an event does
+    not say so itself.
     """
 
     tx: Transaction
@@ -34,9 +35,10 @@ class LedgerTable:
     random: Random
     tenant: str
     call: str | None = None
+    by: str | None = None
 
     def publish(self, event: Event) -> None:
-        self.record(event, call=self.call)
+        self.record(event, call=self.call, principal=self.by)
 
     def record(
         self, event: Event, *, call: str | None = None, request: str | None = None, principal: str | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, Publish
-from paddock.core.ids import PluginName, Tenant
+from paddock.core.ids import PluginName, PrincipalId, Tenant
 from paddock.plugins.rows import DEFAULT_TENANT, all_plugins, packages, versions_of
 from paddock.plugins.tree import fingerprint
 from paddock.store.blobs import Blobs
@@ -41,10 +41,15 @@ class PluginStore:
     retention_days: int = 30
     tenant: Tenant = DEFAULT_TENANT
     environments_allowed: bool = False  # for packages that come with requirements of their own
+    by: PrincipalId | None = None  # who makes changes with it; None where the host does so by itself
 
     def of(self, tenant: Tenant) -> PluginStore:
         """The same plugins as another tenant has them, with grants, a record and configuration of its own."""
         return self if tenant == self.tenant else replace(self, tenant=tenant)
+
+    def used_by(self, by: PrincipalId | None) -> PluginStore:
+        """The same for changes that somebody makes, so that the record says who."""
+        return self if by == self.by else replace(self, by=by)
 
     @property
     def values_file(self) -> Path:
@@ -102,11 +107,11 @@ class PluginStore:
         return self.clock.now().isoformat()
 
     def publish(self, tx: Transaction, event: Event) -> None:
-        """Record an event in the unit of work that it belongs to."""
+        """Record an event in the unit of work that it belongs to, as the deed of whoever uses this."""
         # Imported here: with it comes what hashes and writes JSON, and most commands record nothing.
         from paddock.ledger.append import LedgerTable
 
-        seam: Publish = LedgerTable(tx, self.clock, self.random, self.tenant)
+        seam: Publish = LedgerTable(tx, self.clock, self.random, self.tenant, by=self.by)
         seam.publish(event)
 
     @contextmanager

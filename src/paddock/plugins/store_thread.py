@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TypeVar
 
-from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.plugins.plugin_store import PluginStore
 
 T = TypeVar("T")
@@ -21,12 +21,15 @@ class StoreThread:
         self._store = store
         self._executor = executor
 
-    async def run(self, fn: Callable[[PluginStore], T], tenant: Tenant = DEFAULT_TENANT) -> T:
-        """The function's result, of the store as this tenant has it.
+    async def run(
+        self, fn: Callable[[PluginStore], T], tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
+    ) -> T:
+        """The function's result, of the store as this tenant has it; `by` is who wants a change, where somebody does.
 
         It runs to its end even when whoever asked is cancelled.
         """
-        work = asyncio.get_running_loop().run_in_executor(self._executor, fn, self._store.of(tenant))
+        store = self._store.of(tenant).used_by(by)
+        work = asyncio.get_running_loop().run_in_executor(self._executor, fn, store)
         return await asyncio.shield(work)
 
 

@@ -94,8 +94,8 @@ def change_member(change: Change, name: str, person: str, *, remove: bool = Fals
     return require_group(change.tx, change.tenant, name)
 
 
-def remove_group(change: Change, name: str) -> Group:
-    """Remove a group. Its members stay people.
+def delete_group(change: Change, name: str) -> Group:
+    """Remove a group's row; its members stay people. What it was to answer goes in `policy/leaving.py`.
 
     Raises:
         NotFound: there is none of that name.

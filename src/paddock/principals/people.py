@@ -127,7 +127,7 @@ def set_disabled(change: Change, name: str, disabled: bool) -> Person:
 
 
 def delete_person(change: Change, person: Person) -> None:
-    """Remove somebody's row, roles, scopes and places in groups. All else of theirs goes with `leaving.py`."""
+    """Remove somebody's row, roles, scopes and places in groups. All else of theirs goes in `policy/leaving.py`."""
     change.tx.execute("DELETE FROM people WHERE tenant = ? AND name = ?", (person.tenant, person.name))
     change.publish.publish(PersonChanged(person.id, "removed", (), (), change.by))
 

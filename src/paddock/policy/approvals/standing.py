@@ -8,6 +8,7 @@ fitting any more: what was said yes to is not there any longer.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from paddock.core.errors import NotFound
@@ -120,6 +121,11 @@ def all_standing(tx: Transaction, tenant: str, holder: str | None = None) -> lis
         (tenant, holder or "", holder or ""),
     )
     return [_of(row) for row in rows]
+
+
+def held_by(tx: Transaction, tenant: str, holders: Collection[str]) -> list[Standing]:
+    """Those of several holders that were not revoked."""
+    return [one for one in all_standing(tx, tenant) if one.holder in holders]
 
 
 def _of(row: dict[str, object]) -> Standing:
