@@ -17,6 +17,7 @@ class Log:
 
     def __init__(self, plugin: str, level: str = "info") -> None:
         self._plugin = plugin
+        self.request_id = ""  # of the call under way: it stands in every line
         self.on_line: Callable[[dict[str, Any]], object] | None = None  # told instead, where somebody else listens
         known = level.lower()
         self._threshold = LEVELS.index(known if known in LEVELS else "info")
@@ -36,7 +37,8 @@ class Log:
     def _write(self, level: str, message: str, fields: dict[str, Any]) -> None:
         if LEVELS.index(level) < self._threshold:
             return
-        record = {**fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
+        about = {"request_id": self.request_id} if self.request_id else {}
+        record = {**about, **fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
         if self.on_line is not None:
             self.on_line(record)
             return

@@ -216,6 +216,7 @@ class Plugin:
         if handler is None:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
         underway = self._underway = Underway(message.get("id"), token)
+        self.log.request_id = context.request_id
         if underway.id is not None:
             wire.inbox.calls[underway.id] = underway
         result = handler.begin(own, context, host=self.host)
@@ -227,6 +228,7 @@ class Plugin:
         if self._underway is not None and self._underway.id is not None:
             wire.inbox.calls.pop(self._underway.id, None)
         self._underway = None
+        self.log.request_id = ""
 
     def _offer(self) -> Offer:
         serves = self.handlers

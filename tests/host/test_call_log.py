@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.gate.test_governed_calls import ANN, EVE, Office
+from tests.host.conftest import Home
+from tests.supervision.stage import patiently
 
+from paddock import Config, open_host
 from paddock.cli.log_lines import JsonLines, TextLines
 from paddock.core.call import CallContext
 from paddock.core.errors import Denied
@@ -39,6 +43,37 @@ async def test_one_id_is_in_the_log_in_the_ledger_and_in_the_plugin(
     assert [entry.request for entry in office.ledger() if entry.type == "call.ended"] == ["req_over_all", "req_denied"]
     assert (done["request"], done["status"], done["level"]) == ("req_over_all", "succeeded", "debug")
     assert (denied["request"], denied["error"], denied["level"]) == ("req_denied", "policy_denied", "info")
+
+
+SAYS = """
+import sys
+from paddock_sdk import Host, Plugin
+plugin = Plugin({name!r}, {version!r})
+
+@plugin.tool
+def say(host: Host, text: str):
+    plugin.log.info("on its way", text=text)
+    host.log.write("info", "through the host", text=text).wait()
+    print("a bare line \\x1b[2J", file=sys.stderr)
+    return {{"text": text}}
+
+plugin.log.info("before any call")
+plugin.run()
+"""
+
+
+async def test_the_id_goes_through_the_plugin_and_comes_back_in_what_it_logs(home: Home) -> None:
+    home.install(program=SAYS)
+    async with open_host(Config(home=home.path, environ={})) as host:
+        context = replace(host.operator_context(None), request=RequestId("req_through"))
+        await patiently(host.call("parrot.say", {"text": "hello"}, context=context))
+        kept = [entry["line"] for entry in await host.logs("parrot")]
+
+    records = [json.loads(line) for line in kept if line.startswith("{")]
+    found = {record["message"]: (record.get("request_id"), record.get("text")) for record in records}
+    assert found["before any call"] == (None, None)
+    assert found["on its way"] == found["through the host"] == ("req_through", "hello")
+    assert "a bare line \\x1b[2J" in kept
 
 
 def logged(record: logging.LogRecord) -> dict[str, Any]:

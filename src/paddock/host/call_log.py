@@ -25,6 +25,7 @@ class CallLog:
         if not _log.isEnabledFor(level):
             return
         facts = {
+            "tenant": course.context.tenant,
             "call": course.call,
             "request": ended.request_id,
             "plugin": ended.name,

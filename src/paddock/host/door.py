@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -91,7 +92,9 @@ async def open_services(
 
 def _into(logs: PluginLogs) -> Callable[[Asking, str, str, Mapping[str, str]], None]:
     def write(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
-        told = "".join(f" {name}={value}" for name, value in fields.items())
-        logs.write(log_name(asking.tenant, asking.plugin), f"{level}: {message}{told}")
+        about = {"request_id": asking.call.request} if asking.call is not None else {}
+        # As the SDK writes it, so that a line is read alike whichever way it took.
+        record = {**fields, **about, "level": level, "plugin": asking.plugin, "message": message}
+        logs.write(log_name(asking.tenant, asking.plugin), json.dumps(record, ensure_ascii=False))
 
     return write

@@ -22,6 +22,7 @@ import anyio
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError
+from paddock.core.printable import printable
 from paddock.host.followers import Followers, Following
 from paddock.host.log_files import LogFiles, last_lines
 
@@ -31,6 +32,7 @@ ROOM: Final = 256 * 1024
 """How many bytes of one plugin may wait for the disk; lines beyond are lost, and how many is written in their place."""
 
 FOLLOWER_LINES = 1_000
+_LONGEST_ESCAPE = 10  # characters that one may become
 ANSWER_WITHIN = 10.0
 CLOSE_WITHIN = 5.0
 
@@ -62,8 +64,8 @@ class PluginLogs:
         self._unwritten: Counter[str] = Counter()  # the thread's own: what the disk did not take
 
     def write(self, name: str, line: str) -> None:
-        """Keep one line, and show it to its followers. Does not wait."""
-        entry = {"at": self._clock.now().isoformat(), "line": line}
+        """Keep one line, and show it to its followers. Does not wait. What would steer a terminal is written out."""
+        entry = {"at": self._clock.now().isoformat(), "line": printable(line, _LONGEST_ESCAPE * len(line))}
         self._followers.tell(name, entry)
         data = _encoded(entry)
         with self._asked:
