@@ -1,15 +1,21 @@
 /** Structured log lines on stderr, one JSON object each. Stdout belongs to the protocol. */
 export const LEVELS = ["debug", "info", "warning", "error"];
-/** Writes what is at or above a level. Fields that are no JSON are written as their text. */
+/**
+ * Writes what is at or above a level. Fields that are no JSON are written as their text.
+ *
+ * `about` is asked what stands in every line: the id of the call under way, for instance.
+ */
 export class Log {
     #plugin;
     #threshold;
     #write;
-    constructor(plugin, level = "info", write = (line) => process.stderr.write(line)) {
+    #about;
+    constructor(plugin, level = "info", write = (line) => process.stderr.write(line), about = () => ({})) {
         const known = LEVELS.indexOf(level.toLowerCase());
         this.#plugin = plugin;
         this.#threshold = known < 0 ? LEVELS.indexOf("info") : known;
         this.#write = write;
+        this.#about = about;
     }
     debug(message, fields = {}) {
         this.#say("debug", message, fields);
@@ -28,7 +34,7 @@ export class Log {
             return;
         }
         const own = { time: new Date().toISOString(), level, plugin: this.#plugin, message };
-        this.#write(`${asText({ ...fields, ...own })}\n`);
+        this.#write(`${asText({ ...this.#about(), ...fields, ...own })}\n`);
     }
 }
 /** JSON whatever the fields hold: a log line must never be the reason why something fails. */

@@ -169,7 +169,10 @@ export class Plugin {
         return { name: this.name, version: this.version, methods: this.#methods, tools: this.#tools, notifications, capabilitiesUsed };
     }
     #logTo(write) {
-        return new Log(this.name, process.env[`${this.namespace.toUpperCase()}_LOG_LEVEL`], write);
+        return new Log(this.name, process.env[`${this.namespace.toUpperCase()}_LOG_LEVEL`], write, () => {
+            const request_id = this.#current.getStore()?.request_id;
+            return request_id ? { request_id } : {};
+        });
     }
 }
 /** A plugin to add tools, methods and hooks to, and then to start. */

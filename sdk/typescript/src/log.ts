@@ -5,17 +5,28 @@ export type Level = (typeof LEVELS)[number];
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Writes what is at or above a level. Fields that are no JSON are written as their text. */
+/**
+ * Writes what is at or above a level. Fields that are no JSON are written as their text.
+ *
+ * `about` is asked what stands in every line: the id of the call under way, for instance.
+ */
 export class Log {
   readonly #plugin: string;
   readonly #threshold: number;
   readonly #write: (line: string) => void;
+  readonly #about: () => Fields;
 
-  constructor(plugin: string, level = "info", write: (line: string) => void = (line) => process.stderr.write(line)) {
+  constructor(
+    plugin: string,
+    level = "info",
+    write: (line: string) => void = (line) => process.stderr.write(line),
+    about: () => Fields = () => ({}),
+  ) {
     const known = LEVELS.indexOf(level.toLowerCase() as Level);
     this.#plugin = plugin;
     this.#threshold = known < 0 ? LEVELS.indexOf("info") : known;
     this.#write = write;
+    this.#about = about;
   }
 
   debug(message: string, fields: Fields = {}): void {
@@ -39,7 +50,7 @@ export class Log {
       return;
     }
     const own = { time: new Date().toISOString(), level, plugin: this.#plugin, message };
-    this.#write(`${asText({ ...fields, ...own })}\n`);
+    this.#write(`${asText({ ...this.#about(), ...fields, ...own })}\n`);
   }
 }
 

@@ -226,7 +226,10 @@ export class Plugin {
   }
 
   #logTo(write: (line: string) => void): Log {
-    return new Log(this.name, process.env[`${this.namespace.toUpperCase()}_LOG_LEVEL`], write);
+    return new Log(this.name, process.env[`${this.namespace.toUpperCase()}_LOG_LEVEL`], write, () => {
+      const request_id = this.#current.getStore()?.request_id;
+      return request_id ? { request_id } : {};
+    });
   }
 }
 

@@ -62,6 +62,19 @@ test("wrong parameters are refused with every mistake, before the handler runs",
   });
 });
 
+test("what is logged while a call is worked on has its id, also where two are under way", async () => {
+  const plugin = createPlugin({ name: "logger", version: "1.0.0", concurrency: 2 });
+  plugin.method("say.it", {}, async () => {
+    await new Promise((done) => setImmediate(done));
+    plugin.log.warning("on its way");
+    return {};
+  });
+  const host = await hostFor(plugin);
+  await Promise.all(["req_a", "req_b"].map((request_id) => host.call("say.it", {}, { context: { request_id } })));
+  plugin.log.warning("by itself");
+  assert.deepEqual(host.log.map((line) => line["request_id"]), ["req_a", "req_b", undefined]);
+});
+
 test("a result that breaks its own schema is the plugin's fault, and its log says how", async () => {
   const plugin = some();
   const output = { type: "object", properties: { at: { type: "string" } } } as const;
