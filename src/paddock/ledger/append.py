@@ -12,7 +12,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.event import Event
 from paddock.core.ids import new_id
 from paddock.ledger.chain import BEGINNING, COLUMNS, Sealed, entry_hash
-from paddock.ledger.entry import Draft, Prepared, prepared
+from paddock.ledger.entry import Draft, Prepared, mended, prepared, storable
 from paddock.store.database import Transaction
 
 _TOGETHER = (64, 16, 4, 1)  # rows of one statement: a few sizes, so that the statements are known
@@ -45,10 +45,13 @@ class LedgerTable:
     ) -> None:
         """Publish with what is known of the call that it belongs to."""
         name = new_id("evt", self.clock, self.random)
-        append(self.tx, [Draft(name, self.clock.now(), event, self.tenant, call, request, principal)], self.random)
+        draft = Draft(name, self.clock.now(), event, self.tenant, call, request, principal)
+        append(self.tx, [draft], self.random, mend=True)
 
 
-def append(tx: Transaction, drafts: Sequence[Draft], random: Random, *, again: bool = False) -> None:
+def append(
+    tx: Transaction, drafts: Sequence[Draft], random: Random, *, again: bool = False, mend: bool = False
+) -> None:
     """Put entries at the end of their chains, in this order.
 
     Args:
@@ -57,12 +60,17 @@ def append(tx: Transaction, drafts: Sequence[Draft], random: Random, *, again: b
         random: Gives the salts.
         again: They may be there already, since nobody knows what became of an earlier try; those that are stay as they
             are.
+        mend: Look for names that no database keeps. Without it these fail the whole unit, with TypeError or
+            `store.statement`.
     """
+    if mend:
+        drafts = [one._replace(tenant=storable(one.tenant)) for one in drafts]
     if again:
         drafts = [one for one in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (one.id,)) is None]
     # In one order everywhere: two nodes that each hold a chain the other waits for would both be stuck.
     for tenant, found in groupby(sorted(drafts, key=_tenant_of), key=_tenant_of):
-        _extend(tx, tenant, [prepared(one, random) for one in found])
+        entries = [prepared(one, random) for one in found]
+        _extend(tx, tenant, [mended(one) for one in entries] if mend else entries)
 
 
 def _extend(tx: Transaction, tenant: str, entries: Sequence[Prepared]) -> None:

@@ -33,9 +33,9 @@ PERSONAL = frozenset(
     """
     principal operator_id user_id accepted_by by answered_by requester person owner
     project_id session_id agent_path message_ids user_choice
-    payload_hash result_hash artifact_uri source label explanation
+    payload_hash result_hash events_hash plugin_metrics nondeterminism model artifact_uri source label explanation
     line last_stderr detail details action sql error_message errors
-    approved_by comment holder given_by revoked_by ended_why
+    approved_by comment holder given_by revoked_by ended_why operator proposed
     """.split()  # noqa: SIM905 - a table of words
 )
 FACTS = frozenset(
@@ -46,7 +46,7 @@ FACTS = frozenset(
     new_hash accepted kept_back kept left_out key_id
     pid cage_id exit_code signal consecutive_failures total_failures timeout_sec limit_bytes limit_per_second rate
     notification_type violation_type duration_ms session_duration_seconds success has_result error error_code metrics
-    nondeterminism model host port address bytes_up bytes_down times artifact_type size_bytes
+    host port address bytes_up bytes_down times artifact_type size_bytes
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
@@ -147,8 +147,31 @@ def prepared(draft: Draft, random: Random) -> Prepared:
     )
 
 
+def mended(one: Prepared) -> Prepared:
+    """The same with names that a database keeps, for what somebody calls a request must not stop the ledger.
+
+    Half a character and NUL become a question mark.
+    """
+    names = one[3:7]
+    plugin, call, request, principal = found = tuple(None if text is None else storable(text) for text in names)
+    if found == names:
+        return one
+    personal, commitment = one.personal, one.commitment
+    if principal is not None and personal is not None and one.salt is not None:
+        personal = canonical_bytes({**orjson.loads(personal), PRINCIPAL: principal})
+        commitment = committed(one.salt, personal)
+    return one._replace(
+        plugin=plugin, call=call, request=request, principal=principal, personal=personal, commitment=commitment
+    )
+
+
+def storable(text: str) -> str:
+    """The text as both engines keep it."""
+    return text if text.isprintable() else text.encode(errors="replace").decode().replace("\0", "?")
+
+
 def read(row: Sealed) -> Entry:
-    """A row as an entry."""
+    """A row as an entry. What somebody else put there and is no object of JSON is shown as `unreadable`."""
     return Entry(
         row.tenant,
         row.seq,
@@ -158,11 +181,20 @@ def read(row: Sealed) -> Entry:
         row.plugin,
         row.call,
         row.request,
-        orjson.loads(row.facts),
-        {} if row.personal is None else orjson.loads(row.personal),
+        as_object(row.facts),
+        {} if row.personal is None else as_object(row.personal),
         row.erased,
         row.hash.hex(),
     )
+
+
+def as_object(text: str) -> dict[str, Any]:
+    """The fields that a column holds."""
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"unreadable": text}
 
 
 class _Plan(NamedTuple):
@@ -210,7 +242,10 @@ def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         except TypeError:
             pass  # half a character
-    whole = plain(fields)
+    try:
+        whole = plain(fields)
+    except (TypeError, RecursionError):  # a set of things that have no order; as deep as no JSON is
+        whole = fields
     try:
         return canonical_bytes(whole)
     except CallerError:
@@ -246,10 +281,13 @@ def _mended(value: Any, depth: int) -> Any:
     if isinstance(value, dict) and depth:
         pairs = cast("dict[Any, Any]", value).items()
         return {_mended(str(key), 0): _mended(inner, depth - 1) for key, inner in pairs}
-    if isinstance(value, list) and depth:
+    if isinstance(value, (list, tuple)) and depth:
         return [_mended(inner, depth - 1) for inner in cast("list[Any]", value)]
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER):
         return value
     if isinstance(value, float) and abs(value) < float("inf"):
         return value
-    return _mended(str(cast("object", value))[:1000], 0)
+    try:
+        return _mended(str(cast("object", value))[:1000], 0)
+    except (ValueError, RecursionError):  # a number of thousands of digits; as deep as before
+        return f"<{type(cast('object', value)).__name__}>"

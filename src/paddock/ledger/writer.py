@@ -51,6 +51,7 @@ class LedgerWriter:
         self._waiting: list[_Waiting] = []
         self._batch: list[tuple[str, _Waiting]] = []  # what is being written, under the names that it will have
         self._doubtful = False  # whether the batch may be on disk although it failed
+        self._mending = False  # whether a name in the batch may be one that no database keeps
         self._races = 0
         self._hurry = asyncio.Event()
         self._news = asyncio.Event()
@@ -139,16 +140,19 @@ class LedgerWriter:
             # Named before the unit of work: a unit that is run again must write the same rows.
             taken = self._waiting[:LARGEST_BATCH]
             self._batch = list(zip(new_ids("evt", len(taken), self._clock, self._random), taken, strict=True))
-        batch, again = self._batch, self._doubtful
+        batch, again, mend = self._batch, self._doubtful, self._mending
         try:
-            await self._database.write(lambda tx: self._write(tx, batch, again))
+            await self._database.write(lambda tx: self._write(tx, batch, again, mend))
         except Exception as error:
+            if not mend and _unkeepable(error):
+                self._mending = True  # one odd name must not keep all others out; looking for it costs, so only now
+                return
             # Whatever it is: a host that cannot record must be seen to be unable to.
             await self._failed(
                 error if isinstance(error, PaddockError) else HostError(f"events cannot be kept: {error}")
             )
             return
-        self.failing, self._doubtful, self._races = None, False, 0
+        self.failing, self._doubtful, self._mending, self._races = None, False, False, 0
         self.rows += len(batch)
         self._batch = []
         del self._waiting[: len(batch)]
@@ -163,14 +167,18 @@ class LedgerWriter:
         self._written.set()
         await asyncio.sleep(RETRY_AFTER)
 
-    def _write(self, tx: Transaction, batch: list[tuple[str, _Waiting]], again: bool) -> None:
+    def _write(self, tx: Transaction, batch: list[tuple[str, _Waiting]], again: bool, mend: bool) -> None:
         """Runs in the store's thread: hashing is kept off the event loop."""
         if not batch:
             tx.execute("UPDATE ledger_heads SET seq = seq")  # changes nothing, and needs room all the same
         drafts = [
             Draft(name, one.at, one.event, one.tenant, one.call, one.request, one.principal) for name, one in batch
         ]
-        append(tx, drafts, self._random, again=again)
+        append(tx, drafts, self._random, again=again, mend=mend)
+
+
+def _unkeepable(error: Exception) -> bool:
+    return isinstance(error, TypeError) or (isinstance(error, PaddockError) and error.error_code == "store.statement")
 
 
 @dataclass(frozen=True, slots=True)
