@@ -37,6 +37,8 @@ class CallEnded(Event):
     """What became of a call, whatever that was: an answer, a failure, a denial, or that a person is asked first.
 
     `success` is whether its plugin answered; `status` says more. `effects` are those that the rules took it to have.
+    `metrics` is what the host counted. What the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
+    erased; where one of these is large, it is its `size` and `hash`.
     """
 
     name: str
@@ -55,6 +57,8 @@ class CallEnded(Event):
     success: bool
     duration_ms: float
     metrics: Mapping[str, Any]
+    plugin_metrics: Mapping[str, Any] | None
+    events_hash: str | None
     error_code: str | None
     error_category: str | None
     error_message: str | None

@@ -7,10 +7,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, cast
 
+import orjson
+
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
-from paddock.core.errors import CallerError, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
+from paddock.core.errors import CallerError, Conflict, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
 from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
@@ -19,7 +21,15 @@ from paddock.policy.decision import Allow, Ask, Decision, Deny
 
 Became: TypeAlias = Literal["succeeded", "failed", "denied", "refused", "timed_out", "cancelled", "pending_approval"]
 
+LARGEST_WORD = 4096  # bytes of one object that a plugin writes into the ledger with its answer
+
 _CALLED, _RETURNED = "plugin.method_called", "plugin.method_returned"
+
+
+class CallCancelled(Conflict):
+    """Somebody cancelled the call, or the host went down."""
+
+    code = "call.cancelled"
 
 
 class Course:
@@ -96,15 +106,13 @@ class Course:
     def end(self, now: float, result: Any = None, error: BaseException | None = None) -> CallEnded:
         """What became of it."""
         target, context, decision = self.target, self.context, self.decision
-        known = error if isinstance(error, PaddockError) else None
+        known = _known(error)
         fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
-        metrics: dict[str, Any] = self.told.to_json()
+        metrics: dict[str, Any] = {}
+        if self.told.count:
+            metrics["events"] = self.told.count
         if self.tally:
             metrics["asked"] = dict(self.tally)
-        own = fields.get("metrics")
-        if isinstance(own, dict):
-            metrics["plugin"] = own
-        disclosed = fields.get("nondeterminism")
         return CallEnded(
             name=target.key.plugin,
             method=target.spec.name,
@@ -122,10 +130,12 @@ class Course:
             success=error is None,
             duration_ms=int((now - self.began) * 1e6) / 1000,
             metrics=metrics,
+            plugin_metrics=_bounded(fields.get("metrics")),
+            events_hash=self.told.hash,
             error_code=None if error is None else known.error_code if known else "internal",
             error_category=None if error is None else known.category.value if known else "internal",
             error_message=None if known is None else known.message,
-            nondeterminism=cast("dict[str, Any]", disclosed) if isinstance(disclosed, dict) else None,
+            nondeterminism=_bounded(fields.get("nondeterminism")),
             model=_model(fields),
             decision=_word(decision),
             policies=decision.policies if decision else (),
@@ -150,10 +160,15 @@ class Telling:
             self._digest = hashlib.sha256()
         self._digest.update(hash_of(event).encode())
 
-    def to_json(self) -> dict[str, Any]:
-        if self._digest is None:
-            return {}
-        return {"events": self.count, "events_hash": f"sha256:{self._digest.hexdigest()}"}
+    @property
+    def hash(self) -> str | None:
+        return None if self._digest is None else f"sha256:{self._digest.hexdigest()}"
+
+
+def _known(error: BaseException | None) -> PaddockError | None:
+    if isinstance(error, asyncio.CancelledError):
+        return CallCancelled("the call was cancelled")
+    return error if isinstance(error, PaddockError) else None
 
 
 def _status(error: BaseException | None) -> Became:
@@ -184,6 +199,20 @@ def _word(decision: Decision | None) -> str | None:
             return "ask"
         case None:
             return None
+
+
+def _bounded(value: Any) -> dict[str, Any] | None:
+    """An object that a plugin wrote into its answer, for the ledger; of a large one how large it is, and its hash."""
+    if not isinstance(value, dict):
+        return None
+    written = cast("dict[str, Any]", value)
+    try:
+        size = len(orjson.dumps(written))
+    except orjson.JSONEncodeError:
+        size = None  # no JSON, from a function of the application's own
+    if size is not None and size <= LARGEST_WORD:
+        return written
+    return {"size": size, "hash": hash_of(written)}
 
 
 def _model(fields: Mapping[str, Any]) -> str | None:
