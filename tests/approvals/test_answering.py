@@ -182,7 +182,7 @@ async def test_a_request_expires_by_its_kind(office: Office, kind: Kind, minutes
 async def test_what_is_withdrawn_cannot_be_approved(office: Office) -> None:
     approval = await office.asked()
 
-    await office.desk.withdraw("default", approval.id, "the caller cancelled")
+    await office.desk.withdraw("default", approval.call, "the caller cancelled")
 
     with pytest.raises(Conflict, match="was withdrawn: the caller cancelled"):
         await office.desk.approve("default", approval.id, ANN)

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from tests.gate.test_governed_calls import ANN, Office, held, outcome
+from tests.gate.test_governed_calls import ANN, held, made_by, outcome
+from tests.gate.test_governed_calls import Office as OpenOffice
+
+from paddock.core.call import OPERATOR, Principal
+from paddock.core.errors import Conflict, NotFound
+from paddock.core.ids import PrincipalId
+from paddock.host.host import Host
 
 pytestmark = pytest.mark.req("S-21")
+
+CLEO, DAN = (
+    Principal(PrincipalId(f"local:{name}"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
+    for name in ("cleo", "dan")
+)
 
 NOTES_ARE_ASKED_ABOUT = (
     '@id("notes-are-asked-about") @text("Notes are asked about.") @approval("gate")\n'
     'forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.note");'
 )
+
+TWO_SAY_YES = (
+    '@id("sending-needs-a-yes") @text("Two say yes.") @approval("gate") @quorum("2") @four_eyes("no")\n'
+    'forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.send");'
+)
+
+
+class Office(OpenOffice):
+    """One whose plugin can go."""
+
+    async def remove(self, host: Host) -> None:
+        host._reconciler.embedded.pop("mail")  # there is no way for a program to take one back
+        await host.reconcile()
 
 
 @pytest.fixture
@@ -20,7 +45,7 @@ def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
-# --- a yes is used once, whatever the rules say by then -----------------------------------------------------------------
+# --- a yes is used once, whatever the rules say by then -------------------------------------------------------------
 
 
 async def test_a_yes_that_is_not_needed_any_more_is_used_all_the_same_and_the_call_made_once(office: Office) -> None:
@@ -55,3 +80,80 @@ async def test_a_yes_that_is_not_needed_any_more_is_still_to_one_exact_thing(off
         assert ended["error"]["details"]["changed"] == ["the plugin's files"]
         assert (await host.approving.find("default", waits["approval"]))["state"] == "voided"
     assert office.done == []
+
+
+# --- what was cancelled is not made, now or after a restart ---------------------------------------------------------
+
+
+async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office: Office) -> None:
+    office.rule(TWO_SAY_YES)
+    async with office.open() as host:
+        waits = await held(host)
+        edited = await host.approving.approve(waits["approval"], CLEO, payload={"to": "eve"})
+        live = host.calls.find(waits["call_id"])
+        shown = live.to_json()["approval"]
+        await host.approving.cancel(live)
+
+        assert edited["id"] != waits["approval"]
+        assert (shown["approval"], shown["preview"]["params"]) == (edited["id"], {"to": "eve"})
+        assert (await host.approving.find("default", edited["id"]))["state"] == "withdrawn"
+        with pytest.raises(Conflict, match="was withdrawn: it was cancelled"):
+            await host.approving.approve(edited["id"], DAN)
+    async with office.open() as host:
+        assert host.calls.waiting == host.calls.running == 0
+    assert office.done == []
+
+
+async def test_a_yes_that_comes_with_a_cancellation_is_good_for_nothing(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        live = host.calls.find(waits["call_id"])
+        # Both are under way at once; either may be first.
+        await asyncio.gather(
+            host.approving.cancel(live), host.approving.approve(waits["approval"], ANN), return_exceptions=True
+        )
+        await outcome(host, waits["call_id"])
+        left = (await host.approving.find("default", waits["approval"]))["state"]
+        done = list(office.done)
+
+    assert (left, done) in (("withdrawn", []), ("consumed", []), ("consumed", ["bob"]))
+    async with office.open() as host:
+        assert host.calls.waiting == host.calls.running == 0
+    assert office.done == done
+
+
+async def test_a_call_that_is_cancelled_while_it_runs_is_recorded_as_that(office: Office) -> None:
+    began = asyncio.Event()
+
+    async def look() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    office.functions["look"] = look
+    async with office.open() as host:
+        live = host.calls.begin("mail", "look", {}, made_by(ANN))
+        async with asyncio.timeout(30):
+            await began.wait()
+            await host.approving.cancel(live)
+            await live.over()
+
+    (entry,) = office.calls()
+    assert (entry["status"], entry["error_code"]) == ("cancelled", "call.cancelled")
+
+
+# --- what ended without its call is told to whoever waits -----------------------------------------------------------
+
+
+async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone(office: Office) -> None:
+    office.rule(NOTES_ARE_ASKED_ABOUT)
+    async with office.open() as host:
+        denied, approved = await held(host, "mail.note"), await held(host, "mail.note")
+        await office.remove(host)
+        await host.approving.deny(denied["approval"], ANN, comment="no notes")
+        with pytest.raises(NotFound):
+            await host.approving.approve(approved["approval"], ANN)
+
+        assert (await outcome(host, denied["call_id"]))["error"]["code"] == "approval.denied"
+        assert (await outcome(host, approved["call_id"]))["error"]["code"] == "plugin.not_enabled"
+        assert (await host.approving.find("default", approved["approval"]))["state"] == "voided"
+        assert host.calls.waiting == 0

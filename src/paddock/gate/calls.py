@@ -12,10 +12,11 @@ from anyio.abc import TaskGroup
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, Conflict, HostError, NeedsApproval, NotFound, PaddockError
+from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, Tenant, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
+from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
 from paddock.gate.questions import OpenQuestions
 
@@ -29,12 +30,6 @@ MOST_RUNNING = 512
 CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "cancelled"]
 EventKind = Literal["event", "question", "approval"]
 # The surroundings of a call to this callable.
-
-
-class CallCancelled(Conflict):
-    """Somebody cancelled the call."""
-
-    code = "call.cancelled"
 
 
 class CallEvent(NamedTuple):
@@ -181,6 +176,11 @@ class LiveCall:
         self._news.set()
 
 
+def _waits(work: asyncio.Future[Any]) -> bool:
+    """Whether a call that came back waits for a person."""
+    return not work.cancelled() and isinstance(work.exception(), NeedsApproval)
+
+
 def _size_of(value: Any) -> int:
     try:
         return len(orjson.dumps(value))
@@ -263,8 +263,8 @@ class Calls:
         self._begin(live, target, params, approval=approval, answers=True)
 
     def give_up(self, live: LiveCall, error: PaddockError, status: CallStatus = "failed") -> None:
-        """End a call that waited for a person and will not be made. Harmless when it is over."""
-        if live.ended_at is not None:
+        """End a call that waits for a person and will not be made. Harmless when it does not wait any more."""
+        if live.held is None:
             return
         live.end(status, self._now(), error=error)
         self._keep(live)
@@ -275,6 +275,15 @@ class Calls:
         self._running += 1
         self._running_for[live.context.tenant] += 1
         self._tasks.start_soon(self._run, live, target, params, answers, approval)
+
+    @property
+    def going_down(self) -> bool:
+        """Whether no calls are taken any more. One that is cut off from here on was not cancelled by anybody."""
+        return self._closed
+
+    def known(self, call_id: str) -> LiveCall | None:
+        """A call of whichever tenant, where this host knows it."""
+        return self._calls.get(call_id)
 
     @property
     def running(self) -> int:
@@ -336,8 +345,14 @@ class Calls:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work})
-            if work.cancelled():
-                live.end("cancelled", self._now(), error=CallCancelled("the call was cancelled"))
+            # A host that goes down gives its calls up and does not cancel them: what waits, or has its yes, goes on at
+            # the next one.
+            unwanted = asked.done() and not self._closed
+            if unwanted and (approval is not None or _waits(work)):
+                await self._gate.start.withdraw(live.context.tenant, live.id)
+            if work.cancelled() or (unwanted and _waits(work)):
+                why = "the call was cancelled" if unwanted else "the host went down"
+                live.end("cancelled", self._now(), error=CallCancelled(why))
             elif (error := work.exception()) is None:
                 live.end("succeeded", self._now(), result=work.result())
             elif isinstance(error, NeedsApproval):

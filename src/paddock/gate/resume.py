@@ -14,8 +14,9 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
-from paddock.gate.calls import CallCancelled, Calls, LiveCall
+from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.catalogue import Target
+from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
 from paddock.gate.starting import waiting
 from paddock.policy.approvals.approval import OPEN, Approval, State
@@ -53,31 +54,57 @@ class Resumption:
             PaddockError: it was approved, and what was to be called is not there, or who asked may not act any more.
                 The request is void.
         """
-        try:
-            live = await self._waiting(approval)
-        except PaddockError as error:
-            if approval.state is not State.APPROVED:
-                return None  # nobody waits here, and nothing is to be done
-            await self._approvals.void(approval.binding.subject.tenant, approval.id, error.message)
-            raise
-        match approval.state:
-            case State.PENDING:
-                pass
-            case State.APPROVED if live.held is None:
-                pass  # it goes on already
-            case State.APPROVED:
-                self._calls.go_on(live, self._target(approval), approval.payload, approval.id)
-            case _:
+        tenant = approval.binding.subject.tenant
+        live = self._calls.known(approval.call)
+        if approval.state not in OPEN:
+            # For this neither its plugin nor whoever asked has to be there.
+            if live is not None:
                 self._calls.give_up(live, ended(approval))
+            return live
+        if self._calls.going_down:
+            return live  # the next host knows what waits, and makes what has its yes
+        if live is not None and live.ended_at is not None:
+            await self._approvals.withdraw(tenant, live.id, "the call is over")
+            return live
+        try:
+            target, context = self._target(approval), await self._context(approval)
+        except PaddockError as error:
+            if approval.state is State.PENDING:
+                return live  # its plugin may come back
+            await self._approvals.void(tenant, approval.id, error.message)
+            if live is not None:
+                self._calls.give_up(live, error)
+            raise
+        return self._go_on(approval, target, context)
+
+    def _go_on(self, approval: Approval, target: Target, context: CallContext) -> LiveCall:
+        told = waiting(approval, target)
+        live = self._calls.held(CallId(approval.call), target, context, told)
+        match live.held:
+            case None:
+                pass  # it goes on already
+            case _ if approval.state is State.APPROVED:
+                self._calls.go_on(live, target, approval.payload, approval.id)
+            case held if held.details["approval"] != approval.id:
+                live.hold(told)  # somebody edited it: another request took the place of the one that was told
+            case _:
+                pass  # more people are needed
         return live
 
     async def cancel(self, live: LiveCall) -> None:
-        """Ask for the end of a call; one that waits for a person is not wanted any more."""
+        """Ask for the end of a call, whatever it does: nothing of it waits for a person any more, nor for a host that
+        would make it. Harmless when it is over.
+
+        Raises:
+            StoreUnavailable: it waits for a person, and still does.
+        """
         if live.held is None:
             live.cancel()
+            await self._gate.start.withdraw(live.context.tenant, live.id)
             return
-        await self._approvals.withdraw(live.context.tenant, str(live.held.details["approval"]), "it was cancelled")
+        await self._approvals.withdraw(live.context.tenant, live.id, "it was cancelled")
         self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
+        live.cancel()  # it may have gone on meanwhile
 
     async def come_back(self, plugin: str | None = None) -> None:
         """After a restart: know what waits, and make what was approved meanwhile; of one plugin, or of all there are.
@@ -111,7 +138,7 @@ class Resumption:
         """End, again and again, what nobody answered in time, and what could not be ended before."""
         while True:
             try:
-                await self._gate.start.void_again()
+                await self._gate.start.end_again()
                 await self.give_up_ended()
                 for approval in await self._approvals.expire():
                     now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
@@ -119,15 +146,6 @@ class Resumption:
             except PaddockError as error:
                 _log.warning("requests could not be looked through: %s", error.message)
             await asyncio.sleep(LOOK_AGAIN)
-
-    async def _waiting(self, approval: Approval) -> LiveCall:
-        """The call that waits, which may have been made before this host came up.
-
-        Raises:
-            PaddockError: it cannot be made any more.
-        """
-        target, context = self._target(approval), await self._context(approval)
-        return self._calls.held(CallId(approval.call), target, context, waiting(approval, target))
 
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject

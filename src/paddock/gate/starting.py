@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
-from paddock.core.ids import Tenant
+from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
 from paddock.gate.course import Course
@@ -29,6 +31,8 @@ from paddock.store.database import Database, Transaction
 RecordIn = Callable[[Transaction, Course, Event], None]
 """Writes an event of a call into the ledger, in a unit of work."""
 
+_WITHDRAWING = 5.0  # seconds for taking back what was asked a moment ago
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -45,7 +49,7 @@ class Start:
     approvals: Approvals
     database: Database
     record_in: RecordIn
-    _to_void: list[tuple[Tenant, str, str]] = field(default_factory=list[tuple[Tenant, str, str]])
+    _to_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
 
     async def permit(self, course: Course, approval: str | None) -> str | None:
         """Whether the call may start, and with which approval, which `record` uses.
@@ -107,24 +111,30 @@ class Start:
 
     async def void(self, tenant: Tenant, approval: str, error: PaddockError) -> None:
         """The call that was approved failed before it started: nobody expects it to be made some day."""
-        why = f"the call failed: {error.message}"
-        try:
-            await self.approvals.void(tenant, approval, why)
-        except StoreUnavailable:
-            self._to_void.append((tenant, approval, why))
-        except PaddockError:
-            pass  # it is not there, or over
+        await self._end(partial(self.approvals.void, tenant, approval, f"the call failed: {error.message}"))
 
-    async def void_again(self) -> None:
-        """Void what could not be voided at its time, since there was no room on the disk for instance.
+    async def withdraw(self, tenant: Tenant, call: CallId) -> None:
+        """The call was cancelled: nothing of it waits for a person any more, and no yes to it is good."""
+        await self._end(partial(self.approvals.withdraw, tenant, call, "it was cancelled"))
+
+    async def end_again(self) -> None:
+        """End the requests that could not be ended at their time, since there was no room on the disk for instance.
 
         Raises:
             StoreUnavailable: it cannot be written now either.
         """
-        while self._to_void:
+        while self._to_end:
             with contextlib.suppress(CallerError):  # it is not there any more
-                await self.approvals.void(*self._to_void[0])
-            self._to_void.pop(0)
+                await self._to_end[0]()
+            self._to_end.pop(0)
+
+    async def _end(self, ending: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await ending()
+        except StoreUnavailable:
+            self._to_end.append(ending)
+        except PaddockError:
+            pass  # it is not there, or over
 
     async def _standing(self, course: Course, asked: Ask) -> str | None:
         if asked.remember == "never":
@@ -139,23 +149,29 @@ class Start:
         if four_eyes is None:
             several = await self.database.read(lambda tx: count_approvers(tx, context.tenant))
             four_eyes = several > 1
-        approval, token = await self.approvals.ask(
-            Asked(
-                call=course.call,
-                subject=self._subject(course),
-                kind=Kind(asked.kind),
-                payload=dict(course.payload),
-                context=kept_context(context),
-                requester=context.principal.id,
-                for_person=context.principal.person,
-                approvers=asked.approvers,
-                quorum=asked.quorum,
-                four_eyes=four_eyes,
-                reason=asked.reason,
-                policy_version=asked.version,
-                remember=asked.remember,
-            )
+        request = Asked(
+            call=course.call,
+            subject=self._subject(course),
+            kind=Kind(asked.kind),
+            payload=dict(course.payload),
+            context=kept_context(context),
+            requester=context.principal.id,
+            for_person=context.principal.person,
+            approvers=asked.approvers,
+            quorum=asked.quorum,
+            four_eyes=four_eyes,
+            reason=asked.reason,
+            policy_version=asked.version,
+            remember=asked.remember,
         )
+        try:
+            approval, token = await self.approvals.ask(request)
+        except asyncio.CancelledError:
+            # Nobody knows whether it was asked, and nobody is there to be told that the call waits.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WITHDRAWING):
+                    await self.withdraw(context.tenant, course.call)
+            raise
         course.approval = approval.id
         return waiting(approval, course.target, token=token)
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
-from paddock.gate.calls import CallCancelled
+from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, tenant_of
 from paddock.http.body import json_object, only

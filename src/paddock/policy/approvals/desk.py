@@ -191,9 +191,14 @@ class Approvals:
         """What it was about is not there any more. Harmless when it is over."""
         await self._ended(tenant, approval_id, State.VOIDED, why)
 
-    async def withdraw(self, tenant: str, approval_id: str, why: str) -> None:
-        """Whoever asked does not want it any more. Harmless when it is over."""
-        await self._ended(tenant, approval_id, State.WITHDRAWN, why)
+    async def withdraw(self, tenant: str, call: str, why: str) -> None:
+        """Whoever made a call does not want it any more: end what is open about it, edited ones too."""
+
+        def unit(work: Unit) -> None:
+            for approval in rows.open_of(work.tx, tenant, call):
+                using.end(work, approval, State.WITHDRAWN, why)
+
+        await self._write(tenant, unit)
 
     async def expire(self) -> list[Approval]:
         """End the requests whose time is over, and give them."""

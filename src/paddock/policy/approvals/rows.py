@@ -111,6 +111,15 @@ def latest_of(tx: Transaction, tenant: str, call: str) -> Approval | None:
     return None if row is None else _of(row, _answers(tx, row["id"]))
 
 
+def open_of(tx: Transaction, tenant: str, call: str) -> list[Approval]:
+    """The requests about a call that have not ended, without their answers."""
+    found = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND state IN (?, ?)",  # noqa: S608
+        (tenant, call, State.PENDING.value, State.APPROVED.value),
+    )
+    return [_of(row, ()) for row in found]
+
+
 def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
     """Keep one person's answer.
 
