@@ -96,6 +96,34 @@ async def test_with_four_eyes_whoever_typed_the_call_in_somebodys_name_cannot_an
     assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
 
 
+@pytest.mark.parametrize("kind", [Kind.ACTION, Kind.GATE])
+async def test_nobody_answers_an_action_as_somebody_else(office: Office, kind: Kind) -> None:
+    approval = await office.asked(kind)
+
+    with pytest.raises(Denied, match="local:root cannot answer this as user:ann"):
+        await office.desk.approve("default", approval.id, ANN, through="local:root")
+    with pytest.raises(Denied, match="local:root cannot answer this as user:ann"):
+        await office.desk.deny("default", approval.id, ANN, through="local:root")
+
+    assert (await office.desk.find("default", approval.id)).answers == ()
+
+
+@pytest.mark.parametrize("kind", [Kind.CONFIRMATION, Kind.CONSENT])
+async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(office: Office, kind: Kind) -> None:
+    approval = await office.asked(kind)
+
+    answered = await office.desk.approve(
+        "default", approval.id, person("bob"), through="local:root", remember=Remember("always")
+    )
+    (standing,) = await office.desk.standing("default")
+    await office.desk.revoke("default", standing.id, person("bob"), through="local:root")
+
+    assert [(one.by, one.operator) for one in answered.answers] == [("user:bob", "local:root")]
+    assert (standing.given_by, standing.operator) == ("user:bob", "local:root")
+    said = {event.type: getattr(event, "operator", None) for event in office.heard.events}
+    assert [said[f"approval.{one}"] for one in ("answered", "standing_given", "standing_revoked")] == ["local:root"] * 3
+
+
 async def test_without_four_eyes_an_approver_may_answer_their_own(office: Office) -> None:
     approval = await office.asked()
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.approvals.conftest import ANN, SEND, Office
+from tests.approvals.conftest import ANN, CLEO, SEND, Office
 
 from paddock.core.errors import NotFound
 from paddock.policy.approvals.answering import Reach, Remember
+from paddock.policy.approvals.approval import State
 from paddock.policy.approvals.standing import Standing
 
 
@@ -55,6 +56,28 @@ async def test_one_for_a_plugin_is_good_for_its_other_tools(office: Office, reac
 
     assert (await office.desk.standing_for(other, "user:bob", None) is not None) is good
     assert await office.desk.standing_for(replace(other, digest="sha256:cc"), "user:bob", None) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lasts"),
+    [
+        (Remember(), Remember("always"), None),
+        (Remember("always"), Remember(), None),
+        (Remember("always"), Remember("always"), (None, "send")),
+        (Remember("always", "plugin"), Remember("session"), ("ses_1", "send")),
+    ],
+)
+async def test_a_yes_that_lasts_takes_as_many_people_as_one_that_does_not(
+    office: Office, first: Remember, second: Remember, lasts: Any
+) -> None:
+    approval = await office.asked(quorum=2, remember="plugin", context={"session": "ses_1"})
+
+    await office.desk.approve("default", approval.id, ANN, remember=first)
+    assert await office.desk.standing("default") == []
+    approved = await office.desk.approve("default", approval.id, CLEO, remember=second)
+
+    kept = [(one.session, one.callable) for one in await office.desk.standing("default")]
+    assert (approved.state, kept) == (State.APPROVED, [lasts] if lasts else [])
 
 
 async def test_one_for_a_session_ends_with_it(office: Office) -> None:

@@ -71,7 +71,8 @@ def show(approval_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False
     whose = found["for_person"] if found["kind"] in ("confirmation", "consent") else " or ".join(found["approvers"])
     say(f"  {found['state']} until {found['expires_at'][:19]}; {found['quorum']} of {whose}{four_eyes}")
     for given in found["answers"]:
-        say(f"  {given['by']} said {'yes' if given['approved'] else 'no'}: {given['comment'] or '(no comment)'}")
+        who = f"{given['operator']}, as {given['by']}," if given["operator"] else given["by"]
+        say(f"  {who} said {'yes' if given['approved'] else 'no'}: {given['comment'] or '(no comment)'}")
 
 
 @app.command("approve", epilog="Examples: paddock approvals approve ID   ·   paddock approvals approve ID --always -y")

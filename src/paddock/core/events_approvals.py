@@ -21,7 +21,7 @@ class ApprovalRequested(Event):
 
 @event("approval.answered")
 class ApprovalAnswered(Event):
-    """A person answered; `state` is what the request is in now."""
+    """A person answered; `state` is what the request is in now, and `operator` who passed the answer on, if anybody."""
 
     approval: str
     name: str
@@ -30,6 +30,7 @@ class ApprovalAnswered(Event):
     answered_by: str
     comment: str
     state: str
+    operator: str | None = None
 
 
 @event("approval.consumed")
@@ -65,6 +66,7 @@ class StandingApprovalGiven(Event):
     scope: str
     holder: str
     given_by: str
+    operator: str | None = None
 
 
 @event("approval.standing_revoked")
@@ -75,3 +77,4 @@ class StandingApprovalRevoked(Event):
     name: str
     method: str | None
     revoked_by: str
+    operator: str | None = None

@@ -46,19 +46,23 @@ class Approving:
         approval_id: str,
         by: Principal,
         *,
+        through: str | None = None,
         comment: str = "",
         remember: Remember | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Say yes; the call is made as soon as enough people did. See `Approvals.approve`."""
         approval = await self._approvals.approve(
-            by.tenant, approval_id, by, comment=comment, remember=remember, payload=payload
+            by.tenant, approval_id, by, through=through, comment=comment, remember=remember, payload=payload
         )
         return await self._answered(approval)
 
-    async def deny(self, approval_id: str, by: Principal, *, comment: str = "") -> dict[str, Any]:
+    async def deny(
+        self, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
+    ) -> dict[str, Any]:
         """Say no; whoever waits for the call is told. See `Approvals.deny`."""
-        return await self._answered(await self._approvals.deny(by.tenant, approval_id, by, comment=comment))
+        denied = await self._approvals.deny(by.tenant, approval_id, by, through=through, comment=comment)
+        return await self._answered(denied)
 
     async def come_back(self, plugin: str) -> None:
         """A plugin is there: know again what of it waits for a person."""
@@ -72,13 +76,13 @@ class Approving:
         """The standing approvals of a tenant as data, oldest first."""
         return [shown_standing(one) for one in await self._approvals.standing(tenant)]
 
-    async def revoke(self, standing_id: str, by: Principal) -> dict[str, Any]:
-        """End a standing approval.
+    async def revoke(self, standing_id: str, by: Principal, *, through: str | None = None) -> dict[str, Any]:
+        """End a standing approval. See `Approvals.revoke`.
 
         Raises:
             NotFound: there is none.
         """
-        return shown_standing(await self._approvals.revoke(by.tenant, standing_id, by))
+        return shown_standing(await self._approvals.revoke(by.tenant, standing_id, by, through=through))
 
     async def _answered(self, approval: Approval) -> dict[str, Any]:
         await self._resumption.answered(approval)
@@ -119,7 +123,15 @@ def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:
         "ended_why": approval.ended_why,
         "replaces": approval.replaces,
         "answers": [
-            {"by": answer.by, "approved": answer.approved, "at": answer.at, "comment": answer.comment}
+            {
+                "by": answer.by,
+                "operator": answer.operator,
+                "approved": answer.approved,
+                "at": answer.at,
+                "comment": answer.comment,
+                "scope": answer.scope,
+                "reach": answer.reach,
+            }
             for answer in approval.answers
         ],
     }
@@ -137,6 +149,7 @@ def shown_standing(standing: Standing) -> dict[str, Any]:
         "digest": standing.digest,
         "policies": list(standing.policies),
         "given_by": standing.given_by,
+        "operator": standing.operator,
         "given_at": standing.given_at,
         "approval": standing.approval,
         "revoked_at": standing.revoked_at,

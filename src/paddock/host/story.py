@@ -150,7 +150,13 @@ def _answered(told: Mapping[str, Any]) -> str:
     said = "yes" if told["approved"] else "no"
     comment = f": {told['comment']}" if told["comment"] else ""
     more = "; more people have to" if told["approved"] and told["state"] == "pending" else ""
-    return f"{told['answered_by'] or ERASED} said {said}{comment}{more}"
+    return f"{_who(told, 'answered_by')} said {said}{comment}{more}"
+
+
+def _who(told: Mapping[str, Any], field: str) -> str:
+    """Who did it; where the operator did it in somebody's name, both."""
+    who, operator = told[field] or ERASED, told.get("operator")
+    return f"{operator}, as {who}," if operator else str(who)
 
 
 def _consumed(told: Mapping[str, Any]) -> str:
@@ -165,7 +171,7 @@ def _ended_request(told: Mapping[str, Any]) -> str:
 def _standing(told: Mapping[str, Any]) -> str:
     reach = "this tool" if told["method"] else "all of the plugin's tools"
     lasts = "until it is revoked" if told["scope"] == "always" else "for the session"
-    return f"{told['given_by'] or ERASED} made it a yes for {reach} {lasts} ({told['standing']})"
+    return f"{_who(told, 'given_by')} made it a yes for {reach} {lasts} ({told['standing']})"
 
 
 def _started(told: Mapping[str, Any]) -> str:

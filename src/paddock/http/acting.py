@@ -38,6 +38,12 @@ async def context_of(host: Host, request: Request) -> CallContext:
     return replace(host.context_of(await host.principal(named[0], tenant), operator=operator), trace=trace)
 
 
+def passed_on_by(context: CallContext) -> str | None:
+    """The operator who speaks for somebody else here, as in `local:root`; None where they speak for themselves."""
+    operator = f"local:{context.operator}"
+    return None if context.operator is None or operator == context.principal.id else operator
+
+
 async def tenant_of(host: Host, request: Request) -> Tenant:
     """The tenant that a request is about; the default one where it names none.
 

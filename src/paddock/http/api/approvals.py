@@ -10,12 +10,16 @@ from starlette.responses import Response
 from paddock.core.call import Principal
 from paddock.core.errors import Invalid, Problem
 from paddock.host.host import Host
-from paddock.http.acting import context_of
+from paddock.http.acting import context_of, passed_on_by
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
 from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
 
-_ANSWERED = "The request as it is now: approved, or pending where more people are needed."
+_ANSWERED = (
+    "The request as it is now: approved, or pending where more people are needed. With `Paddock-As` the operator passes"
+    " on what somebody confirmed or consented to, and is recorded beside them; an `action` or a `gate` they answer"
+    " themselves."
+)
 
 
 class ApprovalRoutes:
@@ -85,9 +89,11 @@ class ApprovalRoutes:
     async def approve(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, comment=str, scope=str, reach=str, params=dict)
+        context = await context_of(self._host, request)
         approved = await self._host.approving.approve(
             named(request, "id"),
-            await self._by(request),
+            context.principal,
+            through=passed_on_by(context),
             comment=body.get("comment", ""),
             remember=remembered(body),
             payload=body.get("params"),
@@ -97,12 +103,22 @@ class ApprovalRoutes:
     async def deny(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, comment=str)
-        by = await self._by(request)
-        return answer(await self._host.approving.deny(named(request, "id"), by, comment=body.get("comment", "")))
+        context = await context_of(self._host, request)
+        denied = await self._host.approving.deny(
+            named(request, "id"),
+            context.principal,
+            through=passed_on_by(context),
+            comment=body.get("comment", ""),
+        )
+        return answer(denied)
 
     async def revoke(self, request: Request) -> Response:
         only(await json_object(request))
-        return answer(await self._host.approving.revoke(named(request, "id"), await self._by(request)))
+        context = await context_of(self._host, request)
+        revoked = await self._host.approving.revoke(
+            named(request, "id"), context.principal, through=passed_on_by(context)
+        )
+        return answer(revoked)
 
     async def _by(self, request: Request) -> Principal:
         return (await context_of(self._host, request)).principal

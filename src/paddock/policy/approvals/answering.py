@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from paddock.core.call import Principal
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied
 from paddock.core.events_approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
 from paddock.policy.approvals import rows, standing
-from paddock.policy.approvals.approval import Approval, Given, State
+from paddock.policy.approvals.approval import Approval, Given, Reach, Scope, State
 from paddock.policy.approvals.asking import ask_again
 from paddock.policy.approvals.standing import Standing
 from paddock.policy.approvals.unit import Unit
 from paddock.policy.approvals.using import end, require_unexpired
-from paddock.policy.approvals.who_may_answer import require_may_answer, require_open
+from paddock.policy.approvals.who_may_answer import Answerer, require_may_answer, require_open
 
-Scope: TypeAlias = Literal["once", "session", "always"]
-Reach: TypeAlias = Literal["tool", "plugin"]
-
+# Both from the narrowest to the widest.
 SCOPES: Final[tuple[Scope, ...]] = ("once", "session", "always")
 REACHES: Final[tuple[Reach, ...]] = ("tool", "plugin")
 
@@ -36,51 +34,74 @@ class Remember:
 
 
 def approve(
-    unit: Unit, approval_id: str, by: Principal, comment: str, remember: Remember, payload: Mapping[str, Any] | None
+    unit: Unit,
+    approval_id: str,
+    answerer: Answerer,
+    comment: str,
+    remember: Remember,
+    payload: Mapping[str, Any] | None,
 ) -> Approval:
     """Say yes. See `Approvals.approve`."""
-    approval = _answerable(unit, approval_id, by)
+    approval = _answerable(unit, approval_id, answerer)
     _require_rememberable(approval, remember)
     if payload is not None and hash_of(payload) != approval.binding.payload_hash:
         if approval.binding.four_eyes:
             # Whoever says what is to be done asks for it, and cannot be the one who says yes to it.
             _require_once(approval, remember)
-            return _edited(unit, approval, by, comment, payload)
-        approval = _edited(unit, approval, by, comment, payload)
-    rows.note_answer(unit.tx, approval.id, Given(by.id, True, unit.now, comment))
+            return _edited(unit, approval, answerer.by, comment, payload)
+        approval = _edited(unit, approval, answerer.by, comment, payload)
+    given = Given(answerer.by.id, True, unit.now, comment, answerer.through, scope=remember.scope, reach=remember.reach)
+    rows.note_answer(unit.tx, approval.id, given)
     approval = rows.find(unit.tx, unit.tenant, approval.id)
     if not approval.still_needed:
         rows.move(unit.tx, approval, State.APPROVED, at=unit.now)
-        if remember.scope != "once":
-            _stand(unit, approval, by, remember)
-    return _told(unit, approval, by, comment, approved=True)
+        lasting = narrowest(approval)
+        if lasting.scope != "once":
+            _stand(unit, approval, answerer, lasting)
+    return _told(unit, approval, given)
 
 
-def deny(unit: Unit, approval_id: str, by: Principal, comment: str) -> Approval:
+def deny(unit: Unit, approval_id: str, answerer: Answerer, comment: str) -> Approval:
     """Say no. See `Approvals.deny`."""
-    approval = _answerable(unit, approval_id, by)
-    rows.note_answer(unit.tx, approval.id, Given(by.id, False, unit.now, comment))
+    approval = _answerable(unit, approval_id, answerer)
+    given = Given(answerer.by.id, False, unit.now, comment, answerer.through)
+    rows.note_answer(unit.tx, approval.id, given)
     rows.move(unit.tx, approval, State.DENIED, at=unit.now, why=comment)
-    return _told(unit, approval, by, comment, approved=False)
+    return _told(unit, approval, given)
 
 
-def revoke(unit: Unit, standing_id: str, by: Principal) -> Standing:
+def revoke(unit: Unit, standing_id: str, answerer: Answerer) -> Standing:
     """End a standing approval. See `Approvals.revoke`."""
-    ended = standing.revoke(unit.tx, unit.tenant, standing_id, by=by.id, at=unit.now)
+    ended = standing.revoke(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
     if ended.revoked_at is None:
         unit.publish().publish(
-            StandingApprovalRevoked(standing=ended.id, name=ended.plugin, method=ended.callable, revoked_by=by.id)
+            StandingApprovalRevoked(
+                standing=ended.id,
+                name=ended.plugin,
+                method=ended.callable,
+                revoked_by=answerer.by.id,
+                operator=answerer.through,
+            )
         )
     return ended
 
 
-def _answerable(unit: Unit, approval_id: str, by: Principal) -> Approval:
+def narrowest(approval: Approval) -> Remember:
+    """How far all who said yes want it to last: a yes that lasts takes as many people as one that does not."""
+    said = [answer for answer in approval.answers if answer.approved]
+    return Remember(
+        SCOPES[min(SCOPES.index(answer.scope) for answer in said)],
+        REACHES[min(REACHES.index(answer.reach) for answer in said)],
+    )
+
+
+def _answerable(unit: Unit, approval_id: str, answerer: Answerer) -> Approval:
     approval = rows.find(unit.tx, unit.tenant, approval_id)
     require_open(approval)
     require_unexpired(approval, unit.now)
     if approval.state is not State.PENDING:
         raise Conflict(f"{approval.id} is approved already", code="approval.approved")
-    require_may_answer(approval, by)
+    require_may_answer(approval, answerer)
     return approval
 
 
@@ -114,7 +135,7 @@ def _require_rememberable(approval: Approval, remember: Remember) -> None:
         raise CallerError("this call belongs to no session", code="approval.no_session", hint="use once or always")
 
 
-def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) -> None:
+def _stand(unit: Unit, approval: Approval, answerer: Answerer, remember: Remember) -> None:
     subject, whole = approval.binding.subject, remember.reach == "plugin"
     one = Standing(
         id=unit.new_id("sta"),
@@ -127,9 +148,10 @@ def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) ->
         definition=None if whole else subject.definition,
         effects=None if whole else subject.effects,
         policies=subject.policies,
-        given_by=by.id,
+        given_by=answerer.by.id,
         given_at=unit.now,
         approval=approval.id,
+        operator=answerer.through,
     )
     standing.keep(unit.tx, one)
     unit.publish(approval.call).publish(
@@ -140,12 +162,13 @@ def _stand(unit: Unit, approval: Approval, by: Principal, remember: Remember) ->
             method=one.callable,
             scope=remember.scope,
             holder=one.holder,
-            given_by=by.id,
+            given_by=one.given_by,
+            operator=one.operator,
         )
     )
 
 
-def _told(unit: Unit, approval: Approval, by: Principal, comment: str, *, approved: bool) -> Approval:
+def _told(unit: Unit, approval: Approval, given: Given) -> Approval:
     now = rows.find(unit.tx, unit.tenant, approval.id)
     subject = now.binding.subject
     unit.publish(approval.call).publish(
@@ -153,10 +176,11 @@ def _told(unit: Unit, approval: Approval, by: Principal, comment: str, *, approv
             approval=now.id,
             name=subject.plugin,
             method=subject.callable,
-            approved=approved,
-            answered_by=by.id,
-            comment=comment,
+            approved=given.approved,
+            answered_by=given.by,
+            comment=given.comment,
             state=now.state.value,
+            operator=given.operator,
         )
     )
     return now

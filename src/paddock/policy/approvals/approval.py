@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from paddock.policy.approvals.binding import Binding
+
+Scope: TypeAlias = Literal["once", "session", "always"]
+"""For which calls a yes is good."""
+Reach: TypeAlias = Literal["tool", "plugin"]
+"""For how much of a plugin."""
 
 
 class Kind(StrEnum):
@@ -59,12 +64,20 @@ OPEN = frozenset(state for state, following in TRANSITIONS.items() if following)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One person's answer."""
+    """One person's answer.
+
+    Attributes:
+        operator: Who passed it on, where they did not give it themselves.
+        scope, reach: How far they wanted a yes to last; see `Remember`.
+    """
 
     by: str
     approved: bool
     at: str
     comment: str = ""
+    operator: str | None = None
+    scope: Scope = "once"
+    reach: Reach = "tool"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from paddock.policy.approvals.asking import Asked, ask, new_token
 from paddock.policy.approvals.binding import Subject
 from paddock.policy.approvals.standing import Standing
 from paddock.policy.approvals.unit import PublishIn, Unit
+from paddock.policy.approvals.who_may_answer import Answerer
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
@@ -113,6 +114,7 @@ class Approvals:
         approval_id: str,
         by: Principal,
         *,
+        through: str | None = None,
         comment: str = "",
         remember: Remember | None = None,
         payload: Mapping[str, Any] | None = None,
@@ -123,6 +125,7 @@ class Approvals:
             tenant: Whose request it is.
             approval_id: Which one.
             by: Who says it.
+            through: The operator who passes it on, as in `local:root`, where they do not say it themselves.
             comment: Kept beside the answer.
             remember: Whether the yes is to be good for more than this call.
             payload: Other parameters: the yes is then to these, in a request that replaces this one. Where four eyes
@@ -138,20 +141,23 @@ class Approvals:
         """
         remembered = remember or Remember()
         return await self._write(
-            tenant, lambda unit: answering.approve(unit, approval_id, by, comment, remembered, payload)
+            tenant,
+            lambda unit: answering.approve(unit, approval_id, Answerer(by, through), comment, remembered, payload),
         )
 
-    async def deny(self, tenant: str, approval_id: str, by: Principal, *, comment: str = "") -> Approval:
+    async def deny(
+        self, tenant: str, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
+    ) -> Approval:
         """Say no, which one person can. Errors are those of `approve`."""
-        return await self._write(tenant, lambda unit: answering.deny(unit, approval_id, by, comment))
+        return await self._write(tenant, lambda unit: answering.deny(unit, approval_id, Answerer(by, through), comment))
 
-    async def revoke(self, tenant: str, standing_id: str, by: Principal) -> Standing:
+    async def revoke(self, tenant: str, standing_id: str, by: Principal, *, through: str | None = None) -> Standing:
         """End a standing approval. Harmless when it has ended.
 
         Raises:
             NotFound: there is none.
         """
-        return await self._write(tenant, lambda unit: answering.revoke(unit, standing_id, by))
+        return await self._write(tenant, lambda unit: answering.revoke(unit, standing_id, Answerer(by, through)))
 
     # --- using --------------------------------------------------------------------------------------------------------
 

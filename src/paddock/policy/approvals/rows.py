@@ -127,9 +127,18 @@ def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
         Conflict: they answered before.
     """
     kept = tx.execute(
-        "INSERT INTO approval_answers (approval, who, approved, at, comment) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (approval, who) DO NOTHING",
-        (approval_id, answer.by, answer.approved, answer.at, answer.comment),
+        "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
+        (
+            approval_id,
+            answer.by,
+            answer.approved,
+            answer.at,
+            answer.comment,
+            answer.operator,
+            answer.scope,
+            answer.reach,
+        ),
     )
     if not kept:
         raise Conflict(f"{answer.by} has answered {approval_id} already", code="approval.answered_before")
@@ -185,9 +194,11 @@ def hash_of(token: str) -> str:
 
 def _answers(tx: Transaction, approval_id: str) -> tuple[Given, ...]:
     rows = tx.all(
-        "SELECT who, approved, at, comment FROM approval_answers WHERE approval = ? ORDER BY at, who", (approval_id,)
+        "SELECT who, approved, at, comment, operator, scope, reach FROM approval_answers"
+        " WHERE approval = ? ORDER BY at, who",
+        (approval_id,),
     )
-    return tuple(Given(row["who"], bool(row["approved"]), row["at"], row["comment"]) for row in rows)
+    return tuple(Given(row.pop("who"), bool(row.pop("approved")), **row) for row in rows)
 
 
 def _of(row: dict[str, Any], answers: tuple[Given, ...]) -> Approval:

@@ -17,7 +17,7 @@ from paddock.store.database import Transaction
 
 _COLUMNS = (
     "id, tenant, holder, plugin, callable, session, digest, definition, effects, policies, given_by, given_at,"
-    " revoked_at, revoked_by, approval"
+    " revoked_at, revoked_by, approval, operator"
 )
 
 
@@ -31,6 +31,7 @@ class Standing:
         session: None: always.
         definition, effects: Of the callable; None where it is for the whole plugin.
         approval: The request that it came out of.
+        operator: Who passed the yes on, where they did not give it themselves.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Standing:
     approval: str
     revoked_at: str | None = None
     revoked_by: str | None = None
+    operator: str | None = None
 
     def covers(self, subject: Subject, holder: str, session: str | None) -> bool:
         """Whether it is still good, for this."""
@@ -68,7 +70,7 @@ class Standing:
 def keep(tx: Transaction, standing: Standing) -> None:
     """Keep a new one."""
     tx.execute(
-        f"INSERT INTO standing_approvals ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        f"INSERT INTO standing_approvals ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",  # noqa: S608
         (
             standing.id,
             standing.tenant,
@@ -85,6 +87,7 @@ def keep(tx: Transaction, standing: Standing) -> None:
             standing.revoked_at,
             standing.revoked_by,
             standing.approval,
+            standing.operator,
         ),
     )
 

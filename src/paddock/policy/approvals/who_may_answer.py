@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied
 from paddock.policy.approvals.approval import OPEN, Approval, Kind, State
@@ -9,25 +11,39 @@ from paddock.policy.approvals.approval import OPEN, Approval, Kind, State
 _PEOPLE = frozenset({"person", "local"})
 
 
-def require_may_answer(approval: Approval, by: Principal) -> None:
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """Who answers; and `through` whom, as in `local:root`, where the operator passes their answer on."""
+
+    by: Principal
+    through: str | None = None
+
+
+def require_may_answer(approval: Approval, answerer: Answerer) -> None:
     """Refuse somebody whose answer must not count.
 
     Raises:
         Denied: they may not answer this request at all.
         Conflict: they answered it before.
     """
+    by = answerer.by
     if by.kind not in _PEOPLE:
         raise _denied(approval, f"{by.id} is not a person, and only people answer", "ask a person to answer it")
     if approval.kind in (Kind.CONFIRMATION, Kind.CONSENT):
         if by.id != approval.for_person:
             raise _denied(approval, f"only {approval.for_person or 'the person the call is for'} can answer this")
     else:
-        _require_approver(approval, by)
+        _require_approver(approval, answerer)
     if any(answer.by == by.id for answer in approval.answers):
         raise Conflict(f"{by.id} has answered {approval.id} already", code="approval.answered_before")
 
 
-def _require_approver(approval: Approval, by: Principal) -> None:
+def _require_approver(approval: Approval, answerer: Answerer) -> None:
+    by = answerer.by
+    if answerer.through is not None:
+        # Naming somebody does not prove that they sit there.
+        words = f"{answerer.through} cannot answer this as {by.id}"
+        raise _denied(approval, words, "they answer it themselves, at the console or a terminal")
     if not by.interactive:
         raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
     if approval.binding.four_eyes and by.id in approval.askers:
