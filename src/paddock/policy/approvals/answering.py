@@ -10,6 +10,7 @@ from paddock.core.call import Principal
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied
 from paddock.core.events_approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
+from paddock.core.printable import printable
 from paddock.policy.approvals import rows, standing
 from paddock.policy.approvals.approval import Approval, Given, Reach, Scope, State
 from paddock.policy.approvals.asking import ask_again
@@ -17,6 +18,8 @@ from paddock.policy.approvals.standing import Standing
 from paddock.policy.approvals.unit import Unit
 from paddock.policy.approvals.using import end, require_unexpired
 from paddock.policy.approvals.who_may_answer import Answerer, require_may_answer, require_open
+
+LONGEST_COMMENT: Final = 2_000  # characters that are kept of one; the rest is cut off
 
 # Both from the narrowest to the widest.
 SCOPES: Final[tuple[Scope, ...]] = ("once", "session", "always")
@@ -42,6 +45,7 @@ def approve(
     payload: Mapping[str, Any] | None,
 ) -> Approval:
     """Say yes. See `Approvals.approve`."""
+    comment = printable(comment, LONGEST_COMMENT)
     approval = _answerable(unit, approval_id, answerer)
     _require_rememberable(approval, remember)
     if payload is not None and hash_of(payload) != approval.binding.payload_hash:
@@ -63,6 +67,7 @@ def approve(
 
 def deny(unit: Unit, approval_id: str, answerer: Answerer, comment: str) -> Approval:
     """Say no. See `Approvals.deny`."""
+    comment = printable(comment, LONGEST_COMMENT)
     approval = _answerable(unit, approval_id, answerer)
     given = Given(answerer.by.id, False, unit.now, comment, answerer.through)
     rows.note_answer(unit.tx, approval.id, given)
