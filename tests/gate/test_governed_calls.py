@@ -13,7 +13,7 @@ import pytest
 from paddock import Config, open_host
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
-from paddock.core.ids import PrincipalId, RequestId, Tenant
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
 from paddock.host.host import Host
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
@@ -91,7 +91,7 @@ async def held(host: Host, name: str = "mail.send") -> dict[str, Any]:
 
 
 async def outcome(host: Host, call: str) -> Any:
-    live = host.calls.find(call)
+    live = host.calls.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.over()
     return live.to_json()
@@ -259,7 +259,7 @@ async def test_it_goes_on_across_a_restart(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
     async with office.open() as host:
-        assert host.calls.find(waits["call_id"]).status == "pending_approval"
+        assert host.calls.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
         await host.approving.approve(waits["approval"], ANN)
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
     assert office.done == ["bob"]
@@ -335,7 +335,7 @@ async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Offi
 async def test_a_cancelled_call_waits_no_longer(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        live = host.calls.find(waits["call_id"])
+        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
         await host.approving.cancel(live)
 
         assert live.status == "cancelled"

@@ -11,7 +11,7 @@ from tests.gate.test_governed_calls import Office as OpenOffice
 
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, NotFound
-from paddock.core.ids import PrincipalId
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.host.host import Host
 
 pytestmark = pytest.mark.req("S-21")
@@ -90,7 +90,7 @@ async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office
     async with office.open() as host:
         waits = await held(host)
         edited = await host.approving.approve(waits["approval"], CLEO, payload={"to": "eve"})
-        live = host.calls.find(waits["call_id"])
+        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
         shown = live.to_json()["approval"]
         await host.approving.cancel(live)
 
@@ -107,7 +107,7 @@ async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office
 async def test_a_yes_that_comes_with_a_cancellation_is_good_for_nothing(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        live = host.calls.find(waits["call_id"])
+        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
         # Both are under way at once; either may be first.
         await asyncio.gather(
             host.approving.cancel(live), host.approving.approve(waits["approval"], ANN), return_exceptions=True

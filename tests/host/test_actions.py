@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 from tests.examples.places import EXAMPLES
+from tests.gate.test_governed_calls import Office
 from tests.host.conftest import Home
 
 from fixtures.commands import Paddock
+from fixtures.daemons import ask
 from fixtures.packages import write_file
 from paddock import Config, open_host
 from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import NotFound, Unavailable
-from paddock.core.ids import PrincipalId
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.host.host import Host
+from paddock.http.app import Api
+from paddock.http.listening import listening
+from paddock.http.local_address import socket_path
 from paddock.ledger.feed import page
 from paddock.plugins.enabling import enable
 from paddock.store.database import open_direct
@@ -88,7 +94,7 @@ def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
 
 
 async def over(host: Host, call: str) -> dict[str, Any]:
-    live = host.calls.find(call)
+    live = host.calls.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.over()
     return live.to_json()
@@ -204,3 +210,18 @@ async def test_code_that_lists_an_action_otherwise_than_its_files_do_is_not_run(
     async with open_host(Config(home=home.path, environ={})) as host:
         with pytest.raises(Unavailable, match="otherwise than its files do"):
             await host.call("voice", {})
+
+
+@pytest.mark.req("S-34")
+async def test_over_http_whoever_acts_too_often_is_told_when_to_try_again(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    async with (
+        office.open(PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="1") as host,
+        listening(Api(host, SystemClock(), SystemRandom()), socket_path(host.directories)),
+    ):
+        where = socket_path(host.directories)
+        first, second = [await asyncio.to_thread(ask, where, "POST", "/plugins/mail/actions/note", {}) for _ in "12"]
+
+    assert (first.status, "retry-after" in first.headers) == (200, False)
+    assert (second.status, second.body["error"]["code"]) == (429, "rate_limited")
+    assert 0 < int(second.headers["retry-after"]) <= 60

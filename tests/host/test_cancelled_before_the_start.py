@@ -11,6 +11,7 @@ from tests.host.conftest import Home
 
 from paddock import Config, open_host
 from paddock.core.errors import NeedsApproval
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import LiveCall
 from paddock.host.host import Host
 
@@ -31,7 +32,7 @@ async def approved(host: Host) -> tuple[LiveCall, str]:
     with pytest.raises(NeedsApproval) as waits:
         await host.call("mail.send", {"to": "bob"}, context=made_by(ANN))
     await host.approving.approve(waits.value.details["approval"], ANN)
-    live = host.calls.find(waits.value.details["call_id"])
+    live = host.calls.find(waits.value.details["call_id"], DEFAULT_TENANT)
     assert live.status == "running"
     return live, waits.value.details["approval"]
 
@@ -69,5 +70,5 @@ async def test_a_host_that_goes_down_before_the_start_leaves_the_yes_to_the_next
             await live.over()
         assert (live.status, await state_of(host, approval)) == ("cancelled", "approved")
     async with open_host(slow) as host:
-        assert host.calls.find(live.id).status == "running"
+        assert host.calls.find(live.id, DEFAULT_TENANT).status == "running"
         await host.calls.drain(0.01)

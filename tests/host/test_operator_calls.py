@@ -12,7 +12,7 @@ from tests.supervision.stage import patiently
 from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, NotFound
-from paddock.core.ids import PrincipalId, RequestId
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
 from paddock.gate import calls
 from paddock.gate.calls import LiveCall
 from paddock.plugins.enabling import enable
@@ -61,8 +61,8 @@ async def test_a_call_that_ended_costs_the_same_however_many_are_kept(
             made.append(host.calls.begin("parrot", "say", {"text": "x"}, host.operator_context(None)))
             await patiently(made[-1].wait())
         await patiently(host.drain())
-        assert [host.calls.find(live.id) for live in made[-20:]] == made[-20:]
+        assert [host.calls.find(live.id, DEFAULT_TENANT) for live in made[-20:]] == made[-20:]
         for live in made[:29]:
             with pytest.raises(NotFound):
-                host.calls.find(live.id)
+                host.calls.find(live.id, DEFAULT_TENANT)
         assert len(sized) <= 2 * len(made)

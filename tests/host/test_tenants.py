@@ -248,9 +248,9 @@ async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(ho
 
         assert host.calls.find(live.id, ACME) is live
         assert [call["call_id"] for call in host.calls.recent(10, ACME)] == [live.id]
-        assert host.calls.recent(10) == []
+        assert host.calls.recent(10, DEFAULT_TENANT) == []
         with pytest.raises(NotFound):
-            host.calls.find(live.id)
+            host.calls.find(live.id, DEFAULT_TENANT)
 
 
 @pytest.mark.req("G-51", "tables dropped")

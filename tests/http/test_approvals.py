@@ -117,6 +117,28 @@ def test_actions_are_listed_for_who_may_perform_them_and_performed_in_their_own_
     assert (wrong.status, wrong.body["status"], wrong.body["error"]["code"]) == (400, "error", "invalid_params")
 
 
+@pytest.mark.req("S-33")
+@pytest.mark.req("S-34")
+def test_in_another_tenant_a_token_works_the_same_and_addresses_name_the_tenant(served: Daemon) -> None:
+    served.paddock.quickly("tenant", "add", "acme")
+    served.paddock.quickly("plugin", "enable", "mail", "--tenant", "acme", "--yes")
+    args = {"args": {"to": "bob"}}
+    eventually(lambda: served.ask("GET", "/plugins/mail/actions?tenant=acme").status == 200, "it is not there")
+
+    made = served.ask("POST", "/plugins/mail/actions/send?tenant=acme", args).body
+    claim = args | {"approval_token": made["approval_token"]}
+    early = served.ask("POST", "/plugins/mail/actions/send?tenant=acme", claim)
+    said = served.ask("POST", f"/approvals/{made['approval']}/approve?tenant=acme", {})
+    elsewhere = served.ask("POST", "/plugins/mail/actions/send", claim)
+    done = served.ask("POST", "/plugins/mail/actions/send?tenant=acme", claim)
+
+    assert (early.status, early.body["action_id"], said.status) == (202, made["action_id"], 200)
+    assert (elsewhere.body["code"], done.status, done.body["result"]) == ("approval.token", 200, {"sent": "bob"})
+    for answer in (early, done):
+        assert answer.headers["location"] == f"/api/v1/calls/{made['action_id']}?tenant=acme"
+    assert served.ask("GET", done.headers["location"].removeprefix("/api/v1")).body["status"] == "succeeded"
+
+
 def test_a_no_is_what_whoever_looks_for_the_call_finds(served: Daemon) -> None:
     made = waiting(served)
     answered(served, made["approval"]["approval"], "deny", {"comment": "not to him"})

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, CallId, Tenant, new_id
+from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
@@ -299,7 +299,7 @@ class Calls:
         """Those that wait for a person."""
         return [live for live in self._calls.values() if live.held is not None]
 
-    def find(self, call_id: str, tenant: Tenant = DEFAULT_TENANT) -> LiveCall:
+    def find(self, call_id: str, tenant: Tenant) -> LiveCall:
         """A call of a tenant by its id.
 
         Raises:
@@ -314,7 +314,7 @@ class Calls:
             )
         return live
 
-    def recent(self, most: int, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+    def recent(self, most: int, tenant: Tenant) -> list[dict[str, Any]]:
         """The last calls of a tenant, newest first, each as data without its result."""
         theirs = [live for live in self._calls.values() if live.context.tenant == tenant]
         newest = sorted(theirs, key=lambda live: live.started_at, reverse=True)[:most]

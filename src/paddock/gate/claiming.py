@@ -60,12 +60,12 @@ class Claims:
             )
         match approval.state:
             case State.PENDING:
-                return await self.resumption.answered(approval) or self.calls.find(approval.call)
+                return await self.resumption.answered(approval) or self.calls.find(approval.call, context.tenant)
             case State.APPROVED:
                 await self.approvals.claim(context.tenant, token)
-                return await self.resumption.answered(approval) or self.calls.find(approval.call)
+                return await self.resumption.answered(approval) or self.calls.find(approval.call, context.tenant)
             case State.CONSUMED:
-                live = self.calls.find(approval.call)
+                live = self.calls.find(approval.call, context.tenant)
                 await self.approvals.claim(context.tenant, token)
                 return live
             case _:

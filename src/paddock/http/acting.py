@@ -15,9 +15,10 @@ from starlette.requests import Request
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.gate.calls import LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
-from paddock.http.endpoint import AS, LONGEST_NAME
+from paddock.http.endpoint import AS, LONGEST_NAME, PREFIX
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
 
@@ -36,6 +37,12 @@ async def context_of(host: Host, request: Request) -> CallContext:
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
     return replace(host.context_of(await host.principal(named[0], tenant), operator=operator), trace=trace)
+
+
+def address_of(live: LiveCall) -> str:
+    """Where a call is looked at: within the tenant that made it, and nowhere else."""
+    tenant = live.context.tenant
+    return f"{PREFIX}/calls/{live.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
 
 
 def passed_on_by(context: CallContext) -> str | None:

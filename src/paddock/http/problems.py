@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
-from paddock.core.outward import problem_body
+from paddock.core.outward import http_status, problem_body
 from paddock.core.printable import printable
 
 MEDIA_TYPE = "application/problem+json"
@@ -76,11 +76,18 @@ class Problems:
                 exc_info=cause,
                 extra={"facts": facts},
             )
-        wait = error.details.get("retry_after")
-        headers = {"retry-after": str(ceil(wait)) if wait else _RETRY_AFTER} if body["status"] in (429, 503) else {}
+        headers = when_to_try_again(error)
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)
+
+
+def when_to_try_again(error: PaddockError) -> dict[str, str]:
+    """The header that says so, for an error that may be over then."""
+    if http_status(error) not in (429, 503):
+        return {}
+    wait = error.details.get("retry_after")
+    return {"retry-after": str(ceil(wait)) if wait else _RETRY_AFTER}
 
 
 def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:

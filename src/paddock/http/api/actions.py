@@ -8,10 +8,11 @@ from starlette.responses import Response
 from paddock.core.outward import http_status
 from paddock.host.actions import outcome_of
 from paddock.host.host import Host
-from paddock.http.acting import context_of
+from paddock.http.acting import address_of, context_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import JSON, PREFIX, Endpoint, answer, named
+from paddock.http.endpoint import JSON, WHOSE, Endpoint, answer, named
 from paddock.http.live import cancelled_when_gone
+from paddock.http.problems import when_to_try_again
 
 
 class ActionRoutes:
@@ -29,6 +30,7 @@ class ActionRoutes:
                 "List what a plugin can change",
                 "`actions`: those that the rules do not deny the caller, or whom `Paddock-As` names, and whose scopes"
                 " they have. `requires_approval` is true where the plugin or a rule wants a person asked first.",
+                query=WHOSE,
                 for_others=True,
             ),
             Endpoint(
@@ -37,7 +39,8 @@ class ActionRoutes:
                 self.perform_action,
                 "Perform an action",
                 "`status`: `ok` with its `result`. `action_id` is the call's id, as in `/calls/{id}`. What fails has"
-                " `status: error` and the `error`, with the HTTP status of that.",
+                " `status: error` and the `error`, with the HTTP status of that. `Location` is where to look at the"
+                " call.",
                 also=(
                     (
                         202,
@@ -46,6 +49,7 @@ class ActionRoutes:
                         " once they said yes; with its `approval_token` the same caller comes back for it, once.",
                     ),
                 ),
+                query=WHOSE,
                 for_others=True,
                 body="`args`: the parameters; `approval_token`: of the same action, which waited for a person.",
             ),
@@ -68,7 +72,7 @@ class ActionRoutes:
         )
         async with cancelled_when_gone(request, live):
             outcome = await outcome_of(live)
-        status = {"ok": 200, "pending_approval": 202}.get(outcome["status"]) or (
-            http_status(live.error) if live.error is not None else 500
-        )
-        return answer(outcome, status, {"location": f"{PREFIX}/calls/{live.id}"})
+        where = {"location": address_of(live)}
+        if live.error is not None:
+            return answer(outcome, http_status(live.error), where | when_to_try_again(live.error))
+        return answer(outcome, {"ok": 200, "pending_approval": 202}[outcome["status"]], where)

@@ -10,14 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, NeedsApproval, Problem
-from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
 from paddock.host.explaining import to_value
 from paddock.host.host import Host
-from paddock.http.acting import context_of, tenant_of
+from paddock.http.acting import address_of, context_of, tenant_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, PREFIX, WHOSE, Endpoint, answer, flag, named, number
+from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 
 _DETACH = WHOSE | {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
@@ -176,8 +175,7 @@ class CallRoutes:
         return self._host.calls.begin(name, method, params, context, answers=_answers(request))
 
     async def _answered(self, request: Request, live: LiveCall) -> Response:
-        tenant = live.context.tenant
-        where = f"{PREFIX}/calls/{live.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
+        where = address_of(live)
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
         if _follows(request):
