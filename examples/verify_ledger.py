@@ -3,7 +3,8 @@
     python verify_ledger.py EXPORT.jsonl --key ledger.pub
     python verify_ledger.py paddock.db --checkpoints default.checkpoints.jsonl --key ledger.pub
 
-Exits 0 when the chain is sound, 1 when it was tampered with, 2 when it was cut short, 3 when it cannot be read.
+Exits 0 when the chain is sound, 1 when it was tampered with, 2 when it was cut short, 3 when it cannot be read or is not
+there, 4 when it fits together and nothing of it is signed. Of the checkpoints the last line alone is enough.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-HASHED = ("at", "call", "facts", "id", "plugin", "request", "seq", "tenant", "type")
+HASHED = ("at", "call", "facts", "id", "plugin", "request", "seq", "type")
+BEGINNING = "0" * 64
 
 
 def canonical(value):  # RFC 8785
@@ -46,13 +48,20 @@ def root(leaves):  # RFC 6962
     return sha(b"\1", root(leaves[:half]) + root(leaves[half:]))
 
 
-def wrong_with(row, seq, prev):
+def wrong_with(row, tenant, seq, prev):
     if row["seq"] != seq:
         return "is missing"
     record = {name: row[name] for name in HASHED} | {"personal": row["commitment"], "prev": prev, "v": 1}
+    record["tenant"] = tenant
     if sha(b"paddock.ledger.entry.v1\0", canonical(record).encode()).hex() != row["hash"]:
         return "is not what its hash says"
-    personal = row["personal"]
+    facts, personal = row["facts"], row["personal"]
+    if row["type"] == "ledger.erased":
+        whole = all(type(first) is type(last) is int and 0 < first <= last < seq for first, last in facts["rows"])
+        if not whole or sum(last - first + 1 for first, last in facts["rows"]) != facts["entries"]:
+            return "tells of an erasing that cannot have been"
+    if not isinstance(facts, dict):
+        return "has no facts"
     if personal is None:
         return "was half erased" if row["salt"] or row.get("principal") else ""
     committed = sha(b"paddock.ledger.personal.v1\0", bytes.fromhex(row["salt"] or "") + canonical(personal).encode())
@@ -62,86 +71,108 @@ def wrong_with(row, seq, prev):
     return ""
 
 
-def verify(rows, points, key, head=None, noted=0):
+def signed(point, key):
+    body = {name: value for name, value in point.items() if name != "signature"}
+    try:
+        signature = base64.b64decode(point["signature"], validate=True)
+        key.verify(signature, b"paddock.ledger.checkpoint.v1\0" + canonical(body).encode())
+    except (InvalidSignature, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def verify(tenant, rows, points, keys, head, noted=0):
     """The exit code, and what to say."""
-    hashes, erased, told = ["0" * 64], [], []
+    hashes, erased, told = [BEGINNING], [], []
     for row in rows:
-        wrong = wrong_with(row, len(hashes), hashes[-1])
+        try:
+            wrong = wrong_with(row, tenant, len(hashes), hashes[-1])
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            wrong = "is not written as rows are"
         if wrong:
             return 1, f"row {len(hashes)} {wrong}"
         hashes.append(row["hash"])
         erased += [row["seq"]] if row["commitment"] and row["personal"] is None else []
         told += row["facts"]["rows"] if row["type"] == "ledger.erased" else []
-    previous, reached = "0" * 64, 0
+    end, before, reached = len(hashes) - 1, None, 0
     for number, point in enumerate(points, 1):
-        body = {name: value for name, value in point.items() if name != "signature"}
-        try:
-            signature = base64.b64decode(point["signature"], validate=True)
-            key.verify(signature, b"paddock.ledger.checkpoint.v1\0" + canonical(body).encode())
-        except (InvalidSignature, ValueError):
+        if not any(signed(point, key) for key in keys):
             return 1, f"checkpoint {number} has a false signature"
-        if (point["previous"], point["from_seq"]) != (previous, reached + 1):
+        if before and (point["previous"], point["from_seq"]) != (before, reached + 1):
             return 1, f"checkpoint {number} does not follow the one before"
-        previous, reached = hashlib.sha256(canonical(point).encode()).hexdigest(), point["to_seq"]
-        if reached >= len(hashes):
-            return 2, f"rows up to {reached} were signed, and the last one here is {len(hashes) - 1}"
-        signed = [bytes.fromhex(one) for one in hashes[point["from_seq"] : reached + 1]]
-        if (root(signed).hex(), hashes[reached]) != (point["root"], point["head"]):
+        before, reached = hashlib.sha256(canonical(point).encode()).hexdigest(), point["to_seq"]
+        if reached > end:
+            return 2, f"rows up to {reached} were signed, and the last one here is {end}"
+        leaves = [bytes.fromhex(one) for one in hashes[point["from_seq"] : reached + 1]]
+        if (root(leaves).hex(), hashes[reached]) != (point["root"], point["head"]):
             return 1, f"rows {point['from_seq']} to {reached} are not those that were signed"
-    if head and head != (len(hashes) - 1, hashes[-1]):
-        return (2 if head[0] >= len(hashes) else 1), f"the chain does not end at its head, row {head[0]}"
+    if head is None:
+        return 2, "the last line of an export, which says where the chain ends, is missing"
+    if head != (end, hashes[-1]):
+        return (2 if head[0] > end else 1), f"the chain does not end at its head, row {head[0]}"
     if reached < noted:
         return 2, f"checkpoints up to row {noted} were made, and those here end at {reached}"
     for seq in erased:
         if not any(first <= seq <= last for first, last in told):
             return 1, f"row {seq} was erased, and nobody said so"
-    return 0, f"sound: {len(hashes) - 1} rows, {len(erased)} erased, {len(points)} checkpoints up to row {reached}"
+    if not end:
+        return 3, "nothing of this tenant is here"
+    if not points:
+        return 4, f"unsigned: {end} rows fit together, and no checkpoint says that they are those that were recorded"
+    return 0, f"sound: {end} rows, {len(erased)} erased, {len(points)} checkpoints up to row {reached}"
+
+
+def loaded(text, exact=False):
+    try:
+        value = json.loads(text)
+        return value if not exact or canonical(value) == text else text
+    except (RecursionError, ValueError):
+        return text
 
 
 def lines_of(path):
-    return [json.loads(line) for line in path.read_bytes().splitlines()]  # as text it would have more kinds of lines
+    lines = map(loaded, path.read_bytes().splitlines())  # as text it would have more kinds of lines
+    return [line if isinstance(line, dict) else {} for line in lines]
 
 
 def from_export(path):
     lines = lines_of(path)
+    head = lines.pop()["head"] if lines and "head" in lines[-1] else None
     points = [line["checkpoint"] for line in lines if "checkpoint" in line]
-    return [line for line in lines if "checkpoint" not in line], points, None, 0
-
-
-def parsed(text):
-    try:
-        value = text and json.loads(text)
-    except ValueError:
-        return text
-    return value if text is None or canonical(value) == text else text  # as it was written, or not at all
+    rows = [line for line in lines if "checkpoint" not in line]
+    return rows, points, head and (head["seq"], head["hash"])
 
 
 def from_database(path, tenant):
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    database.row_factory = sqlite3.Row
+    database.row_factory, database.text_factory = sqlite3.Row, lambda text: text.decode(errors="replace")
     rows = []
     for row in map(dict, database.execute("SELECT * FROM ledger WHERE tenant = ? ORDER BY seq", (tenant,))):
-        row |= {name: parsed(row[name]) for name in ("facts", "personal")}
+        row |= {name: row[name] and loaded(row[name], exact=True) for name in ("facts", "personal")}
         rows.append(row | {name: row[name] and row[name].hex() for name in ("salt", "commitment", "hash")})
-    head = database.execute("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,)).fetchone() or (0, b"")
+    head = database.execute("SELECT seq, lower(hex(hash)) FROM ledger_heads WHERE tenant = ?", (tenant,)).fetchone()
     noted = database.execute("SELECT max(to_seq) FROM ledger_checkpoints WHERE tenant = ?", (tenant,)).fetchone()[0]
-    return rows, [], (head[0], head[1].hex()) if rows else None, noted or 0
+    return rows, [], tuple(head) if head else (0, BEGINNING), noted or 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ledger", type=Path, help="an export, or the database file")
-    parser.add_argument("--key", type=Path, required=True, help="the public key, as PEM")
-    parser.add_argument("--checkpoints", type=Path, help="the file of checkpoints; an export has its own")
-    parser.add_argument("--tenant", default="default")
+    parser.add_argument("--key", type=Path, required=True, action="append", help="a public key, as PEM")
+    parser.add_argument("--checkpoints", type=Path, help="lines of checkpoints; an export has its own")
+    parser.add_argument("--tenant", help="whose chain: default, and of an export the one that it is of")
     given = parser.parse_args()
     try:
         embedded = given.ledger.read_bytes()[:6] == b"SQLite"
-        rows, points, *ends = from_database(given.ledger, given.tenant) if embedded else from_export(given.ledger)
+        tenant = given.tenant or "default"
+        rows, points, *ends = from_database(given.ledger, tenant) if embedded else from_export(given.ledger)
+        if rows and not given.tenant:
+            tenant = rows[0]["tenant"]
         if given.checkpoints:
             points = lines_of(given.checkpoints)
-        code, said = verify(rows, points, load_pem_public_key(given.key.read_bytes()), *ends)
-    except (OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
+        keys = [load_pem_public_key(key.read_bytes()) for key in given.key]
+        code, said = verify(tenant, rows, points, keys, *ends)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error) as error:
         code, said = 3, f"cannot be read: {error}"
     print(said)
     return code

@@ -20,7 +20,7 @@ from paddock.ledger.checkpoint import checkpoint_file, whole_lines
 from paddock.ledger.checkpointing import Checkpointer
 from paddock.ledger.entry import Draft
 from paddock.ledger.erase import erase
-from paddock.ledger.export import export_checkpoints, export_entries
+from paddock.ledger.export import export
 from paddock.ledger.keys import public_key_file
 from paddock.ledger.verify import EXIT_CODES, Finding
 from paddock.ledger.verifying import verify_ledger
@@ -94,7 +94,7 @@ class Chain:
     def export(self) -> Path:
         file = self.state / "export.jsonl"
         with open_direct(self.address) as database:
-            lines = [*export_entries(database, "default"), *export_checkpoints(whole_lines(self.checkpoints))]
+            lines = list(export(database, "default", whole_lines(self.checkpoints)))
         file.write_bytes(b"".join(line + b"\n" for line in lines))
         return file
 

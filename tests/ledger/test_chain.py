@@ -68,7 +68,8 @@ def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[An
         }
         for row in rows
     ]
-    assert example().verify(read, [], None)[0] == 0
+    end = (rows[-1].seq, rows[-1].hash.hex()) if rows else (0, "0" * 64)
+    assert example().verify("default", read, [], [], end)[0] == (4 if rows else 3), "and says that nothing is signed"
 
 
 @given(st.lists(TEXT, min_size=1, max_size=5), st.data())

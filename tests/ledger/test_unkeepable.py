@@ -1,4 +1,4 @@
-"""Names that no database keeps: what one caller is called, or calls a request, must not stop the record of all others."""
+"""Names that no database keeps: what somebody is called, or calls a request, does not stop the record of others."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from paddock.cli.opening import reading
 from paddock.cli.output import result, unwritten
 from paddock.ledger.checkpoint import checkpoint_file, whole_lines
-from paddock.ledger.export import export_checkpoints, export_entries
+from paddock.ledger.export import export
 
 
 def export_to(file: Path | None, tenant: str) -> tuple[int, int]:
@@ -29,14 +29,10 @@ def export_to(file: Path | None, tenant: str) -> tuple[int, int]:
 
 
 def _export(tenant: str, write: Callable[[bytes], object]) -> tuple[int, int]:
-    entries = points = 0
+    lines = 0
     with reading() as host:
         # Read first: then every row that they are over is there.
         signed = whole_lines(checkpoint_file(host.directories.state, tenant))
-        for line in export_entries(host.plugins.database, tenant):
+        for lines, line in enumerate(export(host.plugins.database, tenant, signed)):  # noqa: B007 - the last is the head
             write(line)
-            entries += 1
-        for line in export_checkpoints(signed):
-            write(line)
-            points += 1
-    return entries, points
+    return lines - len(signed), len(signed)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from paddock.core.errors import HostError
 from paddock.core.events_calls import SAID_BY
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.chain import COLUMNS, Sealed
@@ -62,7 +63,7 @@ def page(
     # Otherwise each type is found in its order by its own index; asked for together, they would all be sorted first.
     for of_type, more in types:
         query = f"{_SELECT}{of_type}{conditions} ORDER BY seq {order} LIMIT ?"
-        found |= {row["seq"]: row for row in tx.all(query, (tenant, *more, *values, most))}
+        found |= {row["seq"]: row for row in _rows(tx, query, (tenant, *more, *values, most))}
     return [read(Sealed(**found[seq])) for seq in sorted(found, reverse=newest_first)[:most]]
 
 
@@ -80,11 +81,13 @@ def recent(
 
 def told_of(tx: Transaction, name: str, tenant: str = DEFAULT_TENANT) -> list[Entry]:
     """The entry with this id, or everything that was recorded of the call or request with this id, in order."""
-    rows = tx.all(f"{_SELECT} AND id = ?", (tenant, name))
+    rows = _rows(tx, f"{_SELECT} AND id = ?", (tenant, name))
     if not rows:
         # By one and then by the other: both at once are looked for row by row.
         found = {
-            row["seq"]: row for part in (_OF_CALL, _OF_REQUEST) for row in tx.all(_SELECT + part, (tenant, name, name))
+            row["seq"]: row
+            for part in (_OF_CALL, _OF_REQUEST)
+            for row in _rows(tx, _SELECT + part, (tenant, name, name))
         }
         rows = [found[seq] for seq in sorted(found)][:MOST]
     return [read(Sealed(**row)) for row in rows]
@@ -108,6 +111,26 @@ def last_seq(tx: Transaction, tenant: str) -> int:
     """The number of the last entry; 0 where there is none."""
     row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ?", (tenant,))
     return (row["seq"] if row else None) or 0
+
+
+def head_of(tx: Transaction, tenant: str) -> tuple[int, bytes] | None:
+    """Where the database says that a chain ends: the number and the hash of its last row."""
+    head = tx.one("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,))
+    return (head["seq"], head["hash"]) if head else None
+
+
+def no_text() -> HostError:
+    """What to say of a row that SQLite has let somebody else put bytes into."""
+    return HostError(
+        "a row of the ledger holds what is no text", code="ledger.broken", hint="paddock ledger verify names it"
+    )
+
+
+def _rows(tx: Transaction, query: str, values: Sequence[Any]) -> list[Row]:
+    try:
+        return tx.all(query, values)
+    except UnicodeDecodeError as error:
+        raise no_text() from error
 
 
 def _conditions(wanted: Wanted, after: int | None, before: int | None) -> Condition:

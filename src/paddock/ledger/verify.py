@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
+from paddock.core.canonical import MAX_SAFE_INTEGER, canonical_bytes
+from paddock.core.errors import CallerError
 from paddock.ledger.anchors import Anchors
 from paddock.ledger.chain import BEGINNING, Sealed, committed, entry_hash
 from paddock.ledger.checkpoint import Checkpoint
@@ -16,6 +18,7 @@ from paddock.ledger.merkle import Tree
 Verdict = Literal["sound", "tampered", "truncated", "unreadable"]
 EXIT_CODES: dict[Verdict, int] = {"sound": 0, "tampered": 1, "truncated": 2, "unreadable": 3}
 ERASED = "ledger.erased"
+_DIGITS = 16  # of the largest integers that JSON keeps
 
 
 class Head(NamedTuple):
@@ -87,14 +90,20 @@ class Walk:
             right = False
         if not right:
             raise Wrong("tampered", "the row is not what its hash says", row.seq, row)
+        facts = _fields(row.facts)
+        if facts is None:
+            raise Wrong("tampered", "the row's facts are not written as facts are", row.seq, row)
         wrong = _wrong_about_a_person(row)
         if wrong:
             raise Wrong("tampered", wrong, row.seq, row)
+        if row.type == ERASED:
+            claimed = _claimed(facts, row.seq)
+            if claimed is None:
+                raise Wrong("tampered", "the row tells of an erasing that cannot have been", row.seq, row)
+            self.claimed += claimed
         self.seq, self.last = row.seq, row.hash
         if row.erased:
             self.erased.append(row.seq)
-        if row.type == ERASED:
-            self.claimed += [(first, last) for first, last in json.loads(row.facts)["rows"]]
         self._sign(row.hash)
 
     def _sign(self, leaf: bytes) -> None:
@@ -168,9 +177,41 @@ def _wrong_about_a_person(row: Sealed) -> str:
         return ""
     if row.salt is None or row.commitment is None or committed(row.salt, row.personal.encode()) != row.commitment:
         return "what the row says of a person is not what was recorded"
-    if json.loads(row.personal).get(PRINCIPAL) != row.principal:
+    personal = _fields(row.personal)
+    if personal is None:
+        return "what the row says of a person is not written as that is"
+    if personal.get(PRINCIPAL) != row.principal:
         return "the row is filed under another principal than it tells of"
     return ""
+
+
+def _fields(text: str) -> dict[str, Any] | None:
+    """The object that a column holds; None where it holds none, or it is not in its canonical form."""
+    try:
+        found = json.loads(text, parse_int=_number)
+        if isinstance(found, dict) and canonical_bytes(cast("object", found)).decode() == text:
+            return cast("dict[str, Any]", found)
+    except (ValueError, RecursionError, CallerError):
+        pass
+    return None
+
+
+def _number(digits: str) -> int | float:
+    """A number without a fraction; beyond 2^53 it is how the standard writes a float."""
+    return int(digits) if len(digits) < _DIGITS or abs(int(digits)) <= MAX_SAFE_INTEGER else float(digits)
+
+
+def _claimed(facts: dict[str, Any], seq: int) -> list[tuple[int, int]] | None:
+    """The rows that an entry says were erased; None where it cannot be right, for only rows before it can be meant."""
+    rows = facts.get("rows")
+    claimed: list[tuple[int, int]] = []
+    for one in cast("list[Any]", rows) if isinstance(rows, list) else [None]:
+        match one:
+            case [int(first), int(last)] if type(first) is type(last) is int and 0 < first <= last < seq:
+                claimed.append((first, last))
+            case _:
+                return None
+    return claimed if sum(last - first + 1 for first, last in claimed) == facts.get("entries") else None
 
 
 def _first_outside(numbers: Sequence[int], ranges: Iterable[tuple[int, int]]) -> int | None:

@@ -9,7 +9,7 @@ from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.anchors import Noted, anchors
 from paddock.ledger.chain import Sealed
 from paddock.ledger.checkpoint import checkpoint_file, whole_lines
-from paddock.ledger.feed import last_seq, sealed, tenants
+from paddock.ledger.feed import head_of, last_seq, sealed, tenants
 from paddock.ledger.keys import key_id, public_key_file, read_public_key
 from paddock.ledger.verify import Finding, Head, Walk, Wrong
 from paddock.store.database import DirectDatabase, Transaction
@@ -85,8 +85,8 @@ def _page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[Seale
     """Some rows, and the head as it was at that moment."""
 
     def unit(tx: Transaction, limit: int = PAGE, after: int = after) -> tuple[list[Sealed], Head | None]:
-        head = tx.one("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,))
-        return list(sealed(tx, tenant, after=after, limit=limit)), Head(**head) if head else None
+        head = head_of(tx, tenant)
+        return list(sealed(tx, tenant, after=after, limit=limit)), Head(*head) if head else None
 
     try:
         return database.read(unit)

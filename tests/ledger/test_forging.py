@@ -1,0 +1,126 @@
+"""Rows that somebody else wrote, chained as they should be, behind the last checkpoint: both verifiers name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.ledger.chains import Chain, new_chain
+
+from paddock.core.errors import HostError
+from paddock.ledger.chain import COLUMNS, Sealed, committed, entry_hash
+from paddock.ledger.feed import recent, told_of
+from paddock.store.database import Transaction, open_direct
+
+pytestmark = pytest.mark.req("B-06")
+
+SALT = bytes(16)
+ERASED = "ledger.erased"
+FORGED: dict[str, dict[str, Any]] = {
+    "facts that are no JSON": {"facts": "nonsense"},
+    "facts that are no object": {"facts": "[1]"},
+    "facts that are a number": {"facts": "1e9999"},
+    "facts with a space": {"facts": '{"a": 1}'},
+    "facts out of order": {"facts": '{"b":1,"a":2}'},
+    "facts that are said twice": {"facts": '{"a":1,"a":2}'},
+    "facts with a number written otherwise": {"facts": '{"a":1.0}'},
+    "facts with half a character": {"facts": '{"a":"\\ud800"}'},
+    "facts of a depth that nobody reads": {"facts": '{"a":' + "[" * 900 + "]" * 900 + "}"},
+    "personal that is no JSON": {"personal": "nonsense"},
+    "personal that is no object": {"personal": "[]"},
+    "personal that is a text": {"personal": '"bob"'},
+    "personal with a space": {"personal": '{"a": 1}'},
+    "personal with half a character": {"personal": '{"a":"\\udfff"}'},
+    "an erasing of nothing said": {"type": ERASED},
+    "an erasing of no list": {"type": ERASED, "facts": '{"entries":1,"rows":7}'},
+    "an erasing of no pairs": {"type": ERASED, "facts": '{"entries":1,"rows":[7]}'},
+    "an erasing of three numbers": {"type": ERASED, "facts": '{"entries":1,"rows":[[7,7,7]]}'},
+    "an erasing of texts": {"type": ERASED, "facts": '{"entries":1,"rows":[["7","7"]]}'},
+    "an erasing of fractions": {"type": ERASED, "facts": '{"entries":1,"rows":[[7.5,7.5]]}'},
+    "an erasing of what is true": {"type": ERASED, "facts": '{"entries":1,"rows":[[true,true]]}'},
+    "an erasing from behind": {"type": ERASED, "facts": '{"entries":1,"rows":[[8,7]]}'},
+    "an erasing before the first row": {"type": ERASED, "facts": '{"entries":8,"rows":[[0,7]]}'},
+    "an erasing of itself": {"type": ERASED, "facts": '{"entries":1,"rows":[[31,31]]}'},
+    "an erasing of what is to come": {"type": ERASED, "facts": '{"entries":1000000000,"rows":[[1,1000000000]]}'},
+    "an erasing of more than it counts": {"type": ERASED, "facts": '{"entries":1,"rows":[[1,30]]}'},
+    "an erasing that does not count": {"type": ERASED, "facts": '{"rows":[[7,7]]}'},
+}
+
+
+def put(chain: Chain, tenant: str = "default", **told: Any) -> None:
+    """Write a row behind the last, and move the head on."""
+
+    def unit(tx: Transaction) -> None:
+        head = tx.one("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,))
+        assert head is not None
+        personal = told.get("personal")
+        commitment = None if personal is None else committed(SALT, personal.encode())
+        row = Sealed(
+            tenant, head["seq"] + 1, "evt_x", "2030", told.get("type", "x"), None, None, None, None,
+            told.get("facts", "{}"), personal, SALT if personal else None, commitment, b"",
+        )  # fmt: skip
+        row = row._replace(hash=entry_hash(head["hash"], tenant, row.seq, row, row.facts.encode()))
+        tx.execute(f"INSERT INTO ledger ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", tuple(row))
+        tx.execute("UPDATE ledger_heads SET seq = ?, hash = ? WHERE tenant = ?", (row.seq, row.hash, tenant))
+
+    with open_direct(chain.address) as database:
+        database.write(unit)
+
+
+def read_all(chain: Chain) -> object:
+    with open_direct(chain.address) as database:
+        return database.read(recent)
+
+
+async def test_a_forged_row_is_named_by_both_verifiers_and_shown_to_whoever_looks(
+    database_address: str, tmp_path: Path
+) -> None:
+    chain = await new_chain(database_address, tmp_path / "state")
+    with open_direct(chain.address) as database:
+        (before,) = database.read(lambda tx: tx.all("SELECT seq, hash FROM ledger_heads"))
+    for name, told in FORGED.items():
+        put(chain, **told)
+        finding = chain.verify()
+        assert (finding.verdict, finding.seq, finding.id) == ("tampered", 31, "evt_x"), name
+        assert chain.example() == 1, name
+        if chain.embedded:
+            assert chain.example_on_file() == 1, name
+        with open_direct(chain.address) as database:
+            last, *others = database.read(recent)
+            assert database.read(lambda tx: told_of(tx, "evt_x")) == [last]
+            assert orjson.dumps(last.to_json()), name
+            assert (last.seq, len(others)) == (31, 30), name
+            database.write(lambda tx: tx.execute("DELETE FROM ledger WHERE seq = 31"))
+            database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = 30, hash = ?", (before["hash"],)))
+    assert (chain.code(), chain.example()) == (0, 0)
+
+
+async def test_a_person_is_erased_beside_a_forged_row(sqlite_address: str, tmp_path: Path) -> None:
+    chain = await new_chain(sqlite_address, tmp_path / "state")
+    put(chain, personal='["bob"]')
+    assert chain.erase("bob") == 18
+
+
+async def test_a_row_that_holds_no_text_is_named_and_tells_whoever_looks_what_to_do(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    chain = await new_chain(sqlite_address, tmp_path / "state")
+    chain.change("UPDATE ledger SET facts = CAST(x'7b22ff227d' AS TEXT) WHERE seq = 7")
+    finding = chain.verify()
+    assert (finding.verdict, finding.seq, chain.example_on_file()) == ("tampered", 7, 1)
+    for look in (chain.export, lambda: read_all(chain)):
+        with pytest.raises(HostError) as said:
+            look()
+        assert (said.value.error_code, said.value.hint) == ("ledger.broken", "paddock ledger verify names it")
+
+
+async def test_rows_emptied_by_hand_are_found_whatever_a_forged_entry_says_of_rows_to_come(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    chain = await new_chain(sqlite_address, tmp_path / "state")
+    put(chain, type=ERASED, facts='{"entries":1000000000,"rows":[[1,1000000000]]}')
+    chain.change("UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE seq = 7")
+    assert chain.verify().verdict == "tampered"
+    assert chain.example() == chain.example_on_file() == 1
