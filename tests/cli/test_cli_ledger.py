@@ -99,7 +99,7 @@ async def test_erasing_needs_a_yes_and_a_reason(paddock: Paddock, told: Chain) -
     paddock.quickly("ledger", "erase", "ann", "--reason", "asked", code=4)
     assert paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
     erased = paddock.quickly("ledger", "erase", "ann", "--reason", "asked", "--yes", "--json").json
-    assert erased == {"tenant": "default", "erased": 3}
+    assert erased == {"tenant": "default", "erased": 3, "cleared": 0, "left_in": None}
     assert not paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
     said = paddock.quickly("ledger", "verify")
     assert "sound" in said.out

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.ledger.chains import Chain, called
 
 from paddock.core.errors import NotFound
+from paddock.core.events_approvals import ApprovalEnded
 from paddock.core.events_host import PluginStdoutNoise
 from paddock.ledger.erase import joined
 from paddock.ledger.feed import Wanted, page, recent
-from paddock.store.database import open_direct
+from paddock.store import sqlite
+from paddock.store.database import open_database, open_direct
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -56,3 +59,52 @@ async def test_nothing_of_them_is_left_in_the_file(sqlite_address: str, tmp_path
 def test_numbers_become_ranges() -> None:
     assert joined([]) == []
     assert joined([1, 2, 3, 7, 9, 10]) == [(1, 3), (7, 7), (9, 10)]
+
+
+async def test_nothing_of_them_is_left_in_the_log_while_a_daemon_has_the_database_open(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    chain = Chain(sqlite_address, tmp_path / "state")
+    async with open_database(sqlite_address, role="daemon") as daemon:
+        chain.add(*(called(number, "carol-of-the-hill") for number in range(200)))
+        assert await daemon.read(recent)
+        chain.erase("carol-of-the-hill")
+        with open_direct(sqlite_address) as command:
+            assert command.empty_log() is None
+        assert b"carol-of-the-hill" not in _all_bytes(chain.file)
+
+
+def test_where_somebody_reads_meanwhile_the_log_that_still_holds_it_is_named(
+    sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_BUSY_MS", 50)
+    chain = Chain(sqlite_address, tmp_path / "state")
+    chain.add(called(1, "carol-of-the-hill"))
+    with closing(sqlite.connect(chain.file)) as reader, open_direct(sqlite_address) as command:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM ledger").fetchone()
+        chain.erase("carol-of-the-hill")
+        assert command.empty_log() == chain.file.with_name(f"{chain.file.name}-wal")
+        reader.execute("COMMIT")
+        assert command.empty_log() is None
+        assert b"carol-of-the-hill" not in _all_bytes(chain.file)
+
+
+def test_who_is_named_in_the_words_of_the_host_is_erased_and_nobody_whose_name_begins_alike(
+    database_address: str, tmp_path: Path
+) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    for who in ("user:ann", "user:ann.lee", "user:anne"):
+        chain.add(ApprovalEnded("apr_1", "mail", "send", "voided", f"{who} changed the parameters; see apr_2"))
+    assert chain.erase("user:ann") == 1
+    assert chain.erase("user:ann.lee") == 1
+
+
+def test_whoever_made_a_call_in_anothers_name_is_erased_from_it(database_address: str, tmp_path: Path) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    chain.add(called(1, "root"), called(2, "rooted"))
+    assert chain.erase("local:root") == 1
+
+
+def _all_bytes(file: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in file.parent.iterdir() if one.is_file())

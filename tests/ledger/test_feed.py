@@ -103,7 +103,9 @@ def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: st
     )
     denied = replace(ran, status="denied", stands_for=())
     after_its_start = replace(ran, stands_for=("plugin.method_returned",))
-    began = CallStarted("notes", "add", "1.0.0", "d", (), "req_1", None, None, "sha256:0", "allow", (), "pol_1", None)
+    began = CallStarted(
+        "notes", "add", "1.0.0", "d", (), "req_1", None, None, None, "sha256:0", "allow", (), "pol_1", None
+    )
     told = [called(1), ran, denied, began, after_its_start, PluginKilled("notes")]
     with open_direct(database_address) as database:
         database.write(lambda tx: append(tx, drafts(told), RANDOM))

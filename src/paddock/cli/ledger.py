@@ -112,7 +112,13 @@ def erase(
 
     words = " ".join(shlex.quote(word) for word in (principal, "--reason", reason))
     confirm(f"Erase for ever what the ledger says of {principal}?", yes=yes, retype=f"paddock ledger erase {words}")
-    count = erase_now(tenant, principal, reason)
+    done = erase_now(tenant, principal, reason)
+    count, rows, left = done.forgotten.entries, done.forgotten.rows, done.left_in
     if as_json:
-        document({"tenant": tenant, "erased": count})
-    say(f"{styled('✓', 'green')} erased what {count:,} {'entry' if count == 1 else 'entries'} said of {principal}")
+        document({"tenant": tenant, "erased": count, "cleared": rows, "left_in": str(left) if left else None})
+    beside = f", and {rows:,} {'row' if rows == 1 else 'rows'} beside them" if rows else ""
+    words = f"erased what {count:,} {'entry' if count == 1 else 'entries'}{beside} said of {principal}"
+    say(f"{styled('✓', 'green')} {words}")
+    if left is not None:
+        say(f"{styled('!', 'yellow')} {left} still holds it, since another process reads in the database")
+        say(f"  {styled('→', 'dim')} stop the daemon once: that file goes when the last process closes the database")

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
+from pathlib import Path
 
-from paddock.cli.opening import reading
-from paddock.config.owners import user_name
-from paddock.ledger.erase import erase
+from paddock.cli.opening import at_this_machine, reading
+from paddock.cli.principals import unit_in
+from paddock.core.ids import Tenant
+from paddock.policy.forgetting import Forgotten, forget
 
 
-def erase_now(tenant: str, principal: str, reason: str) -> int:
-    """Erase, and give in how many entries; it is recorded as the deed of whoever is logged in.
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased, and the file in which it can still be found, where there is one."""
+
+    forgotten: Forgotten
+    left_in: Path | None
+
+
+def erase_now(tenant: str, principal: str, reason: str) -> Erased:
+    """Erase; it is recorded as the deed of whoever is logged in.
 
     Raises:
-        NotFound: no entry tells of them.
+        NotFound: nothing tells of them.
     """
+    by = at_this_machine()
     with reading() as host:
-        store = host.plugins
-        return store.database.write(
-            lambda tx: erase(
-                tx,
-                tenant,
-                principal,
-                by=f"local:{user_name(os.geteuid())}",
-                explanation=reason,
-                clock=store.clock,
-                random=store.random,
-            )
-        )
+        store = host.plugins.of(Tenant(tenant))
+        forgotten = store.database.write(lambda tx: forget(unit_in(store, tx), principal, by=by, explanation=reason))
+        return Erased(forgotten, store.database.empty_log())

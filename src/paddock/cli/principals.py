@@ -66,24 +66,27 @@ def change(tenant: str, unit: Callable[[Change], T]) -> T:
 def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
     """Remove somebody or something that others may have asked, with what is theirs among requests for a yes."""
     from paddock.cli.opening import reading
-    from paddock.ledger.append import LedgerTable
-    from paddock.policy.approvals.unit import Unit
     from paddock.principals.change import Change
 
-    by = at_this_machine()
     with reading() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
-        clock, random = store.clock, store.random
-
-        def told(tx: Transaction, whose: Tenant, call: str | None) -> LedgerTable:
-            return LedgerTable(tx, clock, random, whose, call, by)
 
         def unit(tx: Transaction) -> T:
-            now = store.now()
-            change = Change(tx, store.tenant, by, now, _Told(store, tx))
-            return work(change, Unit(tx, store.tenant, now, clock, random, told))
+            change = Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx))
+            return work(change, unit_in(store, tx))
 
         return store.database.write(unit)
+
+
+def unit_in(store: PluginStore, tx: Transaction) -> Unit:
+    """A unit of work about requests for a yes, by whoever uses the store."""
+    from paddock.ledger.append import LedgerTable
+    from paddock.policy.approvals.unit import Unit
+
+    def told(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
+        return LedgerTable(tx, store.clock, store.random, tenant, call, store.by)
+
+    return Unit(tx, store.tenant, store.now(), store.clock, store.random, told)
 
 
 def done(as_json: bool, words: str, **facts: object) -> None:

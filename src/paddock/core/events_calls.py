@@ -13,7 +13,7 @@ from paddock.core.event import Event, event
 class CallStarted(Event):
     """A call that changes something is about to reach its plugin; on disk before the first byte does.
 
-    `stands_for` are the events of other documents that this one says as well.
+    `stands_for` are the events of other documents that this one says as well. `owner` is the person whose key made it.
     """
 
     name: str
@@ -24,6 +24,7 @@ class CallStarted(Event):
     request_id: str
     operator_id: str | None
     project_id: str | None
+    owner: str | None
     payload_hash: str
     decision: str
     policies: tuple[str, ...]
@@ -51,6 +52,7 @@ class CallEnded(Event):
     project_id: str | None
     session_id: str | None
     agent_path: str | None
+    owner: str | None
     payload_hash: str | None
     result_hash: str | None
     status: str

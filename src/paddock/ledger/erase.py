@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from paddock.core.canonical import canonical_bytes
@@ -11,24 +11,47 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound
 from paddock.core.events_ledger import LedgerErased
 from paddock.ledger.append import LedgerTable
-from paddock.store.database import Transaction
+from paddock.ledger.entry import as_object
+from paddock.principals.api_keys import keys
+from paddock.store.database import Row, Transaction
 
 _RANGES_OF_ONE = 1_000  # of rows that one entry tells of
+_PERSON, _LOCAL = "user:", "local:"
+_IN_WORDS = frozenset({"ended_why", "error_message"})
+"""Fields that the host writes whole sentences into, with people's ids in them."""
 
 
 def erase(
-    tx: Transaction, tenant: str, principal: str, *, by: str, explanation: str, clock: Clock, random: Random
+    tx: Transaction,
+    tenant: str,
+    principal: str,
+    *,
+    by: str,
+    explanation: str,
+    clock: Clock,
+    random: Random,
+    beside: int = 0,
 ) -> int:
     """Erase whatever one tenant's entries say of a person, record that, and give how many entries it was.
 
-    Every entry that names them goes, whoever acted. The rows are told by number, so that a row which somebody emptied
-    by hand can be told from one that was erased.
+    Every entry that names them or a key of theirs goes, whoever acted. The rows are told by number, so that a row which
+    somebody emptied by hand can be told from one that was erased.
+
+    Args:
+        tx: The unit of work.
+        tenant: Whose chain it is.
+        principal: Whom to forget, as in `user:ann`.
+        by: Who erases.
+        explanation: Why.
+        clock: Tells when.
+        random: For the entry that tells of it.
+        beside: How many other rows were cleared in the same unit; it is recorded also where no entry is left to erase.
 
     Raises:
-        NotFound: no entry tells of them.
+        NotFound: nothing tells of them.
     """
-    ranges = joined(_naming(tx, tenant, principal))
-    if not ranges:
+    ranges = joined(_naming(tx, tenant, known_as(tx, tenant, principal)))
+    if not ranges and not beside:
         raise NotFound(
             "no entry of the ledger tells of them",
             code="ledger.nobody",
@@ -41,25 +64,61 @@ def erase(
             (tenant, first, last),
         )
     table = LedgerTable(tx, clock, random, tenant)
-    for begin in range(0, len(ranges), _RANGES_OF_ONE):
+    for begin in range(0, len(ranges) or 1, _RANGES_OF_ONE):
         rows = tuple(ranges[begin : begin + _RANGES_OF_ONE])
         table.publish(LedgerErased(entries=_count(rows), rows=rows, principal=by, explanation=explanation))
     return _count(ranges)
 
 
-def _naming(tx: Transaction, tenant: str, principal: str) -> list[int]:
-    """The rows in which a personal field is this principal."""
-    written = canonical_bytes(principal).decode()
+def known_as(tx: Transaction, tenant: str, principal: str) -> frozenset[str]:
+    """Whom entries mean by a person: themselves, and each key that they have or ever had."""
+    if not principal.startswith(_PERSON):
+        return frozenset({principal})
+    made = [row for row in _mentioning(tx, tenant, principal) if row["type"] == "api_key.created"]
+    ids = {
+        as_object(row["facts"]).get("key_id") for row in made if as_object(row["personal"]).get("owner") == principal
+    }
+    ids.update(key.id for key in keys(tx, tenant, principal.removeprefix(_PERSON)))
+    return frozenset({principal, *(f"key:{one}" for one in ids)})
+
+
+def _naming(tx: Transaction, tenant: str, names: Collection[str]) -> list[int]:
+    """The rows in which a personal field is one of these."""
+    found: set[int] = set()
+    for name in names:
+        rows = _mentioning(tx, tenant, name)
+        if name.startswith(_LOCAL):
+            rows += _mentioning(tx, tenant, name.removeprefix(_LOCAL))
+        found.update(row["seq"] for row in rows if _names(as_object(row["personal"]), name))
+    return sorted(found)
+
+
+def _mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
+    """The rows in whose personal part this text is, in whatever place."""
+    written = canonical_bytes(name).decode()[1:-1]
     pattern = "".join(f"\\{character}" if character in "\\%_" else character for character in written)
-    found = tx.all(
-        "SELECT seq, personal FROM ledger WHERE tenant = ? AND personal LIKE ? ESCAPE ? ORDER BY seq",
+    return tx.all(
+        "SELECT seq, type, facts, personal FROM ledger WHERE tenant = ? AND personal LIKE ? ESCAPE ? ORDER BY seq",
         (tenant, f"%{pattern}%", "\\"),
     )
-    return [row["seq"] for row in found if _names(json.loads(row["personal"]), principal)]
 
 
 def _names(personal: dict[str, Any], principal: str) -> bool:
-    return any(value == principal or (isinstance(value, list) and principal in value) for value in personal.values())
+    def named(name: str, value: Any) -> bool:
+        if name in _IN_WORDS:
+            return mentions(value, principal)
+        if name == "operator_id" and f"{_LOCAL}{value}" == principal:
+            return True
+        return value == principal or (isinstance(value, list) and principal in value)
+
+    return any(named(name, value) for name, value in personal.items())
+
+
+def mentions(words: object, principal: str) -> bool:
+    """Whether a sentence has this id in it, and not only one that begins or ends alike."""
+    if not isinstance(words, str) or ":" not in principal:
+        return False
+    return re.search(rf"(?<![\w.@+:-]){re.escape(principal)}(?![\w@+-]|\.\w)", words) is not None
 
 
 def _count(ranges: Iterable[tuple[int, int]]) -> int:

@@ -93,6 +93,13 @@ def forget_consents(tx: Transaction, plugin: str) -> list[Consent]:
     return [consent for row in rows if (consent := Consent(**row)).revoked_at is None]
 
 
+def forget_revoked(tx: Transaction, tenant: str, person: str) -> int:
+    """Drop what somebody took back, for whoever wants nothing known of them; how many there were."""
+    return tx.execute(
+        "DELETE FROM person_consents WHERE tenant = ? AND person = ? AND revoked_at IS NOT NULL", (tenant, person)
+    )
+
+
 def _revoke(change: Change, consent: Consent) -> None:
     change.tx.execute(
         "UPDATE person_consents SET revoked_at = ? WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",

@@ -71,6 +71,14 @@ class DirectDatabase(Protocol):
 
     def read(self, fn: Callable[[Transaction], T]) -> T: ...
 
+    def empty_log(self) -> Path | None:
+        """Have what was overwritten lie in no log beside the rows any more.
+
+        Returns:
+            The file that still holds it, where others read in it right now. A server's log is its own affair.
+        """
+        ...
+
     def close(self) -> None: ...
 
 

@@ -253,6 +253,16 @@ class SqliteDirect:
         with self.reading() as tx:
             return tx.run(fn)
 
+    def empty_log(self) -> Path | None:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        try:
+            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except apsw.BusyError:
+            return log
+        except apsw.Error as error:
+            raise failure(error, self.connection, self.path) from error
+        return log if busy and busy[0] else None
+
     def close(self) -> None:
         try:
             self.connection.close()
