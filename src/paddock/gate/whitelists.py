@@ -6,10 +6,10 @@ denial is recorded and explained as others are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CoroutineType
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from paddock.core.call import CallContext
 from paddock.core.errors import Denied, PaddockError
@@ -18,13 +18,11 @@ from paddock.core.printable import printable
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.deciding import Decides, InForce
 from paddock.manifest.model import Kind, Manifest
+from paddock.plugins.runtimes.proposals import proposed
 from paddock.policy.decision import Decision, Deny
 from paddock.policy.request import CallCircumstances, to_call, to_propose
 from paddock.policy.subject import Subject, subject_of
 from paddock.policy.target import CallableTarget
-
-LONGEST_NAME = 1_000  # characters; nothing on a whitelist is longer
-
 
 Offers: TypeAlias = Callable[[Tenant], Catalogue]
 """What a tenant can call."""
@@ -85,7 +83,7 @@ class Proposals:
         if manifest.kind is not Kind.AGENT:
             return None
         subject = _as_agent(manifest, agent.key.tenant)
-        for name in dict.fromkeys(proposed(result)):
+        for name in dict.fromkeys(proposed(manifest, result)):
             decision = self.rules.policy.decide(to_propose(subject, self._target(name, agent.key.tenant)))
             if isinstance(decision, Deny):
                 return name, decision
@@ -114,25 +112,5 @@ def refusal(name: str, denied: Deny, target: Target, call: CallId) -> Denied:
     )
 
 
-def proposed(result: Any) -> Iterator[str]:
-    """Every operator or tool that an agent's answer wants to be run, in `required_actions` and in the steps of a plan.
-
-    What is no name is given as it is written: nothing is on a whitelist that is none.
-    """
-    fields = _fields(result)
-    for action in _entries(fields.get("required_actions")):
-        yield str(_fields(action).get("operator", action))[:LONGEST_NAME]
-    for step in _entries(_fields(fields.get("proposed_plan")).get("steps")):
-        yield str(_fields(step).get("action", step))[:LONGEST_NAME]
-
-
 def _as_agent(manifest: Manifest, tenant: Tenant) -> Subject:
     return Subject("Agent", f"agent:{manifest.name}", tenant, may_call=frozenset(manifest.allowed_actions))
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _entries(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

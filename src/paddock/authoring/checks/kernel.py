@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from paddock.authoring.checks.calls import judge
@@ -11,6 +11,7 @@ from paddock.authoring.checks.finding import Finding, failed, passed, skipped
 from paddock.authoring.checks.subject import Answer, Subject
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import Kind
+from paddock.plugins.runtimes.proposals import proposed
 
 FORBIDDEN = "Forbidden.Operator"
 _HOSTS = "the host keeps this promise for every plugin of this kind; it is not checked here"
@@ -101,7 +102,7 @@ async def agent_operators(subject: Subject) -> Finding:
         answer = await subject.call(subject.only, {**payload, "tool_registry": registry})
         if answer.error is not None:
             return failed(name, f"it failed when {', '.join(registry)} was on offer: {answer.error.message}")
-        beyond = [one for one in proposed(answer) if one not in allowed]
+        beyond = [one for one in proposed(subject.manifest, answer.raw) if one not in allowed]
         if beyond:
             return failed(name, f"it proposes {beyond[0]}, which is not among its allowed actions", "stay on the list")
     return passed(name)
@@ -115,15 +116,6 @@ def needs_context(answer: Answer) -> tuple[str, list[str]]:
     return str(fields.get("code", "")), [str(one) for one in missing]
 
 
-def proposed(answer: Answer) -> Iterator[str]:
-    """Every operator or tool that an agent's answer wants to be run."""
-    for action in _objects(answer.fields.get("required_actions")):
-        yield str(action.get("operator"))
-    plan: Any = answer.fields.get("proposed_plan")
-    for step in _objects(cast("dict[str, Any]", plan).get("steps") if isinstance(plan, dict) else None):
-        yield str(step.get("action"))
-
-
 def without(payload: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """A copy of the payload without the value at this place."""
     made = copy.deepcopy(dict(payload))
@@ -133,11 +125,6 @@ def without(payload: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
     if isinstance(inner, dict):
         cast("dict[str, Any]", inner).pop(path[-1], None)
     return made
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    entries = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("dict[str, Any]", one) for one in entries if isinstance(one, dict)]
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
