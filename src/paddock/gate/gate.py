@@ -139,7 +139,9 @@ class Gate:
                 self.limits.take_shared(context.tenant, target.key.plugin)
             granted = await self.start.permit(course, approval)
             if granted is not None or not target.only_reads:
-                await self.supervisor.ready(target.key)  # a yes is not spent on a plugin that does not run
+                if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
+                    course.decision = await self.decides.about(target, context)  # much may be otherwise by now
+                    granted = await self.start.permit(course, approval)
                 await self.start.record(course, granted)
             if target.lists_itself:
                 await self._unchanged(target)

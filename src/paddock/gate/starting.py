@@ -80,7 +80,7 @@ class Start:
         """Use the approval and record `call.started` in one unit of work, which is on disk when this returns.
 
         Raises:
-            Conflict: the approval is not good for this.
+            Conflict: the approval is not good for this, or not any more.
             StoreUnavailable: it cannot be recorded, so it must not happen.
         """
         started = course.start()
@@ -97,6 +97,8 @@ class Start:
                     requester=context.principal.id,
                     asked=isinstance(course.decision, Ask),
                 )
+            elif course.approval is not None:
+                self.approvals.require_standing(tx, context.tenant, course.approval)
             self.record_in(tx, course, started)
 
         try:

@@ -83,16 +83,21 @@ class Supervisor:
             await keeper.running()
         return keeper.status()
 
-    async def ready(self, key: InstanceKey) -> None:
+    async def ready(self, key: InstanceKey) -> bool:
         """Have a plugin running, and so met; one that is not is started. Whoever calls it next finds it as it is now.
+
+        Returns:
+            Whether it ran already, so that this took no time.
 
         Raises:
             NotFound: it is not enabled.
             Unavailable: it does not run, and the reason.
         """
         keeper = self._keepers.get(key)
-        if keeper is None or keeper.serving is None:
-            await self._running(await self._staying(key))
+        if keeper is not None and keeper.serving is not None:
+            return True
+        await self._running(await self._staying(key))
+        return False
 
     def require_sound(self, key: InstanceKey) -> None:
         """Refuse a plugin that is known not to run. One that was not started yet is sound as far as anybody knows.

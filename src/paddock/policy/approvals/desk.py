@@ -193,6 +193,14 @@ class Approvals:
             unit, approval_id, subject=subject, payload_hash=payload_hash, requester=requester, asked=asked
         )
 
+    def require_standing(self, tx: Transaction, tenant: str, standing_id: str) -> None:
+        """See to it, in the unit in which a call starts, that the lasting yes it starts with was not revoked.
+
+        Raises:
+            Conflict: it was.
+        """
+        standing.require(tx, tenant, standing_id)
+
     async def void(self, tenant: str, approval_id: str, why: str) -> None:
         """What it was about is not there any more. Harmless when it is over."""
         await self._ended(tenant, approval_id, State.VOIDED, why)

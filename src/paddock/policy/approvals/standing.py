@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from paddock.core.errors import NotFound
+from paddock.core.errors import Conflict, NotFound
 from paddock.policy.approvals.binding import Subject
 from paddock.store.database import Transaction
 
@@ -114,6 +114,22 @@ def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) 
         (at, by, tenant, standing_id),
     )
     return _of(row)
+
+
+def require(tx: Transaction, tenant: str, standing_id: str) -> None:
+    """See to it that one is still in force.
+
+    Raises:
+        Conflict: it was revoked.
+    """
+    found = tx.one("SELECT revoked_at FROM standing_approvals WHERE tenant = ? AND id = ?", (tenant, standing_id))
+    if found is None or found["revoked_at"] is not None:
+        raise Conflict(
+            "the yes that lasted was revoked a moment ago",
+            code="approval.revoked",
+            hint="make the call again: a person is asked",
+            details={"standing": standing_id},
+        )
 
 
 def all_standing(tx: Transaction, tenant: str, holder: str | None = None) -> list[Standing]:
