@@ -88,6 +88,10 @@ class Chain:
             )
         return finding
 
+    def verify_all(self, *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()) -> list[Finding]:
+        with open_direct(self.address) as database:
+            return verify_ledger(database, self.state, anchor_files=list(anchors), key_files=list(keys))
+
     def code(self) -> int:
         return EXIT_CODES[self.verify().verdict]
 

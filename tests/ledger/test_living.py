@@ -17,6 +17,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import Tenant
 from paddock.ledger import opening
 from paddock.ledger.checkpoint import checkpoint_file
+from paddock.ledger.checkpointing import Checkpointer
 from paddock.ledger.feed import recent, tenants
 from paddock.ledger.keys import private_key_file
 from paddock.ledger.opening import open_ledger
@@ -203,6 +204,89 @@ async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_e
     assert stat.S_IMODE(private_key_file(tmp_path).stat().st_mode) == 0o600
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert Chain(sqlite_address, tmp_path).verify().unsigned == 0
+
+
+async def test_a_quiet_chain_gets_its_checkpoint_in_time_beside_a_busy_one(
+    sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.5)
+    monkeypatch.setattr(opening, "EVERY_ROWS", 20)
+    quiet, busy = checkpoint_file(tmp_path, "quiet"), checkpoint_file(tmp_path, "busy")
+    async with (
+        open_database(sqlite_address) as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer,
+        asyncio.timeout(20),
+    ):
+        writer.take(called(0), "quiet")
+        while not quiet.exists():  # never a moment without twenty rows more in less than half a second
+            for number in range(5):
+                writer.take(called(number), "busy")
+            await writer.flushed()
+        assert writer.unsigned is None
+    assert len(busy.read_bytes().splitlines()) > 2
+
+
+async def test_a_chain_gets_a_checkpoint_when_it_has_grown_by_a_thousand_rows_and_not_when_all_have_again(
+    sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "EVERY_ROWS", 100)
+    file = checkpoint_file(tmp_path, "a")
+    async with (
+        open_database(sqlite_address) as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer,
+    ):
+        for name in (*["a"] * 99, "b"):
+            writer.take(called(1), name)
+        await writer.flushed()
+        for number in range(20):
+            writer.take(called(number), "a")
+            await writer.flushed()
+        async with asyncio.timeout(10):
+            while not file.exists() or not file.stat().st_size:  # noqa: ASYNC110 - a file tells nobody
+                await asyncio.sleep(0.01)
+
+
+async def test_a_chain_that_is_broken_keeps_no_other_from_its_checkpoints(
+    database_address: str, tmp_path: Path
+) -> None:
+    chain = Chain(database_address, tmp_path)
+    names = ("acme", "beta", "corp", "default")
+
+    def add() -> None:
+        for name in names:
+            chain.add(called(1), called(2), tenant=name)
+
+    add()
+    await chain.checkpoint()
+    chain.change("UPDATE ledger SET hash = (SELECT hash FROM ledger WHERE tenant = 'default' AND seq = 1) "
+                 "WHERE tenant IN ('acme', 'corp') AND seq = 2")  # fmt: skip
+    async with open_database(database_address, role="command") as database:
+        checkpointer = Checkpointer(database, SystemClock(), tmp_path)
+        for _ in range(3):
+            add()
+            assert await checkpointer.look() == 2
+            assert checkpointer.failing is not None
+            assert checkpointer.failing.error_code == "ledger.broken"
+            assert "ledger of acme is not" in checkpointer.failing.message
+            assert "ledger of corp is not" in checkpointer.failing.message
+            assert checkpointer.ahead == 0, "what cannot be signed hurries nobody"
+    counts = [len(checkpoint_file(tmp_path, name).read_bytes().splitlines()) for name in names]
+    assert counts == [1, 4, 1, 4]
+    assert chain.verify().unsigned == 0
+
+
+async def test_a_host_for_one_call_signs_a_quiet_chain_though_a_busy_one_was_signed_just_now(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    for name in ("busy", "quiet"):
+        async with (
+            open_database(sqlite_address, role="command") as database,
+            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
+        ):
+            writer.take(called(1), name)
+            writer.take(called(2), "busy")
+    assert len(checkpoint_file(tmp_path, "busy").read_bytes().splitlines()) == 1
+    assert checkpoint_file(tmp_path, "quiet").exists()
 
 
 async def test_a_host_for_one_call_signs_at_most_once_a_minute(sqlite_address: str, tmp_path: Path) -> None:

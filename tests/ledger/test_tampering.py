@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.ledger.chains import Chain, called, new_chain, run_example
 
-from paddock.core.errors import HostError
-from paddock.ledger.checkpoint import parse, signed
+from paddock.core.errors import HostError, NotFound
+from paddock.ledger.checkpoint import checkpoint_file, parse, signed
 from paddock.ledger.keys import key_id
 from paddock.store.database import open_direct
 
@@ -229,6 +229,63 @@ async def test_the_last_line_kept_elsewhere_holds_a_chain_whose_own_checkpoints_
     assert chain.verify(anchors=[tmp_path / "nowhere"]).verdict == "unreadable"
     elsewhere.write_bytes(second[:-2] + b"}\n")
     assert chain.verify(anchors=[elsewhere]).verdict == "tampered"
+
+
+async def test_a_chain_that_is_gone_as_a_whole_is_missed_though_nobody_names_its_tenant(chain: Chain) -> None:
+    names = ["beta", "c" * 300, "ü / 2"]
+    for name in names:
+        chain.add(called(1), called(2), tenant=name)
+    await chain.checkpoint()
+    everything = ("ledger", "ledger_heads", "ledger_checkpoints")
+    for name in names:
+        chain.change(*(f"DELETE FROM {table} WHERE tenant = '{name}'" for table in everything))
+    found = {finding.tenant: (finding.verdict, finding.seq) for finding in chain.verify_all()}
+    assert found == {"default": ("sound", None)} | dict.fromkeys(names, ("truncated", 1))
+    checkpoint_file(chain.state, "c" * 300).write_bytes(b"nonsense\n")
+    checkpoint_file(chain.state, "beta").write_bytes(b"nonsense\n")
+    assert [finding.verdict for finding in chain.verify_all()].count("tampered") == 2
+    chain.change(*(f"DELETE FROM {table}" for table in everything))
+    assert {finding.verdict for finding in chain.verify_all()} == {"truncated", "tampered"}
+    for file in (chain.state / "ledger").iterdir():
+        file.unlink()
+    assert [finding.verdict for finding in chain.verify_all()] == ["sound", "truncated"], "there is a key, so there was"
+    chain.key.unlink()
+    assert [(finding.verdict, finding.empty) for finding in chain.verify_all()] == [("sound", True)]
+
+
+async def test_a_copy_kept_elsewhere_misses_a_chain_of_which_nothing_is_left_here(chain: Chain, tmp_path: Path) -> None:
+    chain.add(called(1), tenant="beta")
+    await chain.checkpoint()
+    beta = checkpoint_file(chain.state, "beta")
+    both, key = tmp_path / "both.jsonl", tmp_path / "key.pub"
+    both.write_bytes(chain.checkpoints.read_bytes() + beta.read_bytes().rstrip())  # an end of line gets lost
+    key.write_bytes(chain.key.read_bytes())
+    assert [finding.verdict for finding in chain.verify_all(anchors=[both], keys=[key])] == ["sound", "sound"]
+    one = tmp_path / "one.jsonl"
+    one.write_bytes(beta.read_bytes())
+    assert [finding.verdict for finding in chain.verify_all(anchors=[one])] == ["sound", "sound"], "of another tenant"
+    finding = chain.verify("default", anchors=[one])
+    assert (finding.verdict, finding.what) == ("unreadable", f"{one} holds no checkpoint of this tenant")
+    assert chain.verify("default", anchors=[one, both]).verdict == "sound"
+    one.write_bytes(b"")
+    assert [finding.verdict for finding in chain.verify_all(anchors=[one])] == ["unreadable"]
+    one.write_bytes(b"nonsense\n")
+    assert [finding.verdict for finding in chain.verify_all(anchors=[one])] == ["tampered", "tampered"]
+    for table in ("ledger", "ledger_heads", "ledger_checkpoints"):
+        chain.change(f"DELETE FROM {table} WHERE tenant = 'beta'")
+    beta.unlink()
+    assert [finding.verdict for finding in chain.verify_all()] == ["sound"]
+    assert [finding.verdict for finding in chain.verify_all(anchors=[both])] == ["truncated", "sound"]
+    assert chain.verify("beta", anchors=[both]).verdict == "truncated"
+
+
+async def test_a_tenant_that_nobody_knows_is_not_sound(chain: Chain) -> None:
+    with pytest.raises(NotFound) as refused:
+        chain.verify("defualt")
+    assert refused.value.error_code == "tenant.not_found"
+    chain.change("INSERT INTO tenants (name, title, created_at) VALUES ('acme', 'Acme', '2030')")
+    assert chain.verify("acme").empty
+    assert [(finding.tenant, finding.empty) for finding in chain.verify_all()] == [("acme", True), ("default", False)]
 
 
 async def test_an_export_that_was_cut_anywhere_is_not_sound(chain: Chain) -> None:

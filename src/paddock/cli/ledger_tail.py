@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from paddock.ledger.feed import Wanted
 
 _EVERY = 0.25  # seconds between two looks
+_ONLY_IN_SHOW = frozenset(
+    """
+    name digest effects request_id operator_id payload_hash result_hash policy_version stands_for success
+    """.split()  # noqa: SIM905 - a table of words
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -48,10 +53,12 @@ def tail(
     """Show the last entries, oldest first. With --follow and --json, one JSON object a line."""
     from paddock.cli.opening import reading
     from paddock.ledger.feed import Wanted, last_seq, page
+    from paddock.ledger.whose import require_known
 
     wanted = Wanted(event_type, plugin, call, request, principal, _moment(since), _moment(until))
     with reading() as host:
         database = host.plugins.database
+        require_known(database, host.directories.state, tenant)
         end, entries = database.read(
             lambda tx: (last_seq(tx, tenant), page(tx, tenant, wanted, before=before, limit=count))
         )
@@ -121,12 +128,27 @@ def _show(entry: Entry, *, as_json: bool) -> None:
         result(json.dumps(entry.to_json()))
         return
     at = entry.at[:19].replace("T", " ")
-    told = {**entry.facts, **entry.personal}
-    told.pop("name", None)
-    words = " ".join(f"{name}={_value(value)}" for name, value in told.items() if value not in (None, [], {}))
-    erased = " (erased)" if entry.erased else ""
     front = f"{styled(at, 'dim', stream=sys.stdout)}  {entry.seq}  {styled(entry.type, 'cyan', stream=sys.stdout)}"
-    result(f"{front}  {printable(entry.plugin or '-')}{erased}  {printable(words, 300)}".rstrip())
+    result(f"{front}  {printable(_told(entry), 300)}".rstrip())
+
+
+def _told(entry: Entry) -> str:
+    """What people look for, in one line: about what, what became of it, who, and the id to look further with."""
+    said = {**entry.facts, **entry.personal}
+    method, who = said.pop("method", None), said.pop("principal", None)
+    first = [
+        f"{entry.plugin or '-'}{f'.{method}' if method else ''}",
+        *([str(said.pop("status"))] if "status" in said else []),
+    ]
+    first += [str(one) for one in (who, entry.call) if one]
+    if entry.erased:
+        first.append("(erased)")
+    rest = (
+        f"{name}={_value(value)}"
+        for name, value in said.items()
+        if name not in _ONLY_IN_SHOW and value not in (None, [], {}, who)
+    )
+    return "  ".join((*first, " ".join(rest)))
 
 
 def show_whole(entry: Entry) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.cli.output import result, say, styled
-from paddock.core.errors import PaddockError
+from paddock.core.errors import NotFound, PaddockError
 from paddock.core.printable import printable
 from paddock.ledger.verify import EXIT_CODES, Finding, Verdict
 
@@ -24,7 +24,11 @@ _MARKS: dict[Verdict, tuple[str, str]] = {
 
 
 def findings(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) -> list[Finding]:
-    """Verify, with a bar on the terminal that says how far it is."""
+    """Verify, with a bar on the terminal that says how far it is.
+
+    Raises:
+        NotFound: there is no such tenant.
+    """
     from paddock.cli.opening import reading
     from paddock.ledger.verifying import verify_ledger
 
@@ -38,6 +42,8 @@ def findings(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) 
                 key_files=keys,
                 report=_bar if sys.stderr.isatty() else None,
             )
+    except NotFound:
+        raise
     except PaddockError as error:  # a store that cannot be opened has an exit code of its own here
         return [Finding(tenant or "-", "unreadable", error.message)]
     finally:
@@ -71,9 +77,13 @@ def worst(found: Sequence[Finding]) -> tuple[Verdict, int]:
 
 def show_findings(found: Sequence[Finding], unsigned: Mapping[str, Any] | None) -> None:
     """One line for each chain, what that means below those that need it, and why no checkpoint follows."""
-    if not found:
+    if all(finding.empty for finding in found):
         say("nothing was recorded yet")
+        found = []
     for finding in found:
+        if finding.empty:
+            result(f"{styled('·', 'dim', stream=sys.stdout)} {printable(finding.tenant)}: nothing was recorded yet")
+            continue
         mark, style = _MARKS[finding.verdict]
         where = f" at row {finding.seq:,}" if finding.seq is not None else ""
         name = f" ({finding.id})" if finding.id else ""
@@ -85,7 +95,8 @@ def show_findings(found: Sequence[Finding], unsigned: Mapping[str, Any] | None) 
             result(f"  what {_count(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
             result(f"  behind the last checkpoint: {_count(finding.unsigned, 'row')}, which nothing outside holds yet")
-
+        if len(finding.keys) > 1:
+            result(f"  signed with {len(finding.keys)} keys, one after the other: {', '.join(finding.keys)}")
     if unsigned is not None:
         hint = f"; {unsigned['hint']}" if unsigned.get("hint") else ""
         say(f"{styled('!', 'yellow')} {printable(unsigned['message'], 400)}{printable(hint, 400)}")

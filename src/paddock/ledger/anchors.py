@@ -53,9 +53,12 @@ def anchors(
     good: dict[str, Checkpoint] = {}
     wrong: Misfit | None = None
     before: Checkpoint | None = None
+    replaced: set[str] = set()
     for number, line in enumerate(own, 1):
         read = _believed(line, tenant, keys)
-        if isinstance(read, str) or not _follows(read, before):
+        if before is not None and not isinstance(read, str) and read.key_id != before.key_id:
+            replaced.add(before.key_id)
+        if isinstance(read, str) or not _follows(read, before) or read.key_id in replaced:
             reason = read if isinstance(read, str) else "does not follow the line before"
             seq = before.to_seq + 1 if before else 1
             wrong = Misfit("tampered", f"line {number} of the checkpoints {reason}", seq)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from paddock.core.canonical import canonical_bytes
 from paddock.core.errors import HostError, PaddockError
@@ -27,6 +27,8 @@ NO_PREVIOUS = "0" * 64
 
 _DOMAIN = b"paddock.ledger.checkpoint.v1\0"
 _LONGEST_NAME = 200
+_HASHED = "sha256-"
+_SUFFIX = ".checkpoints.jsonl"
 _LONGEST_LINE = 16 * 1024
 
 
@@ -106,8 +108,61 @@ def checkpoint_file(state: Path, tenant: str) -> Path:
     """Where the checkpoints of a tenant's chain are."""
     name = quote(tenant, safe="")
     if len(name) > _LONGEST_NAME:
-        name = f"sha256-{sha256(tenant.encode()).hexdigest()}"
-    return state / "ledger" / f"{name}.checkpoints.jsonl"
+        name = f"{_HASHED}{sha256(tenant.encode()).hexdigest()}"
+    return state / "ledger" / f"{name}{_SUFFIX}"
+
+
+def checkpointed(state: Path) -> set[str]:
+    """Everyone who has a file of checkpoints, by the names of the files.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when one cannot be read.
+    """
+    found: set[str] = set()
+    for file in (state / "ledger").glob(f"*{_SUFFIX}"):
+        name = unquote(file.name.removesuffix(_SUFFIX))
+        lines = whole_lines(file)
+        if name.startswith(_HASHED):  # of a name that is too long; its lines say it, or else it stands as it is
+            points = [point for point in map(parse, lines) if point and checkpoint_file(state, point.tenant) == file]
+            name = points[0].tenant if points else name
+        if lines:
+            found.add(name)
+    return found
+
+
+def last_signers(state: Path) -> set[str]:
+    """The keys that the last checkpoints of all chains are signed with.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when a file cannot be read, or ends with what is no checkpoint.
+    """
+    lasts = [last_in(checkpoint_file(state, tenant)) for tenant in checkpointed(state)]
+    return {last.key_id for last in lasts if last is not None}
+
+
+def last_in(file: Path) -> Checkpoint | None:
+    """The last checkpoint in a file; None where there is none.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when the file ends with what is none.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return last_checkpoint(descriptor, file)[0]
+    finally:
+        os.close(descriptor)
+
+
+def kept_lines(file: Path) -> list[bytes]:
+    """The lines of a copy, which may have lost its last end of line on the way.
+
+    Raises:
+        HostError: `ledger.checkpoints`, when it cannot be read.
+    """
+    return [line for line in _content(file).splitlines() if line]
 
 
 def whole_lines(file: Path) -> list[bytes]:
@@ -118,13 +173,7 @@ def whole_lines(file: Path) -> list[bytes]:
     Raises:
         HostError: `ledger.checkpoints`, when it cannot be read.
     """
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise _unusable(file, error) from error
-    return content.split(b"\n")[:-1]
+    return _content(file).split(b"\n")[:-1]
 
 
 def last_checkpoint(descriptor: int, file: Path) -> tuple[Checkpoint | None, int]:
@@ -147,6 +196,15 @@ def last_checkpoint(descriptor: int, file: Path) -> tuple[Checkpoint | None, int
             hint="paddock ledger verify; then move the file aside, and keep it",
         )
     return found, begin + whole
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _unusable(file, error) from error
 
 
 def _unusable(file: Path, error: OSError) -> HostError:

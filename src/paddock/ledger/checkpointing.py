@@ -6,7 +6,7 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable
-from paddock.ledger.checkpoint import NO_PREVIOUS, Checkpoint, checkpoint_file, last_checkpoint, signed
-from paddock.ledger.keys import key_id, signing_key
+from paddock.ledger.checkpoint import NO_PREVIOUS, Checkpoint, checkpoint_file, last_checkpoint, last_in, signed
+from paddock.ledger.keys import key_id, require_successor, signing_key
 from paddock.ledger.merkle import Tree
 from paddock.store.database import Database, Transaction
 from paddock.store.durable import sync_directory
@@ -27,45 +27,64 @@ if TYPE_CHECKING:
 EVERY_ROWS = 1_000
 EVERY_SECONDS = 60.0
 _PAGE = 10_000
+_SEVERAL, _MOST_TOLD = 2, 5
 
 
 @dataclass(slots=True)
 class Checkpointer:
     """Writes the checkpoints of all chains in a database, into the files of one home.
 
-    `failing` says why the last try came to nothing. Calls go on meanwhile: the chain itself is written, and the next
-    checkpoint is over all that has come since the last.
+    `failing` says why the last try came to nothing, for each chain of which it did. Calls go on meanwhile: the chain
+    itself is written, and the next checkpoint is over all that has come since the last. `ahead` is how many rows the
+    longest wait for one, of those chains that can have it.
     """
 
     database: Database
     clock: Clock
     state: Path
     failing: PaddockError | None = None
+    ahead: int = 0
+    _failures: dict[str, PaddockError] = field(default_factory=dict[str, PaddockError])
     _reached: dict[str, int] = field(default_factory=dict[str, int])
     _key: Ed25519PrivateKey | None = None
 
-    async def look(self, least: int = 1) -> int:
+    async def look(self, least: int = 1, *, rested: float | None = None) -> int:
         """Make a checkpoint of each chain that has grown by so many rows; gives how many were made.
 
-        After a try that failed, of each chain that has grown at all.
+        Of a chain whose last try failed, or whose last checkpoint is older than `rested` seconds, as soon as it has
+        grown at all. A chain of which none can be made keeps no other from its own.
         """
-        made = 0
         try:
-            for tenant, seq in await self.database.read(_heads):
-                if tenant not in self._reached:
-                    self._reached[tenant] = _signed_to(checkpoint_file(self.state, tenant))
-                if seq - self._reached[tenant] >= (least if self.failing is None else 1) and await self._make(tenant):
-                    made += 1
-        except (PaddockError, OSError) as error:
-            self.failing = error if isinstance(error, PaddockError) else _refused(error, self.state)
-        else:
-            self.failing = None
+            heads = await self.database.read(_heads)
+        except PaddockError as error:
+            self.failing, self._failures = error, dict.fromkeys(self._reached, error)
+            return 0
+        made, before = 0, self._failures
+        self.ahead, self._failures = 0, {}
+        for tenant, seq in heads:
+            try:
+                enough = 1 if tenant in before or self._rested(tenant, rested) else least
+                made += await self._look_at(tenant, seq, enough)
+                self.ahead = max(self.ahead, seq - self._reached[tenant])
+            except (PaddockError, OSError) as error:
+                self._failures[tenant] = error if isinstance(error, PaddockError) else _refused(error, self.state)
+        self.failing = _together(self._failures.values())
         return made
 
-    def idle(self) -> bool:
-        """Whether no checkpoint of any chain was made within the last while."""
-        made = [file.stat().st_mtime for file in (self.state / "ledger").glob("*.jsonl")]
-        return not made or self.clock.now().timestamp() - max(made) > EVERY_SECONDS
+    async def _look_at(self, tenant: str, seq: int, least: int) -> bool:
+        if tenant not in self._reached:
+            last = last_in(checkpoint_file(self.state, tenant))
+            self._reached[tenant] = last.to_seq if last else 0
+        return seq - self._reached[tenant] >= least and await self._make(tenant)
+
+    def _rested(self, tenant: str, seconds: float | None) -> bool:
+        if seconds is None:
+            return False
+        try:
+            made = checkpoint_file(self.state, tenant).stat().st_mtime
+        except FileNotFoundError:
+            return True
+        return self.clock.now().timestamp() - made > seconds
 
     async def _make(self, tenant: str) -> bool:
         if self._key is None:
@@ -75,6 +94,9 @@ class Checkpointer:
             if descriptor is None:
                 return False  # another process of this home is at it
             last, end = last_checkpoint(descriptor, file)
+            signer = key_id(self._key.public_key().public_bytes_raw())
+            if last is not None:
+                require_successor(self.state, last.key_id, signer)
             first = last.to_seq + 1 if last else 1
             root, head, to_seq = await self._over(tenant, first, last)
             if to_seq >= first:
@@ -89,7 +111,7 @@ class Checkpointer:
                         head=head.hex(),
                         previous=last.digest() if last else NO_PREVIOUS,
                         at=self.clock.now().isoformat(),
-                        key_id=key_id(self._key.public_key().public_bytes_raw()),
+                        key_id=signer,
                     ),
                 )
                 # A copy: should we be cancelled, the thread goes on, and the number of ours is soon another file's.
@@ -141,19 +163,6 @@ def _note(tx: Transaction, made: Checkpoint) -> None:
     )
 
 
-def _signed_to(file: Path) -> int:
-    """The last row that a file's checkpoints are over."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return 0
-    try:
-        last, _ = last_checkpoint(descriptor, file)
-        return last.to_seq if last else 0
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def _alone(file: Path) -> Generator[int | None, None, None]:
     """The file, open for this process alone; None while another process has it."""
@@ -199,6 +208,16 @@ def _refused(error: OSError, state: Path) -> PaddockError:
         code="store.full" if full else "ledger.checkpoints",
         hint=f"free some space: df -h {state}" if full else f"see who may write to {state / 'ledger'}",
     )
+
+
+def _together(errors: Iterable[PaddockError]) -> PaddockError | None:
+    """One error that tells of all; what keeps several chains back in the same way is said once."""
+    found = list({error.message: error for error in errors}.values())
+    if len(found) < _SEVERAL:
+        return found[0] if found else None
+    told = "; ".join(error.message for error in found[:_MOST_TOLD])
+    more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+    return HostError(told + more, code=found[0].error_code, hint=found[0].hint)
 
 
 def _broken(tenant: str, reason: str) -> HostError:

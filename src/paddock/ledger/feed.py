@@ -19,6 +19,12 @@ Condition: TypeAlias = tuple[str, tuple[Any, ...]]
 
 _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ?"  # noqa: S608 - column names are ours
 _NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? ORDER BY type LIMIT 1"
+_KNOWN = (
+    "SELECT name FROM tenants WHERE name = ?",
+    "SELECT seq FROM ledger_heads WHERE tenant = ?",
+    "SELECT to_seq FROM ledger_checkpoints WHERE tenant = ? LIMIT 1",
+    "SELECT seq FROM ledger WHERE tenant = ? LIMIT 1",
+)
 _OF_CALL = " AND call = ? AND seq IN (SELECT seq FROM ledger WHERE call = ?)"
 _OF_REQUEST = " AND request = ? AND seq IN (SELECT seq FROM ledger WHERE request = ?)"
 
@@ -94,12 +100,17 @@ def told_of(tx: Transaction, name: str, tenant: str = DEFAULT_TENANT) -> list[En
 
 
 def tenants(tx: Transaction) -> list[str]:
-    """Everyone who has a chain, or should have."""
+    """Everyone whom the database knows: who has a chain, had one, or may have one."""
     found = tx.all(
         "SELECT tenant FROM ledger_heads UNION SELECT tenant FROM ledger_checkpoints "
-        "UNION SELECT tenant FROM ledger ORDER BY tenant"
+        "UNION SELECT tenant FROM ledger UNION SELECT name FROM tenants"
     )
-    return [row["tenant"] for row in found]
+    return sorted(row["tenant"] for row in found)
+
+
+def has_chain(tx: Transaction, tenant: str) -> bool:
+    """Whether the database knows this one."""
+    return any(tx.one(query, (tenant,)) for query in _KNOWN)
 
 
 def sealed(tx: Transaction, tenant: str, *, after: int, limit: int) -> Iterator[Sealed]:

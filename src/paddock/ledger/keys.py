@@ -1,4 +1,8 @@
-"""The key that signs checkpoints: made when first needed, private to this home, with its public half beside it."""
+"""The key that signs checkpoints: made when first needed, private to this home, with its public half beside it.
+
+Where it is lost, somebody has to say so before there is another: they rename its public half to `ledger-ID.pub`. Then a
+new key goes on where the old one ended, and both public halves are needed to verify what they signed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.core.errors import HostError
+from paddock.ledger.checkpoint import last_signers
 from paddock.store.durable import sync_directory
 from paddock.store.space import OUT_OF_SPACE
 
@@ -26,16 +31,27 @@ def public_key_file(state: Path) -> Path:
     return state / "keys" / "ledger.pub"
 
 
+def replaced_key_file(state: Path, lost: str) -> Path:
+    """Where the public half of a key belongs that was lost."""
+    return state / "keys" / f"ledger-{lost}.pub"
+
+
+def home_key_files(state: Path) -> list[Path]:
+    """The public halves of this home's key, and of those before it."""
+    file = public_key_file(state)
+    return [*([file] if file.exists() else []), *sorted(file.parent.glob("ledger-*.pub"))]
+
+
 def key_id(raw: bytes) -> str:
     """A short fingerprint of a public key, the same that `paddock key show` gives."""
     return sha256(b"paddock-key-v1\n" + raw).hexdigest()[:16]
 
 
 def signing_key(state: Path) -> Ed25519PrivateKey:
-    """The private key of this home, made when there is none. Its public half lies beside it when this returns.
+    """The private key of this home, made when there never was one. Its public half lies beside it when this returns.
 
     Raises:
-        HostError: `ledger.key`, when it cannot be read or made, or others can read it.
+        HostError: `ledger.key`, when it cannot be read or made, others can read it, or it is lost.
         OSError: there is no room for it.
     """
     from cryptography.hazmat.primitives import serialization
@@ -44,6 +60,7 @@ def signing_key(state: Path) -> Ed25519PrivateKey:
     file = private_key_file(state)
     try:
         if not file.exists():
+            _require_none_lost(state)
             _make(state)
         with file.open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & 0o077:
@@ -57,6 +74,16 @@ def signing_key(state: Path) -> Ed25519PrivateKey:
             raise
         raise _unusable(file, str(error)) from error
     raise _unusable(file, "it is no Ed25519 key")
+
+
+def require_successor(state: Path, last: str, key: str) -> None:
+    """Sign after another key only where that was said to be lost: whoever verifies needs its public half.
+
+    Raises:
+        HostError: `ledger.key`, when it was not.
+    """
+    if last != key and last not in _replaced(state):
+        raise _lost(state, last)
 
 
 def read_public_key(file: Path) -> bytes:
@@ -86,6 +113,18 @@ def read_public_key(file: Path) -> bytes:
     return key.public_bytes_raw()
 
 
+def _require_none_lost(state: Path) -> None:
+    """Make no new key where there was one: what it signed could not be verified any more, and nobody would know."""
+    if public_key_file(state).exists():
+        raise _lost(state, key_id(read_public_key(public_key_file(state))))
+    for last in last_signers(state):
+        require_successor(state, last, "")
+
+
+def _replaced(state: Path) -> set[str]:
+    return {key_id(read_public_key(file)) for file in home_key_files(state) if file != public_key_file(state)}
+
+
 def _make(state: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -108,15 +147,18 @@ def _make(state: Path) -> None:
 
 
 def _keep_public(state: Path, key: Ed25519PrivateKey) -> None:
-    """Put the public half beside the key, where it is missing: there may have been no room for it before."""
+    """Put the public half beside the key, where it is missing: there may have been no room for it before.
+
+    Another one stays: it may be the only copy of what all checkpoints so far are verified with.
+    """
     from cryptography.hazmat.primitives import serialization
 
     file, public = public_key_file(state), key.public_key()
-    try:
-        if read_public_key(file) == public.public_bytes_raw():
-            return
-    except HostError:
-        pass
+    if file.exists():
+        found = read_public_key(file)
+        if found != public.public_bytes_raw():
+            raise _lost(state, key_id(found))
+        return
     ready = file.with_name(f".ledger.pub.{os.getpid()}")
     try:
         _write(ready, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
@@ -132,6 +174,18 @@ def _write(file: Path, content: bytes) -> None:
         opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())
+
+
+def _lost(state: Path, key: str) -> HostError:
+    replaced = replaced_key_file(state, key)
+    public = public_key_file(state)
+    known = public.exists() and key_id(read_public_key(public)) == key
+    found = f"mv {public} {replaced}" if known else f"put its public half, {key}, into {replaced}"
+    return HostError(
+        f"the ledger's key {private_key_file(state)} is not the one that signed before ({key})",
+        code="ledger.key",
+        hint=f"put that one back; if it is lost for good, {found}: then a new key goes on",
+    )
 
 
 def _unusable(file: Path, reason: str, hint: str = "") -> HostError:

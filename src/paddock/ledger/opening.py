@@ -53,20 +53,27 @@ async def open_ledger(
         if checkpointer is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_AT_THE_END):
-                    await checkpointer.look(1 if lasting or checkpointer.idle() else EVERY_ROWS)
+                    await checkpointer.look(1 if lasting else EVERY_ROWS, rested=EVERY_SECONDS)
 
 
 async def _keep_checkpoints(writer: LedgerWriter, checkpointer: Checkpointer) -> None:
+    """Look each minute at all chains, and in between as soon as one of them may have grown by a thousand rows."""
+    now = asyncio.get_running_loop().time
+    due = now() + EVERY_SECONDS  # whatever happens until then: a busy chain must not keep a quiet one waiting
     while True:
         begun = writer.rows
+        enough = max(EVERY_ROWS - checkpointer.ahead, EVERY_ROWS // 10)
         try:
-            async with asyncio.timeout(EVERY_SECONDS if writer.unsigned is None else TRY_AGAIN):
-                while writer.rows - begun < EVERY_ROWS:
+            async with asyncio.timeout_at(due if writer.unsigned is None else min(due, now() + TRY_AGAIN)):
+                while writer.rows - begun < enough:
                     await writer.landed()
         except TimeoutError:
-            await checkpointer.look()
-        else:
+            pass
+        if now() < due:
             await checkpointer.look(least=EVERY_ROWS)
+        else:
+            due = now() + EVERY_SECONDS
+            await checkpointer.look()
         before, writer.unsigned = writer.unsigned, checkpointer.failing
-        if writer.unsigned is not None and before is None:
+        if writer.unsigned is not None and (before is None or before.message != writer.unsigned.message):
             _log.warning("%s", writer.unsigned.message)

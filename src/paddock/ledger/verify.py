@@ -41,15 +41,22 @@ class Finding:
     erased: int = 0
     checkpoints: int = 0
     signed_to: int = 0
+    keys: tuple[str, ...] = ()
+    """Those that signed, in the order of what they signed."""
 
     @property
     def unsigned(self) -> int:
         """Rows at the end that no checkpoint holds yet."""
         return max(0, self.rows - self.signed_to)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever recorded, as far as anything tells."""
+        return self.verdict == "sound" and not self.rows
+
     def to_json(self) -> dict[str, Any]:
         names = ("tenant", "verdict", "what", "seq", "id", "rows", "erased", "checkpoints", "signed_to", "unsigned")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, "keys": list(self.keys)}
 
 
 class Wrong(Exception):
@@ -155,6 +162,7 @@ class Walk:
             erased=len(self.erased),
             checkpoints=len(points),
             signed_to=max((point.to_seq for point in points), default=0),
+            keys=tuple(dict.fromkeys(point.key_id for point in points)),
         )
 
 

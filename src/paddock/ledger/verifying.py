@@ -9,9 +9,10 @@ from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.anchors import Noted, anchors
 from paddock.ledger.chain import Sealed
 from paddock.ledger.checkpoint import checkpoint_file, whole_lines
-from paddock.ledger.feed import head_of, last_seq, sealed, tenants
-from paddock.ledger.keys import key_id, public_key_file, read_public_key
+from paddock.ledger.feed import head_of, last_seq, sealed
+from paddock.ledger.keys import home_key_files, key_id, public_key_file, read_public_key
 from paddock.ledger.verify import Finding, Head, Walk, Wrong
+from paddock.ledger.whose import Kept, about, everyone, read_kept, require_known
 from paddock.store.database import DirectDatabase, Transaction
 
 PAGE = 2_000
@@ -38,25 +39,40 @@ def verify_ledger(
         anchor_files: Checkpoints that were kept elsewhere.
         key_files: Public keys to believe; this home's own where none is given.
         report: Told how far it is.
+
+    Raises:
+        NotFound: nobody goes by the name of this tenant.
     """
-    whose = [tenant] if tenant is not None else database.read(tenants)
-    return [_verify(database, state, one, anchor_files, key_files, report) for one in whose]
+    try:
+        kept = read_kept(anchor_files)
+        if tenant is not None:
+            require_known(database, state, tenant, kept)
+        whose = [tenant] if tenant is not None else everyone(database, state, kept)
+    except HostError as error:
+        return [Finding(tenant or "-", "unreadable", error.message)]
+    if tenant is not None and kept and not any(about(tenant, kept).values()):
+        return [Finding(tenant, "unreadable", f"{', '.join(kept)} holds no checkpoint of this tenant")]
+    found = [_verify(database, state, one, about(one, kept), key_files, report) for one in whose]
+    if tenant is None and all(finding.empty for finding in found) and home_key_files(state):
+        what = "there is a key that has signed checkpoints, and neither they nor what they were over are here"
+        found.append(Finding("-", "truncated", what))
+    return found
 
 
 def _verify(
     database: DirectDatabase,
     state: Path,
     tenant: str,
-    anchor_files: Sequence[Path],
+    others: Kept,
     key_files: Sequence[Path],
     report: Report | None,
 ) -> Finding:
     try:
         own = whole_lines(checkpoint_file(state, tenant))
-        others = {str(file): _given(file, tenant) for file in anchor_files}
-        keys = [read_public_key(file) for file in key_files]
-        if not keys and (own or any(others.values()) or public_key_file(state).exists()):
-            keys = [read_public_key(public_key_file(state))]
+        files = key_files or home_key_files(state)
+        if not files and (own or any(others.values())):
+            files = [public_key_file(state)]  # which is missing, and that is said
+        keys = [read_public_key(file) for file in files]
         noted = database.read(lambda tx: _noted(tx, tenant))
         if database.engine == "postgresql":  # other nodes sign too, and their files are not here
             ours = {key_id(key) for key in keys}
@@ -98,22 +114,6 @@ def _page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[Seale
             except UnicodeDecodeError:
                 raise Wrong("tampered", "the row holds what is no text", seq + 1) from None
         raise
-
-
-def _given(file: Path, tenant: str) -> list[bytes]:
-    """The lines of a file that must be there; it may hold those of several tenants."""
-    if not file.is_file():
-        raise HostError(f"there is no file {file}", code="ledger.checkpoints")
-    lines = whole_lines(file)
-    needle = f'"tenant":{_quoted(tenant)}'.encode()
-    mine = [line for line in lines if needle in line]
-    return mine if mine or not lines else lines[:1]
-
-
-def _quoted(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _noted(tx: Transaction, tenant: str) -> list[Noted]:
