@@ -141,7 +141,7 @@ async def test_another_tenant_sees_and_answers_nothing(office: Office) -> None:
     ):
         with pytest.raises(NotFound):
             await refused
-    assert await office.desk.listed("other") == []
+    assert await office.desk.page("other") == []
 
 
 async def test_an_edit_makes_a_new_request_that_the_editor_has_approved(office: Office) -> None:

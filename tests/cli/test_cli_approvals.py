@@ -266,7 +266,7 @@ def test_ctrl_c_at_the_question_takes_it_back(caller: Paddock) -> None:
     screen = caller.on_terminal(*TO_BOB, answers=[INTERRUPT], prompt=PROMPT, code=130)
 
     assert "interrupted" in screen
-    newest = caller("approvals", "list", "--all", "--json").json["approvals"][-1]
+    newest = caller("approvals", "list", "--all", "--json").json["approvals"][0]
     assert newest["state"] == "withdrawn"
 
 

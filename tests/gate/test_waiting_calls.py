@@ -10,9 +10,14 @@ from tests.gate.test_governed_calls import ANN, held, made_by, outcome
 from tests.gate.test_governed_calls import Office as OpenOffice
 
 from paddock.core.call import OPERATOR, Principal
-from paddock.core.errors import Conflict, NotFound
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import Busy, Conflict, NeedsApproval, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
+from paddock.core.outward import http_status
+from paddock.host.gating import approvals_on
 from paddock.host.host import Host
+from paddock.policy.approvals.rows import AT_ONCE
+from paddock.store.database import open_database
 
 pytestmark = pytest.mark.req("S-21")
 
@@ -157,3 +162,40 @@ async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone
         assert (await outcome(host, approved["call_id"]))["error"]["code"] == "plugin.not_enabled"
         assert (await host.approving.find("default", approved["approval"]))["state"] == "voided"
         assert host.calls.waiting == 0
+
+
+# --- many of them ---------------------------------------------------------------------------------------------------
+
+
+async def test_however_many_wait_all_of_them_survive_a_restart(office: Office) -> None:
+    async with office.open() as host:
+        many = [await held(host) for _ in range(AT_ONCE + 2)]
+    async with open_database(office.home / "data" / "paddock.db") as database:  # a host that dies right after the yes
+        desk = approvals_on(database, SystemClock(), SystemRandom())
+        await desk.approve("default", many[-1]["approval"], ANN)
+    async with office.open() as host:
+        assert (await outcome(host, many[-1]["call_id"]))["status"] == "succeeded"
+        assert host.calls.waiting == AT_ONCE + 1
+        listed = await host.approving.listed("default", limit=3)
+
+    assert office.done == ["bob"]
+    assert [one["id"] for one in listed] == [one["approval"] for one in many[-2:-5:-1]]
+    assert "params" not in listed[0]["preview"]
+
+
+async def test_whoever_floods_the_people_who_answer_is_refused_and_others_are_not(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_WAITING_PER_PRINCIPAL="2", PADDOCK_LIMITS_WAITING_PER_TENANT="3") as host:
+        first = await held(host)
+        await held(host)
+        with pytest.raises(Busy, match="local:ann has 2 calls waiting for a person"):
+            await host.call("mail.send", {"to": "bob"}, context=made_by(ANN))
+        with pytest.raises(NeedsApproval):
+            await host.call("mail.send", {"to": "bob"}, context=made_by(CLEO))
+        with pytest.raises(Busy, match="your tenant has 3 calls waiting"):
+            await host.call("mail.send", {"to": "bob"}, context=made_by(DAN))
+        await host.approving.cancel(host.calls.find(first["call_id"], DEFAULT_TENANT))
+        await held(host)
+
+    refused = [call for call in office.calls() if call["error_code"] == "approval.too_many"]
+    assert [call["status"] for call in refused] == ["refused", "refused"]
+    assert http_status(Busy("", code="approval.too_many")) == 429

@@ -229,6 +229,20 @@ def test_a_wrong_answer_says_why_and_answers_nothing(
     answered(served, approval, "deny")
 
 
+def test_what_waits_is_listed_in_pages_newest_first_and_without_parameters(served: Daemon) -> None:
+    made = [waiting(served)["approval"]["approval"] for _ in range(3)]
+
+    first = served.ask("GET", "/approvals?limit=2").body
+    second = served.ask("GET", f"/approvals?limit=1&before={first['next']}").body
+
+    assert [one["id"] for one in (*first["approvals"], *second["approvals"])] == made[::-1]
+    assert "params" not in str(first)
+    assert served.ask("GET", "/approvals?limit=0").status == 400
+    assert served.ask("GET", "/approvals?before=apr_0").status == 404
+    for approval in made:
+        answered(served, approval, "deny")
+
+
 def test_what_is_not_there_is_not_found(served: Daemon) -> None:
     for method, path in (
         ("GET", "/approvals/apr_0"),

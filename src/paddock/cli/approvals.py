@@ -31,14 +31,23 @@ def list_(
     *,
     ended: Annotated[bool, typer.Option("--all", help="Those that ended too.")] = False,
     standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
+    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last ones.")] = 100,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only those before this one.")] = None,
     tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """List what waits for a person, oldest first."""
+    """List what waits for a person, newest first."""
     if standing:
         _list_standing(tenant, as_json=as_json)
         return
-    listed = _got(f"/approvals{'?all=1' if ended else ''}", lambda host, by: _listed(host, by, ended=ended), tenant)
+    from paddock.cli.daemon import part
+
+    asked = f"limit={count}{'&all=1' if ended else ''}{f'&before={part(before)}' if before is not None else ''}"
+    listed = _got(
+        f"/approvals?{asked}",
+        lambda host, by: _listed(host, by, ended=ended, before=before, limit=count),
+        tenant,
+    )
     if as_json:
         document(listed)
         return
@@ -51,6 +60,8 @@ def list_(
     ]
     for line in table(["ID", "STATE", "KIND", "CALL", "ASKED BY", "UNTIL"], rows):
         result(line)
+    if listed["next"]:
+        say(f"there may be more: --before {listed['next']}")
 
 
 @app.command("show", epilog="Example: paddock approvals show ID")
@@ -212,8 +223,10 @@ def _list_standing(tenant: str, *, as_json: bool) -> None:
         result(line)
 
 
-async def _listed(host: Host, by: Principal, *, ended: bool) -> dict[str, Any]:
-    return {"approvals": await host.approving.listed(by.tenant, ended=ended)}
+async def _listed(host: Host, by: Principal, *, ended: bool, before: str | None, limit: int) -> dict[str, Any]:
+    from paddock.http.api.approvals import page_of
+
+    return page_of(await host.approving.listed(by.tenant, ended=ended, before=before, limit=limit), limit)
 
 
 async def _standing(host: Host, by: Principal) -> dict[str, Any]:

@@ -162,6 +162,20 @@ class LimitSettings:
         minimum=1,
         tighter=Tighter.LOWER,
     )
+    waiting_per_principal: int = row(
+        100,
+        "How many calls of one person, key or agent may wait for a person at once, with 8 MiB of parameters in all.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    waiting_per_tenant: int = row(
+        1_000,
+        "How many calls of a tenant may wait for a person at once, with 64 MiB of parameters in all.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
 
     def hard_quota(self, dialect: str) -> float | None:
         """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""

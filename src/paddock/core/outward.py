@@ -73,6 +73,7 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "resource_busy": 429,
     "rate_limited": 429,
     "quota_exceeded": 429,
+    "approval.too_many": 429,
     "answer.invalid": 422,  # the address and the form are right, and the question stays open
     "auth.refused": 401,  # nobody was proven to be anybody
     "http.body_too_large": 413,

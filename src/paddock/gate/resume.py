@@ -111,8 +111,8 @@ class Resumption:
 
         What belongs to a plugin that is not there waits for it until its time is over.
         """
-        for approval in await self._approvals.listed(states=(State.PENDING, State.APPROVED)):
-            if plugin in (None, approval.binding.subject.plugin) and self._is_there(approval):
+        async for approval in self._approvals.all_open(plugin):
+            if self._is_there(approval):
                 try:
                     await self.answered(approval)
                 except PaddockError as error:
@@ -140,9 +140,10 @@ class Resumption:
             try:
                 await self._gate.start.end_again()
                 await self.give_up_ended()
-                for approval in await self._approvals.expire():
-                    now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
-                    await self.answered(now)
+                while over := await self._approvals.expire():
+                    for approval in over:
+                        now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
+                        await self.answered(now)
             except PaddockError as error:
                 _log.warning("requests could not be looked through: %s", error.message)
             await asyncio.sleep(LOOK_AGAIN)

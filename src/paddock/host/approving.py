@@ -15,6 +15,9 @@ from paddock.policy.approvals.approval import OPEN, Approval
 from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.standing import Standing
 
+LISTED = 100  # requests in a page, where nobody says how many
+MOST_LISTED = 1_000
+
 
 class Approving:
     """Requests that wait for a person, for whoever shows them and takes answers. Every answer is from somebody.
@@ -28,10 +31,24 @@ class Approving:
         self._approvals = approvals
         self._resumption = resumption
 
-    async def listed(self, tenant: str, *, ended: bool = False) -> list[dict[str, Any]]:
-        """The requests of a tenant as data, oldest first; those that are open, or all."""
+    async def listed(
+        self, tenant: str, *, ended: bool = False, before: str | None = None, limit: int = LISTED
+    ) -> list[dict[str, Any]]:
+        """The requests of a tenant as data, newest first; those that are open, or all. What they would be done with is
+        left out: it may be large, and whoever answers looks at the request itself.
+
+        Args:
+            tenant: Whose.
+            ended: Whether also those that ended.
+            before: Only those before the one with this id.
+            limit: How many.
+
+        Raises:
+            NotFound: there is none of the id that they are to come before.
+        """
         states = () if ended else tuple(sorted(OPEN))
-        return [self._shown(approval) for approval in await self._approvals.listed(tenant, states)]
+        found = await self._approvals.page(tenant, states, before=before, limit=limit)
+        return [_without_params(self._shown(approval)) for approval in found]
 
     async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
         """One request as data.
@@ -135,6 +152,10 @@ def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:
             for answer in approval.answers
         ],
     }
+
+
+def _without_params(request: dict[str, Any]) -> dict[str, Any]:
+    return request | {"preview": {name: value for name, value in request["preview"].items() if name != "params"}}
 
 
 def shown_standing(standing: Standing) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from paddock.ledger.append import LedgerTable
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.approvals.desk import Approvals
+from paddock.policy.approvals.room import Room
 from paddock.store.database import Database, Transaction
 
 
@@ -31,13 +32,13 @@ class BesideTheGate:
             self.inside.publish(event)
 
 
-def approvals_on(database: Database, clock: Clock, random: Random) -> Approvals:
-    """The requests for a person's yes, each kept with its entry in the ledger."""
+def approvals_on(database: Database, clock: Clock, random: Random, room: Room | None = None) -> Approvals:
+    """The requests for a person's yes, each kept with its entry in the ledger; `room` says how much may wait."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
-    return Approvals(database, clock, random, publish_in)
+    return Approvals(database, clock, random, publish_in, room=room)
 
 
 def gate_to(

@@ -56,6 +56,7 @@ from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
+from paddock.policy.approvals.room import Room
 from paddock.store.database import open_database
 
 
@@ -111,7 +112,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_spans(settings.telemetry.otlp_endpoint) as spans,
         owned_tasks() as tasks,
     ):
-        approvals = approvals_on(database, clock, random)
+        room = Room(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
+        approvals = approvals_on(database, clock, random, room)
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
         around = Surroundings(

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from paddock.core.call import Principal
 from paddock.core.errors import Invalid, Problem
+from paddock.host.approving import LISTED, MOST_LISTED
 from paddock.host.host import Host
 from paddock.http.acting import context_of, passed_on_by
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
+from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named, number
 from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
 
 _ANSWERED = (
@@ -35,8 +36,14 @@ class ApprovalRoutes:
                 "/approvals",
                 self.list_approvals,
                 "List what waits for a person",
-                "`approvals`: each with a `preview` of what would be done; oldest first.",
-                query=WHOSE | {"all": "1: those that ended too."},
+                "`approvals`: newest first, each with a `preview` of what would be done, without its parameters;"
+                " `next`: what to give as `before` for those before them, or null.",
+                query=WHOSE
+                | {
+                    "all": "1: those that ended too.",
+                    "limit": f"How many, at most {MOST_LISTED}; {LISTED} where it is not given.",
+                    "before": "Only those before the one with this id.",
+                },
             ),
             Endpoint(
                 "GET", "/approvals/standing", self.list_standing, "List standing approvals", "`standing`.", query=WHOSE
@@ -76,7 +83,9 @@ class ApprovalRoutes:
 
     async def list_approvals(self, request: Request) -> Response:
         by = await self._by(request)
-        return answer({"approvals": await self._host.approving.listed(by.tenant, ended=flag(request, "all"))})
+        limit, before = number(request, "limit", LISTED, MOST_LISTED), request.query_params.get("before")
+        found = await self._host.approving.listed(by.tenant, ended=flag(request, "all"), before=before, limit=limit)
+        return answer(page_of(found, limit))
 
     async def list_standing(self, request: Request) -> Response:
         by = await self._by(request)
@@ -122,6 +131,11 @@ class ApprovalRoutes:
 
     async def _by(self, request: Request) -> Principal:
         return (await context_of(self._host, request)).principal
+
+
+def page_of(approvals: list[dict[str, Any]], limit: int) -> dict[str, Any]:
+    """A page of requests, and where the next one begins."""
+    return {"approvals": approvals, "next": approvals[-1]["id"] if len(approvals) == limit else None}
 
 
 def remembered(body: dict[str, Any]) -> Remember:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from paddock.core.call import Principal
@@ -14,6 +15,7 @@ from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import Approval, State
 from paddock.policy.approvals.asking import Asked, ask, new_token
 from paddock.policy.approvals.binding import Subject
+from paddock.policy.approvals.room import Room, require_room
 from paddock.policy.approvals.standing import Standing
 from paddock.policy.approvals.unit import PublishIn, Unit
 from paddock.policy.approvals.who_may_answer import Answerer
@@ -31,13 +33,17 @@ class Approvals:
         clock: Tells when they end.
         random: Makes their ids. Tokens and nonces are not guessable, whatever it gives.
         publish_in: Where a unit of work tells what it did.
+        room: How much may wait at once.
     """
 
-    def __init__(self, database: Database, clock: Clock, random: Random, publish_in: PublishIn) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, random: Random, publish_in: PublishIn, *, room: Room | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._random = random
         self._publish_in = publish_in
+        self._room = room or Room()
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -52,9 +58,17 @@ class Approvals:
         Returns:
             The request, and the token with which whoever asked may claim the call, once; see `claim`. It is kept
             nowhere.
+
+        Raises:
+            Busy: as much waits already as may.
         """
         secret = new_token()
-        approval = await self._write(asked.subject.tenant, lambda unit: ask(unit, asked, secret))
+
+        def unit(work: Unit) -> Approval:
+            require_room(work.tx, asked.subject.tenant, asked.requester, asked.payload, self._room)
+            return ask(work, asked, secret)
+
+        approval = await self._write(asked.subject.tenant, unit)
         return approval, f"{approval.id}{_BETWEEN}{secret}"
 
     async def claimable(self, tenant: str, token: str, by: str) -> Approval:
@@ -90,9 +104,23 @@ class Approvals:
         """
         return await self._database.read(lambda tx: rows.find(tx, tenant, approval_id))
 
-    async def listed(self, tenant: str | None = None, states: tuple[State, ...] = ()) -> list[Approval]:
-        """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
-        return await self._database.read(lambda tx: rows.listed(tx, tenant=tenant, states=states))
+    async def page(
+        self, tenant: str, states: tuple[State, ...] = (), *, before: str | None = None, limit: int = 100
+    ) -> list[Approval]:
+        """Some requests of a tenant without their payloads, newest first, in these states or in all.
+
+        Raises:
+            NotFound: this tenant has none of the id that they are to come before.
+        """
+        return await self._database.read(lambda tx: rows.page(tx, tenant, states, before=before, limit=limit))
+
+    async def all_open(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
+        """Every request of all tenants that has not ended, oldest first; of one plugin, or of all."""
+        after = ""
+        while some := await self._database.read(partial(rows.open_after, after=after, plugin=plugin)):
+            for approval in some:
+                yield approval
+            after = some[-1].id
 
     async def waiting(self) -> frozenset[str]:
         """The calls of all tenants that wait for a person, or have a yes and were not made yet."""
@@ -215,7 +243,7 @@ class Approvals:
         await self._write(tenant, unit)
 
     async def expire(self) -> list[Approval]:
-        """End the requests whose time is over, and give them."""
+        """End some of the requests whose time is over, and give them; none are left once this gives none."""
 
         def unit(tx: Transaction) -> list[Approval]:
             over = rows.overdue(tx, self._clock.now().isoformat())

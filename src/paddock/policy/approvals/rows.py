@@ -21,15 +21,18 @@ _COLUMNS = (
     "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash,"
     " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces"
 )
-_MOST_LISTED = 1_000
+_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
+_OPEN = (State.PENDING.value, State.APPROVED.value)
+
+AT_ONCE = 50  # requests with all that they are about, which may be large
 
 
 def keep(tx: Transaction, approval: Approval, token: str) -> None:
     """Keep a new request. The token is kept as its hash only."""
-    binding = approval.binding
+    binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
-        f"INSERT INTO approvals ({_COLUMNS})"  # noqa: S608  # column names are ours
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes)"  # noqa: S608  # column names are ours
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
             binding.subject.tenant,
@@ -43,7 +46,7 @@ def keep(tx: Transaction, approval: Approval, token: str) -> None:
             json.dumps(binding.to_json()),
             approval.binding_hash,
             hash_of(token),
-            json.dumps(approval.payload),
+            payload,
             json.dumps(approval.context),
             approval.reason,
             approval.policy_version,
@@ -53,6 +56,7 @@ def keep(tx: Transaction, approval: Approval, token: str) -> None:
             approval.ended_at,
             approval.ended_why,
             approval.replaces,
+            len(payload),
         ),
     )
 
@@ -74,17 +78,47 @@ def find(tx: Transaction, tenant: str, approval_id: str) -> Approval:
     return _of(row, _answers(tx, approval_id))
 
 
-def listed(tx: Transaction, *, tenant: str | None = None, states: tuple[State, ...] = ()) -> list[Approval]:
-    """Requests, oldest first; of all tenants and in all states where nothing is said of these."""
-    wanted = [f"state IN ({', '.join('?' * len(states))})"] if states else []
-    wanted += ["tenant = ?"] if tenant is not None else []
-    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
-    values: tuple[str, ...] = (*(state.value for state in states), *((tenant,) if tenant is not None else ()))
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals{where} ORDER BY created_at, id LIMIT ?",  # noqa: S608
-        (*values, _MOST_LISTED),
+def page(
+    tx: Transaction, tenant: str, states: tuple[State, ...] = (), *, before: str | None = None, limit: int
+) -> list[Approval]:
+    """Some requests of a tenant without their payloads, newest first: from the newest, or from the one before that.
+
+    Raises:
+        NotFound: this tenant has none of the id that they are to come before.
+    """
+    where, values = "tenant = ?", [tenant]
+    if states:
+        where += f" AND state IN ({', '.join('?' * len(states))})"
+        values += [state.value for state in states]
+    if before is not None:
+        last = find(tx, tenant, before)
+        where += " AND (created_at, id) < (?, ?)"
+        values += [last.created_at, last.id]
+    found = tx.all(
+        f"SELECT {_WITHOUT_PAYLOAD} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
+        (*values, limit),
     )
-    return [_of(row, _answers(tx, row["id"])) for row in rows]
+    return [_of(row, _answers(tx, row["id"])) for row in found]
+
+
+def open_after(tx: Transaction, after: str, plugin: str | None = None) -> list[Approval]:
+    """The next open requests of all tenants, by their ids; of one plugin, or of all."""
+    found = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
+        " WHERE state IN (?, ?) AND id > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
+        (*_OPEN, after, plugin or "", plugin or "", AT_ONCE),
+    )
+    return [_of(row, _answers(tx, row["id"])) for row in found]
+
+
+def amount_open(tx: Transaction, tenant: str, requester: str = "") -> tuple[int, int]:
+    """How many requests are open, and how many bytes their payloads have: of a tenant, or of one who asks there."""
+    row = tx.one(
+        "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM approvals"
+        " WHERE tenant = ? AND state IN (?, ?) AND (? = '' OR requester = ?)",
+        (tenant, *_OPEN, requester, requester),
+    )
+    return (0, 0) if row is None else (int(row["many"]), int(row["bytes"]))
 
 
 def all_open(tx: Transaction, tenant: str) -> list[Approval]:
@@ -179,11 +213,11 @@ def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> b
 
 
 def overdue(tx: Transaction, now: str) -> list[Approval]:
-    """The requests that are open and whose time is over."""
+    """The first of the requests that are open and whose time is over."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
         " ORDER BY expires_at, id LIMIT ?",
-        (State.PENDING.value, State.APPROVED.value, now, _MOST_LISTED),
+        (*_OPEN, now, AT_ONCE),
     )
     return [_of(row, ()) for row in rows]
 

@@ -1,0 +1,106 @@
+"""Many requests: they are listed in pages, all of them are found again, and nobody may have any number of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.approvals.conftest import ANN, SEND, Office, asking
+
+from paddock.core.clock import SystemRandom
+from paddock.core.errors import Busy, NotFound
+from paddock.policy.approvals.approval import OPEN, State
+from paddock.policy.approvals.desk import Approvals
+from paddock.policy.approvals.room import Room
+
+pytestmark = pytest.mark.req("S-21")
+
+
+def with_room(office: Office, **room: int) -> Office:
+    """The same office, where less may wait."""
+    desk = Approvals(office.database, office.clock, SystemRandom(), lambda *_: office.heard, room=Room(**room))
+    return Office(desk, office.database, office.clock, office.heard)
+
+
+async def made(office: Office, count: int) -> list[str]:
+    """So many requests, one after the other."""
+    ids: list[str] = []
+    for number in range(count):
+        office.clock.pass_time(seconds=0.01)
+        ids.append((await office.asked(call=f"call_{number}")).id)
+    return ids
+
+
+async def test_requests_are_listed_newest_first_in_pages_and_without_their_parameters(office: Office) -> None:
+    ids = await made(office, 5)
+
+    first = await office.desk.page("default", limit=2)
+    second = await office.desk.page("default", before=first[-1].id, limit=2)
+    last = await office.desk.page("default", before=second[-1].id, limit=2)
+
+    assert [one.id for one in (*first, *second, *last)] == ids[::-1]
+    assert all(not one.payload for one in (*first, *second, *last))
+    assert (await office.desk.find("default", ids[0])).payload
+    with pytest.raises(NotFound):
+        await office.desk.page("default", before="apr_0")
+    with pytest.raises(NotFound):
+        await office.desk.page("elsewhere", before=ids[0])
+
+
+async def test_a_page_of_what_is_open_leaves_out_what_ended(office: Office) -> None:
+    denied, approved, pending = await made(office, 3)
+    await office.desk.deny("default", denied, ANN)
+    await office.desk.approve("default", approved, ANN)
+
+    assert [one.id for one in await office.desk.page("default", tuple(OPEN))] == [pending, approved]
+    assert [one.id for one in await office.desk.page("default", (State.DENIED,))] == [denied]
+
+
+async def test_every_open_request_is_found_however_many_there_are(office: Office) -> None:
+    many = with_room(office, per_principal=1_000)
+    ids = await made(many, 120)
+    await many.desk.deny("default", ids[7], ANN)
+
+    found = [one async for one in many.desk.all_open()]
+
+    assert [one.id for one in found] == [*ids[:7], *ids[8:]]
+    assert all(one.payload for one in found)
+    assert [one async for one in many.desk.all_open("another-plugin")] == []
+
+
+async def test_one_who_calls_may_have_so_many_waiting_and_more_once_some_were_answered(office: Office) -> None:
+    small = with_room(office, per_principal=2)
+    first, _ = await made(small, 2)
+
+    with pytest.raises(Busy, match="user:bob has 2 calls waiting for a person") as busy:
+        await small.asked()
+    await small.asked(requester="user:dan")  # somebody else
+    await small.desk.approve("default", first, ANN)
+    with pytest.raises(Busy):
+        await small.asked()  # it was approved, and was not made yet
+    await small.consumed(first)
+    await small.asked()
+
+    assert (busy.value.error_code, busy.value.retryable) == ("approval.too_many", True)
+
+
+async def test_a_tenant_may_have_so_many_waiting_whoever_calls(office: Office) -> None:
+    small = with_room(office, per_tenant=2)
+    await made(small, 2)
+
+    with pytest.raises(Busy, match="your tenant has 2 calls waiting for a person"):
+        await small.asked(requester="user:dan")
+
+    await small.desk.ask(asking(subject=replace(SEND, tenant="other")))
+
+
+@pytest.mark.parametrize("whose", ["bytes_per_principal", "bytes_per_tenant"])
+async def test_what_waits_may_be_so_large_altogether(office: Office, whose: str) -> None:
+    small = with_room(office, **{whose: 1_000})
+    await small.asked(payload={"text": "x" * 700})
+
+    with pytest.raises(Busy, match="1,000 bytes of parameters") as busy:
+        await small.asked(payload={"text": "x" * 700})
+    await small.asked(payload={"text": "x" * 100})
+
+    assert busy.value.error_code == "approval.too_many"
