@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import signal
 from pathlib import Path
@@ -29,7 +30,7 @@ async def test_the_last_entries_are_shown_oldest_first_and_narrowed(paddock: Pad
     lines = paddock.quickly("ledger", "tail").out.splitlines()
     assert [line.split()[2:5] for line in lines[:2]] == [
         ["1", "plugin.installed", "notes"],
-        ["2", "plugin.method_called", "notes"],
+        ["2", "plugin.method_called", "notes.ädd"],
     ]
     assert len(lines) == 6
 
@@ -37,10 +38,11 @@ async def test_the_last_entries_are_shown_oldest_first_and_narrowed(paddock: Pad
         return [entry["seq"] for entry in paddock.quickly("ledger", "tail", "--json", *words).json["entries"]]
 
     assert numbers("--principal", "ann") == [2, 4, 6]
+    assert numbers("--principal", f"local:{getpass.getuser()}") == [1]
     assert numbers("--type", "plugin.method_called", "-n", 2) == [5, 6]
     assert numbers("--type", "plugin.*", "--before", 3) == [1, 2]
     assert numbers("--request", "req_3") == numbers("--call", "call_3") == [4]
-    assert numbers("--plugin", "other") == numbers("--tenant", "other") == numbers("--until", "2001-01-01") == []
+    assert numbers("--plugin", "other") == numbers("--until", "2001-01-01") == []
     assert numbers("--since", "2001-01-01T00:00+02:00", "--plugin", "notes") == [1, 2, 3, 4, 5, 6]
     assert paddock.quickly("ledger", "tail", "--since", "soon", "--json", code=6).error["code"] == "ledger.time"
     assert told.verify().verdict == "sound"
@@ -80,6 +82,29 @@ async def test_verifying_ends_with_what_was_found(paddock: Paddock, told: Chain,
     assert paddock.quickly("ledger", "verify", "--json", code=3).json["chains"][0]["verdict"] == "unreadable"
     told.file.write_bytes(b"no database" * 1000)
     assert paddock.quickly("ledger", "verify", "--json", code=3).json["verdict"] == "unreadable"
+
+
+async def test_a_tenant_that_nobody_knows_is_refused_and_a_chain_that_is_gone_is_missed(
+    paddock: Paddock, told: Chain, tmp_path: Path
+) -> None:
+    file = tmp_path / "ledger.jsonl"
+    file.write_text("an older one")
+    for words in (("verify",), ("tail",), ("export", file), ("export",)):
+        said = paddock.quickly("ledger", *words, "--tenant", "defualt", "--json", code=3)
+        assert said.error["code"] == "tenant.not_found", words
+    assert file.read_text() == "an older one"
+    paddock.quickly("tenant", "add", "acme")
+    assert "acme: nothing was recorded yet" in paddock.quickly("ledger", "verify").out
+    assert paddock.quickly("ledger", "tail", "--tenant", "acme", "--json").json["entries"] == []
+    told.change("DELETE FROM ledger", "DELETE FROM ledger_heads", "DELETE FROM ledger_checkpoints")
+    assert "default: truncated at row 1" in paddock.quickly("ledger", "verify", code=2).out
+    told.checkpoints.unlink()
+    assert "there is a key that has signed" in paddock.quickly("ledger", "verify", code=2).out
+
+
+def test_in_a_new_home_nothing_was_recorded_yet(paddock: Paddock) -> None:
+    said = paddock.quickly("ledger", "verify")
+    assert (said.out, said.err.strip()) == ("", "nothing was recorded yet")
 
 
 async def test_an_export_is_verified_by_somebody_who_has_nothing_else(

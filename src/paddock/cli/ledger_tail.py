@@ -136,11 +136,10 @@ def _told(entry: Entry) -> str:
     """What people look for, in one line: about what, what became of it, who, and the id to look further with."""
     said = {**entry.facts, **entry.personal}
     method, who = said.pop("method", None), said.pop("principal", None)
-    first = [
-        f"{entry.plugin or '-'}{f'.{method}' if method else ''}",
-        *([str(said.pop("status"))] if "status" in said else []),
-    ]
-    first += [str(one) for one in (who, entry.call) if one]
+    about = entry.plugin or "-"
+    if method:
+        about = method if method.startswith(f"{about}.") else f"{about}.{method}"
+    first = [about, *(str(one) for one in (said.pop("status", None), who, entry.call) if one)]
     if entry.erased:
         first.append("(erased)")
     rest = (
