@@ -19,7 +19,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import ask
 from paddock import Config, open_host
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.errors import Denied
+from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.outward import mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope, to_json
 from paddock.host.host import Host
 from paddock.http.app import Api
@@ -145,3 +145,27 @@ async def test_of_what_a_plugin_is_refused_during_a_call_the_same_holds(
     assert denied.facts["policies"] == ["quiet"]
     assert caplog.records[-1].__dict__["facts"]["policies"] == "quiet"
     assert "The auditors look at caches. (rule quiet" in paddock.quickly("explain", denied.id).out
+
+
+async def test_of_what_a_rule_asks_about_the_caller_learns_that_somebody_is_asked_and_the_approver_why(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path)
+    office.rule(
+        '@id("watch-eve") @text("Eve is suspected; ask Cleo about case 4711.") @public_text("Somebody is asked.")\n'
+        'forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.look");'
+    )
+    async with office.open() as host:
+        await asyncio.to_thread(Paddock(office.home).quickly, "user", "add", "eve", "--role", "member")
+        eve = await host.principal("user:eve")
+        with pytest.raises(NeedsApproval) as held:
+            await host.call("mail.look", {}, context=made_by(eve))
+        approval, call = held.value.details["approval"], held.value.details["call_id"]
+        (to_her,), (to_ann,) = await host.explaining.explain(call, eve), await host.explaining.explain(call, ANN)
+        asked = await host.approving.find("default", approval)
+
+    for told in (held.value.message, held.value.details["preview"], to_her.lines(), to_her.to_value()):
+        assert "Somebody is asked." in str(told)
+        assert not any(word in str(told) for word in ("4711", "watch-eve", "suspected")), told
+    assert asked["reason"] == asked["preview"]["reason"] == "Eve is suspected; ask Cleo about case 4711."
+    assert "ask Cleo about case 4711. (rule watch-eve" in "\n".join(to_ann.lines())

@@ -90,6 +90,31 @@ def test_where_several_rules_ask_the_strictest_of_each_holds() -> None:
     assert (decision.four_eyes, decision.remember) == (True, "never")
 
 
+def test_a_question_to_the_person_the_call_is_for_says_nothing_about_four_eyes() -> None:
+    unattended = 'forbid(principal, action == Action::"callUnattended", resource)'
+    light = rule("light", unattended, '@approval("confirmation")')
+    heavy = rule("heavy", unattended, '@approval("action") @four_eyes("no")')
+
+    alone, both = (policy_of(ALL, *some).decide(to_call(ANN, thing())) for some in ((light,), (light, heavy)))
+
+    assert isinstance(alone, Ask) and isinstance(both, Ask)
+    assert (alone.four_eyes, both.four_eyes) == (False, False)
+
+
+@pytest.mark.req("O-20")
+def test_where_one_of_the_rules_that_ask_keeps_its_text_from_people_they_are_told_of_none() -> None:
+    unattended = 'forbid(principal, action == Action::"callUnattended", resource)'
+    policy = policy_of(
+        ALL, rule("open", unattended), rule("quiet", unattended, '@public_text("Somebody is asked first.")')
+    )
+
+    decision = policy.decide(to_call(ANN, thing()))
+
+    assert isinstance(decision, Ask)
+    assert (decision.reason, decision.told) == ("The text of open. The text of quiet.", "Somebody is asked first.")
+    assert policy_of(ALL, rule("open", unattended)).decide(to_call(ANN, thing())).told == "The text of open."
+
+
 def test_rules_whose_approvers_have_nobody_in_common_deny() -> None:
     unattended = 'forbid(principal, action == Action::"callUnattended", resource)'
     policy = policy_of(

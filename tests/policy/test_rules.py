@@ -117,15 +117,29 @@ def test_asking_for_an_approval_that_would_help_nothing_is_a_mistake(scope: str)
 
 
 @pytest.mark.req("O-20")
-@pytest.mark.parametrize(
-    "said",
-    [f"permit({CALL})", 'forbid(principal, action == Action::"callUnattended", resource)'],
-    ids=["permit", "ask"],
-)
-def test_keeping_the_text_of_a_rule_that_denies_nothing_from_people_is_a_mistake(said: str) -> None:
-    found = mistakes(rule("a", said, '@public_text("Something was blocked.")'))
+def test_keeping_the_text_of_a_rule_that_neither_denies_nor_asks_from_people_is_a_mistake() -> None:
+    found = mistakes(rule("a", f"permit({CALL})", '@public_text("Something was blocked.")'))
 
     assert [one.message for one in found] == ["@public_text has no effect here"]
+
+
+@pytest.mark.parametrize("kind", ["confirmation", "consent"])
+@pytest.mark.parametrize("more", ['@quorum("2")', '@four_eyes("yes")', '@approvers("role:auditor")'])
+def test_asking_others_in_a_question_to_the_person_the_call_is_for_is_a_mistake(kind: str, more: str) -> None:
+    said = 'forbid(principal, action == Action::"callUnattended", resource)'
+
+    found = mistakes(rule("a", said, f'@approval("{kind}") {more}'))
+
+    assert [one.message for one in found] == [f"{more.partition('(')[0]} has no effect on a {kind}"]
+
+
+@pytest.mark.req("K-05")
+@pytest.mark.parametrize("name", ["agents-off-their-whitelist", "agents-never-act-alone"])
+def test_what_holds_agents_cannot_be_replaced(name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        policy_of(rule(name, f"permit({CALL})"), shipped=True)
+
+    assert refused.value.problems[0].message == f"the shipped rule {name!r} is fixed"
 
 
 def test_all_mistakes_of_all_files_are_told_at_once() -> None:

@@ -163,6 +163,7 @@ class Start:
             quorum=asked.quorum,
             four_eyes=four_eyes,
             reason=asked.reason,
+            public_reason=asked.public_reason,
             policy_version=asked.version,
             remember=asked.remember,
         )
@@ -193,7 +194,7 @@ class Start:
 def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
     """What whoever made a call is told while it waits for a person; `more` is for them alone."""
     return NeedsApproval(
-        f"{target.title} waits for a person: {approval.reason}",
+        f"{target.title} waits for a person: {approval.told}",
         hint=f"paddock approvals approve {approval.id}{for_tenant(approval.binding.subject.tenant)}",
         details={
             "call_id": approval.call,
@@ -202,7 +203,7 @@ def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
             "kind": approval.kind.value,
             "remember": approval.remember,
             "expires_at": approval.binding.expires_at,
-            "preview": preview(approval, target),
+            "preview": preview(approval, target) | {"reason": approval.told},
             **more,
         },
     )

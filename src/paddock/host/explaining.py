@@ -131,10 +131,9 @@ class Explainer:
         rules = self._rules_then(story.policy_version, story.policies)
         hidden = [rule.public_text for rule in rules if rule.public_text]
         if len(rules) < len(story.policies):
-            hidden.append(
-                DECIDED["deny"]
-            )  # of a rule whose text is not known nobody can say that it keeps nothing back
-        if to_all and story.decision == "deny" and hidden:
+            # Of a rule whose text is not known nobody can say that it keeps nothing back.
+            hidden.append(DECIDED[story.decision or "deny"])
+        if to_all and story.decision in ("deny", "ask") and hidden:
             return Explained(story, hidden[0], (), True, changed, None)
         because = _because(story, rules)
         if story.decision is None:

@@ -55,8 +55,8 @@ def read_annotations(piece: Piece, policy: Mapping[str, Any]) -> tuple[Annotatio
     problems = [_unknown(piece, name) for name in said if name not in KNOWN]
     problems += _identity_mistakes(piece, said)
     problems += _approval_mistakes(piece, said, policy)
-    if "public_text" in said and (policy["effect"] != "forbid" or _asks(policy)):
-        hint = "only what is forbidden for good is kept from people: forbid anyCall, propose or use"
+    if "public_text" in said and policy["effect"] != "forbid" and not _asks(policy):
+        hint = "people are told why something is forbidden or asked about; of what is allowed they are told nothing"
         problems.append(mistake(piece, "@public_text has no effect here", hint, at="@public_text"))
     if problems:
         return Annotations(said.get("id") or "", said.get("text") or ""), problems
@@ -113,6 +113,13 @@ def _approval_mistakes(piece: Piece, said: Mapping[str, str | None], policy: Map
     if stray := [name for name in _ABOUT_APPROVAL if name in said and "approval" not in said]:
         hint = f"say which: @approval({APPROVAL_KINDS[2]!r})".replace("'", '"')
         problems.append(mistake(piece, f"@{stray[0]} stands without @approval", hint, at=f"@{stray[0]}"))
+    if said.get("approval") in ("confirmation", "consent"):
+        hint = 'the person the call is for answers it, and nobody else; write @approval("action") to have others asked'
+        problems += [
+            mistake(piece, f"@{name} has no effect on a {said['approval']}", hint, at=f"@{name}")
+            for name in ("approvers", "quorum", "four_eyes")
+            if name in said
+        ]
     if "approval" in said and not _asks(policy):
         hint = 'forbid "callUnattended" alone, or permit "call" alone: then a person\'s yes makes the difference'
         problems.append(mistake(piece, "@approval has no effect here", hint, at="@approval"))

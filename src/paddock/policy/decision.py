@@ -67,6 +67,13 @@ class Ask:
     """How many people must say yes."""
     remember: Remember = "never"
     """What a yes may be kept for."""
+    public_reason: str = ""
+    """For all who neither operate this host nor answer, where a rule keeps its text from them; empty: the reason."""
+
+    @property
+    def told(self) -> str:
+        """What whoever asked is told."""
+        return self.public_reason or self.reason
 
 
 Decision: TypeAlias = Allow | Deny | Ask

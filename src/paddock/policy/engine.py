@@ -103,9 +103,7 @@ class Policy:
         deciding = self._named(answer.deciding)
         if not deciding:
             return Deny((), NOTHING_ALLOWS, self.version, "nothing_allows")
-        # One rule that keeps its text from people is enough: the others would tell what it keeps.
-        public = next((rule.public_text for rule in deciding if rule.public_text), "")
-        return Deny(_ids(deciding), _texts(deciding), self.version, public_reason=public)
+        return Deny(_ids(deciding), _texts(deciding), self.version, public_reason=_public(deciding))
 
     def _ask(self, deciding: Sequence[Rule]) -> Ask | Deny:
         wanted = [rule.wanted for rule in deciding]
@@ -114,8 +112,8 @@ class Policy:
         approvers = _approvers(answered) if answered else ()
         if answered and not approvers:
             reason = "the rules that want a person asked have no approver in common: " + ", ".join(_ids(deciding))
-            return Deny(_ids(deciding), reason, self.version)
-        four_eyes = {one.four_eyes for one in wanted}
+            return Deny(_ids(deciding), reason, self.version, public_reason=_public(deciding))
+        four_eyes = {one.four_eyes for one in answered}
         return Ask(
             _ids(deciding),
             _texts(deciding),
@@ -125,6 +123,7 @@ class Policy:
             True if True in four_eyes else None if None in four_eyes else False,
             max(one.quorum for one in wanted),
             REMEMBERED[min(REMEMBERED.index(one.remember) for one in wanted)],
+            _public(deciding),
         )
 
     def _broken(self, errors: Sequence[str]) -> Deny:
@@ -151,6 +150,12 @@ def _approvers(wanted: Sequence[Wanted]) -> tuple[str, ...]:
 
 def _ids(rules: Sequence[Rule]) -> tuple[str, ...]:
     return tuple(rule.id for rule in rules)
+
+
+def _public(rules: Sequence[Rule]) -> str:
+    """What people are told instead of the texts; one rule that keeps its own from them is enough: the others would
+    tell what it keeps."""
+    return next((rule.public_text for rule in rules if rule.public_text), "")
 
 
 def _texts(rules: Sequence[Rule]) -> str:

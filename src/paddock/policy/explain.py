@@ -81,9 +81,9 @@ def explain(policy: Policy, request: Request, decision: Decision | None = None, 
         to_all: Whether anybody may read it; then what a rule keeps from people is left out.
     """
     decision = decision or policy.decide(request)
-    if to_all and isinstance(decision, Deny) and decision.public_reason:
-        who = printable(str(request.subject))
-        return Explanation(who, what_of(request), "deny", decision.public_reason, (), (), decision.version)
+    if to_all and isinstance(decision, Deny | Ask) and decision.public_reason:
+        who, answer = printable(str(request.subject)), answer_of(decision)
+        return Explanation(who, what_of(request), answer, decision.public_reason, (), (), decision.version)
     return Explanation(
         printable(str(request.subject)),
         what_of(request),

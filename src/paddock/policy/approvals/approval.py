@@ -88,7 +88,8 @@ class Approval:
         payload: The parameters that the call is to be made with, exactly.
         context: The surroundings of the call that waits, for making it later.
         for_person: Whom the call is for; empty where that is nobody.
-        reason: Why somebody is asked, in words.
+        reason: Why somebody is asked, in words, for whoever answers.
+        public_reason: For whoever asks, where a rule keeps its text from them; empty: the reason itself.
         remember: How far a yes may be remembered: `never`, `tool` or `plugin`.
         ended_why: Why it is neither used nor open any more, in words.
         replaces: The request that this one came out of, with another payload.
@@ -111,6 +112,12 @@ class Approval:
     ended_why: str = ""
     replaces: str | None = None
     answers: tuple[Given, ...] = ()
+    public_reason: str = ""
+
+    @property
+    def told(self) -> str:
+        """Why somebody is asked, for whoever asks."""
+        return self.public_reason or self.reason
 
     @property
     def still_needed(self) -> int:

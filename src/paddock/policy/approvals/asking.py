@@ -32,6 +32,7 @@ class Asked:
     reason: str
     policy_version: str
     remember: str
+    public_reason: str = ""
 
 
 def new_token() -> str:
@@ -63,6 +64,7 @@ def ask(unit: Unit, asked: Asked, token: str) -> Approval:
         context=asked.context,
         for_person=asked.for_person,
         reason=asked.reason,
+        public_reason=asked.public_reason,
         policy_version=asked.policy_version,
         remember=asked.remember,
         created_at=unit.now,

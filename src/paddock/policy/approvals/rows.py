@@ -19,7 +19,8 @@ from paddock.store.database import Transaction
 
 _COLUMNS = (
     "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash,"
-    " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces"
+    " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces,"
+    " public_reason"
 )
 _WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
 _OPEN = (State.PENDING.value, State.APPROVED.value)
@@ -32,7 +33,7 @@ def keep(tx: Transaction, approval: Approval, token: str) -> None:
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
         f"INSERT INTO approvals ({_COLUMNS}, payload_bytes)"  # noqa: S608  # column names are ours
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
             binding.subject.tenant,
@@ -56,6 +57,7 @@ def keep(tx: Transaction, approval: Approval, token: str) -> None:
             approval.ended_at,
             approval.ended_why,
             approval.replaces,
+            approval.public_reason,
             len(payload),
         ),
     )
@@ -253,6 +255,7 @@ def _of(row: dict[str, Any], answers: tuple[Given, ...]) -> Approval:
         ended_at=row["ended_at"],
         ended_why=row["ended_why"],
         replaces=row["replaces"],
+        public_reason=row["public_reason"],
         answers=answers,
     )
 
