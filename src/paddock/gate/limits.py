@@ -79,6 +79,6 @@ def _too_many(whose: Whose, a_minute: int, seconds: float) -> Busy:
     return Busy(
         f"{whose.had(a_minute)} in a minute, and that is the limit",
         code="rate_limited",
-        hint=f"try again in {seconds:g} s",
+        hint=f"try again in {seconds:g} s; the limit is limits.calls_per_{whose.whose}",
         details={"retry_after": seconds, "limit_per_minute": a_minute},
     )

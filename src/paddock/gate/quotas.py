@@ -143,6 +143,6 @@ def _used_up(whose: Whose, most: int, seconds: int) -> Busy:
     return Busy(
         f"{whose.had(most)} today, and that is the limit",
         code="quota_exceeded",
-        hint="the next day begins at midnight UTC; the limits are settings",
+        hint=f"the next day begins at midnight UTC; the limit is limits.daily_calls_per_{whose.whose}",
         details={"retry_after": seconds, "limit_per_day": most},
     )
