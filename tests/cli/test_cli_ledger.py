@@ -12,6 +12,7 @@ from tests.ledger.chains import Chain, called, run_example
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.packages import native
+from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -123,8 +124,12 @@ async def test_erasing_needs_a_yes_and_a_reason(paddock: Paddock, told: Chain) -
     paddock.quickly("ledger", "erase", "ann", code=2)
     paddock.quickly("ledger", "erase", "ann", "--reason", "asked", code=4)
     assert paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        database.write(
+            lambda tx: tx.execute("INSERT INTO quota_use VALUES ('default', 'principal', 'ann', '2030-01-01', 3)")
+        )
     erased = paddock.quickly("ledger", "erase", "ann", "--reason", "asked", "--yes", "--json").json
-    assert erased == {"tenant": "default", "erased": 3, "cleared": 0, "left_in": None}
+    assert erased == {"tenant": "default", "erased": 3, "cleared": 1, "left_in": None}
     assert not paddock.quickly("ledger", "tail", "--principal", "ann", "--json").json["entries"]
     said = paddock.quickly("ledger", "verify")
     assert "sound" in said.out

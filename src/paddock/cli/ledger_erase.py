@@ -8,7 +8,10 @@ from pathlib import Path
 from paddock.cli.opening import at_this_machine, reading
 from paddock.cli.principals import unit_in
 from paddock.core.ids import Tenant
+from paddock.gate.quotas import forget_use
+from paddock.ledger.erase import known_as
 from paddock.policy.forgetting import Forgotten, forget
+from paddock.store.database import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +31,10 @@ def erase_now(tenant: str, principal: str, reason: str) -> Erased:
     by = at_this_machine()
     with reading() as host:
         store = host.plugins.of(Tenant(tenant))
-        forgotten = store.database.write(lambda tx: forget(unit_in(store, tx), principal, by=by, explanation=reason))
+
+        def unit(tx: Transaction) -> Forgotten:
+            counted = forget_use(tx, tenant, known_as(tx, tenant, principal))
+            return forget(unit_in(store, tx), principal, by=by, explanation=reason, beside=counted)
+
+        forgotten = store.database.write(unit)
         return Erased(forgotten, store.database.empty_log())

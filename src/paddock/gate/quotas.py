@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, time, timedelta
 from typing import TypeAlias
@@ -112,6 +112,14 @@ async def open_quotas(a_day: Rates, database: Database, clock: Clock) -> AsyncGe
         yield quotas
     with suppress(PaddockError):
         await quotas.keep(database)
+
+
+def forget_use(tx: Transaction, tenant: str, principals: Collection[str]) -> int:
+    """Drop what was counted for somebody; gives how many rows that were."""
+    return sum(
+        tx.execute("DELETE FROM quota_use WHERE tenant = ? AND whose = 'principal' AND name = ?", (tenant, principal))
+        for principal in principals
+    )
 
 
 def until_midnight(now: datetime) -> int:

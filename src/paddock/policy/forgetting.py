@@ -18,16 +18,17 @@ class Forgotten:
     rows: int
 
 
-def forget(unit: Unit, principal: str, *, by: str, explanation: str) -> Forgotten:
+def forget(unit: Unit, principal: str, *, by: str, explanation: str, beside: int = 0) -> Forgotten:
     """Erase what the record of a tenant says of somebody, with what their keys did. See `ledger/erase.py`.
 
-    What they still are and have is not touched: people, keys, consents and standing approvals go with `leaving.py`.
+    `beside` is how many rows were dropped elsewhere in this unit. What they still are and have is not touched: people,
+    keys, consents and standing approvals go with `leaving.py`.
 
     Raises:
         NotFound: nothing tells of them.
     """
     names = known_as(unit.tx, unit.tenant, principal)
-    cleared = clear(unit, names) + forget_revoked(unit.tx, unit.tenant, principal)
+    cleared = beside + clear(unit, names) + forget_revoked(unit.tx, unit.tenant, principal)
     entries = erase(
         unit.tx,
         unit.tenant,
