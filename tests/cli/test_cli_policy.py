@@ -79,6 +79,71 @@ def test_cases_are_written_as_yaml_or_toml(paddock: Paddock, tmp_path: Path, nam
     assert paddock.quickly("policy", "test", tmp_path / name, "--json").json["cases"] == 1
 
 
+def write_cases(folder: Path, *cases: str) -> Path:
+    file = folder / "cases.yaml"
+    file.write_text("cases:\n" + "".join(f"  - {one}\n" for one in cases))
+    return file
+
+
+@pytest.mark.req("K-15")
+@pytest.mark.parametrize("what", ["native-notes.add_note", "{call: native-notes.add_note}"])
+def test_cases_about_what_is_installed_take_what_it_declares(paddock: Paddock, tmp_path: Path, what: str) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    file = write_cases(tmp_path, f"{{who: guest, what: {what}, expect: allow}}")
+
+    said = paddock.quickly("policy", "test", file, "--json", code=1)
+
+    assert [one["decision"] for one in said.json["failed"]] == ["deny"]
+    assert said.json["assumed"] == []
+
+
+def test_what_a_case_says_goes_before_what_is_installed(paddock: Paddock, tmp_path: Path) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    file = write_cases(
+        tmp_path,
+        "{who: guest, what: {call: native-notes.add_note, effects: [read_only]}, expect: allow}",
+        "{who: member, what: {call: native-notes.add_note, tags: [writes_final]}, expect: ask, approval: gate}",
+        "{who: member, what: {call: native-notes.to_come, effects: [external_send]}, expect: ask}",
+    )
+
+    assert paddock.quickly("policy", "test", file, "--json").json["failed"] == []
+
+
+def test_a_case_about_what_an_installed_plugin_does_not_offer_is_a_mistake(paddock: Paddock, tmp_path: Path) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    file = write_cases(tmp_path, "{who: guest, what: native-notes.addnote, expect: deny}")
+
+    (error,) = paddock.quickly("policy", "test", file, "--json", code=6).error["errors"]
+
+    assert (error["path"], error["line"]) == ("cases[0].what", 2)
+    assert "it offers: native-notes.add_note" in error["hint"]
+
+
+def test_what_a_case_is_silent_about_and_nobody_installed_is_said_to_be_assumed(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    file = write_cases(
+        tmp_path,
+        "{who: guest, what: notes.add, expect: allow}",
+        "{who: member, what: notes.add, expect: allow}",
+        "{who: member, what: {call: notes.drop}, expect: ask}",
+        "{who: member, what: {call: notes.find, effects: [read_only]}, expect: allow}",
+    )
+
+    said = paddock.quickly("policy", "test", file, "--json")
+
+    taken = [(one["what"], one["taken_as"]) for one in said.json["assumed"]]
+    assert taken == [("notes.add", "read_only"), ("notes.add", "read_only"), ("notes.drop", "unknown")]
+    assert said.err.count("! notes.add is not installed, and no effects are listed: taken as read_only") == 1
+    assert not paddock.home.exists()
+
+
+def test_the_shipped_cases_are_about_made_up_things_and_nothing_is_said_of_those(paddock: Paddock) -> None:
+    said = paddock.quickly("policy", "test", "--json")
+
+    assert (said.json["assumed"], "!" in said.err) == ([], False)
+
+
 def test_mistakes_in_a_table_of_cases_are_told_with_their_lines(paddock: Paddock, tmp_path: Path) -> None:
     file = tmp_path / "cases.yaml"
     file.write_text(

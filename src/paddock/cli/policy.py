@@ -14,9 +14,10 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
-    from paddock.config.settings import PolicySettings
+    from paddock.config.settings import Settings
     from paddock.policy.engine import Policy
     from paddock.policy.rules import Rule
+    from paddock.policy.trying import Case
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check, read, test and try the rules.")
 
@@ -31,7 +32,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check rules, and tell every mistake with its file and line."""
-    policy = _loaded(folder)
+    policy = _loaded(*_settings(), folder)
     own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
     if as_json:
         document({"valid": True, "version": policy.version, "rules": len(policy.rules.rules), "own_rules": len(own)})
@@ -48,7 +49,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the rules that hold, and where each comes from."""
-    policy = _loaded(None)
+    policy = _loaded(*_settings(), None)
     if rule is not None:
         _show_one(_require_rule(policy, rule), as_json=as_json)
     elif as_json:
@@ -76,9 +77,12 @@ def test(
     from paddock.policy.explain import answer_of
     from paddock.policy.trying import failures
 
-    policy = _loaded(folder)
-    cases = _cases(file, policy)
+    directories, settings = _settings()
+    policy = _loaded(directories, settings, folder)
+    cases = _cases(file, policy, directories, settings)
     failed = failures(policy, cases)
+    # The shipped table is about made-up things, and comes out the same wherever it is used.
+    assumed = [one for one in cases if one.taken_as is not None] if file is not None else []
     if as_json:
         told = [
             {
@@ -89,7 +93,11 @@ def test(
             }
             for one in failed
         ]
-        document({"cases": len(cases), "failed": told, "version": policy.version})
+        taken = [{"case": one.name, "what": str(one.request.target), "taken_as": one.taken_as} for one in assumed]
+        document({"cases": len(cases), "failed": told, "assumed": taken, "version": policy.version})
+    for what, effect in dict.fromkeys((str(one.request.target), one.taken_as) for one in assumed):
+        words = f"{printable(what, 200)} is not installed, and no effects are listed: taken as {effect}"
+        say(f"  {styled('!', 'yellow')} {words}")
     for one in failed:
         say(f"  {styled('✗', 'red')} {printable(one.case.name, 200)}: {printable(one.why, 400)}")
     if failed:
@@ -105,20 +113,19 @@ app.command(
 )(try_)
 
 
-def _loaded(folder: Path | None) -> Policy:
+def _loaded(directories: Directories, settings: Settings, folder: Path | None) -> Policy:
     from paddock.policy.engine import Policy
     from paddock.policy.loading import load_policy, read_folder
     from paddock.policy.rules import checked_rules, shipped_file
     from paddock.policy.vocabulary import vocabulary
 
-    directories, settings = _settings()
     if folder is None:
-        return load_policy(directories, settings)
+        return load_policy(directories, settings.policy)
     files = [shipped_file(), *read_folder(folder, guarded=False)]
-    return Policy(checked_rules(files, vocabulary(settings.tags)))
+    return Policy(checked_rules(files, vocabulary(settings.policy.tags)))
 
 
-def _settings() -> tuple[Directories, PolicySettings]:
+def _settings() -> tuple[Directories, Settings]:
     from paddock.config.directories import find_directories
     from paddock.config.load import load_settings
     from paddock.config.project import working_directory
@@ -126,14 +133,24 @@ def _settings() -> tuple[Directories, PolicySettings]:
     directories = find_directories(os.environ, Path.home())
     loaded = load_settings(directories, os.environ, cwd=working_directory())
     show_problems(loaded.warnings, "!", "yellow")
-    return directories, loaded.settings.policy
+    return directories, loaded.settings
 
 
-def _cases(file: Path | None, policy: Policy) -> list[Any]:
+def _cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[Case]:
+    from paddock.cli.policy_home import home_if_any
     from paddock.policy.case_files import read_case_file
     from paddock.policy.trying import read_cases
 
-    return read_cases(read_case_file(file), policy.rules.vocabulary)
+    table = read_case_file(file)
+    words = policy.rules.vocabulary
+    if file is None:
+        return read_cases(table, words)
+    with home_if_any(directories, settings) as home:
+        if home is None:
+            return read_cases(table, words)
+        from paddock.host.seen_by_rules import installed_callables
+
+        return read_cases(table, words, installed_callables(home).find)
 
 
 def _require_rule(policy: Policy, name: str) -> Rule:

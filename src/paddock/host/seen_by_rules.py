@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from paddock.core.call import Principal
 from paddock.core.errors import NotFound
 from paddock.manifest.model import CallableSpec, Form
 from paddock.manifest.names import full_name
-from paddock.plugins.listing import State, list_plugins
+from paddock.plugins.keys import KeyId
+from paddock.plugins.listing import Listed, State, list_plugins
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of
 from paddock.plugins.rows import current_versions
@@ -52,34 +55,54 @@ def _whitelist(tx: Transaction, agent: str) -> tuple[str, ...]:
 
 
 def callable_now(store: PluginStore, name: str, *, described: bool = False) -> CallableTarget | None:
-    """The installed callable of that full name; None where no plugin of that name is installed.
+    """The installed callable of that full name; see `InstalledCallables.find`."""
+    return installed_callables(store).find(name, described)
+
+
+def installed_callables(store: PluginStore) -> InstalledCallables:
+    """What is installed right now, looked at once."""
+    keys = store.database.read(trusted_keys)
+    return InstalledCallables(list_plugins(store), {key.key_id: key.label for key in keys})
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledCallables:
+    """Installed plugins, for looking up many callables.
 
     Args:
-        store: What is installed.
-        name: As in `notes.add`, or a plugin that is one callable.
-        described: Whether somebody says what it is, so that its plugin need not have it.
-
-    Raises:
-        NotFound: its plugin is installed and has no such callable.
+        listed: The plugins.
+        trusted: The labels of trusted keys, by their ids.
     """
-    keys = store.database.read(trusted_keys)
-    for listed in list_plugins(store):
-        plugin, row = listed.plugin.name, listed.version
-        if row is None or not (name == plugin or name.startswith(f"{plugin}.")):
-            continue
-        manifest = manifest_of(row)
-        named = {full_name(plugin, spec.name): spec for spec in manifest.callables}
-        spec = named.get(name)
-        if spec is None and name == plugin and len(named) == 1:
-            (spec,) = named.values()
-        if spec is None and name != plugin and not named:  # its server says what it offers
-            spec = CallableSpec(name.removeprefix(f"{plugin}."), Form.TOOL)
-        if spec is None and not described:
-            offers = ", ".join(list(named)[:10]) or "nothing to call"
-            raise NotFound(f"{plugin} has no {name!r}", code="callable.not_found", hint=f"it offers: {offers}")
-        if spec is None:
-            continue
-        intact = listed.state is not State.MODIFIED
-        standing = standing_of(row, {key.key_id: key.label for key in keys}, intact=intact)
-        return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state))
-    return None
+
+    listed: Sequence[Listed]
+    trusted: Mapping[KeyId, str]
+
+    def find(self, name: str, described: bool) -> CallableTarget | None:
+        """The installed callable of that full name; None where no plugin of that name is installed.
+
+        Args:
+            name: As in `notes.add`, or a plugin that is one callable.
+            described: Whether somebody says what it is, so that its plugin need not have it.
+
+        Raises:
+            NotFound: its plugin is installed and has no such callable.
+        """
+        for listed in self.listed:
+            plugin, row = listed.plugin.name, listed.version
+            if row is None or not (name == plugin or name.startswith(f"{plugin}.")):
+                continue
+            manifest = manifest_of(row)
+            named = {full_name(plugin, spec.name): spec for spec in manifest.callables}
+            spec = named.get(name)
+            if spec is None and name == plugin and len(named) == 1:
+                (spec,) = named.values()
+            if spec is None and name != plugin and not named:  # its server says what it offers
+                spec = CallableSpec(name.removeprefix(f"{plugin}."), Form.TOOL)
+            if spec is None and not described:
+                offers = ", ".join(list(named)[:10]) or "nothing to call"
+                raise NotFound(f"{plugin} has no {name!r}", code="callable.not_found", hint=f"it offers: {offers}")
+            if spec is None:
+                continue
+            standing = standing_of(row, self.trusted, intact=listed.state is not State.MODIFIED)
+            return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state))
+        return None

@@ -9,16 +9,18 @@
         expect: allow
         rule: agents-on-their-whitelist
 
-`who` may be one word, a role; `what` may be one word, the name of something that only reads.
+`who` may be one word, a role; `what` may be one word, the name of what is called. What is installed is taken as it
+declares itself, except for what the case says; of anything else what the case says is all that is known. Where that is
+nothing, something named by one word is taken for reading, and the case says that it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from paddock.core.errors import Invalid, Problem
+from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.schema import compile_trusted
 from paddock.manifest.capability import BadCapability, parse
 from paddock.manifest.document import Document
@@ -26,11 +28,14 @@ from paddock.policy.decision import Ask, Decision
 from paddock.policy.engine import Policy
 from paddock.policy.explain import answer_of
 from paddock.policy.request import CallCircumstances, Request, to_call, to_propose, to_use
-from paddock.policy.subject import Subject, SubjectType, Traits
+from paddock.policy.subject import NOBODY_BEHIND_IT, Subject, SubjectType, Traits
 from paddock.policy.target import CallableTarget, capability_target
 from paddock.policy.vocabulary import Vocabulary
 
 Expected: TypeAlias = Literal["allow", "deny", "ask"]
+Installed: TypeAlias = Callable[[str, bool], CallableTarget | None]
+"""The installed callable of a full name, or None; told whether the case says what it does. Raises NotFound where its
+plugin is installed and has no such callable."""
 
 NOTHING: Final = "none"  # as the rule of a case: no rule allows it
 MOST_CASES: Final = 10_000
@@ -53,6 +58,8 @@ class Case:
     expect: Expected
     rule: str | None = None
     approval: str | None = None
+    taken_as: str | None = None
+    """The effect that it was given because neither the case nor anything installed says one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +95,39 @@ def _difference(case: Case, decision: Decision) -> str:
     return ""
 
 
-def read_cases(document: Document, vocabulary: Vocabulary) -> list[Case]:
+def nothing_installed(name: str, described: bool) -> CallableTarget | None:
+    """For cases that are to come out the same everywhere."""
+    del name, described
+
+
+def read_cases(document: Document, vocabulary: Vocabulary, installed: Installed = nothing_installed) -> list[Case]:
     """The cases of a file.
+
+    Args:
+        document: The file.
+        vocabulary: The words that cases may use.
+        installed: What is installed; nothing when left out.
 
     Raises:
         Invalid: with every mistake in it; effects, tags and other words of closed lists are checked too.
     """
     problems = compile_trusted(_schema(vocabulary)).errors(document.value)
     listed = cast("Sequence[Mapping[str, Any]]", [] if problems else document.value["cases"])
-    for index, case in enumerate(listed):
-        problems += _unclear(f"cases[{index}].what", case["what"])
+    cases: list[Case] = []
+    for index, said in enumerate(listed):
+        path = f"cases[{index}].what"
+        unclear = _unclear(path, said["what"])
+        problems += unclear
+        if unclear:
+            continue
+        try:
+            cases.append(_case(index + 1, said, installed))
+        except NotFound as error:
+            problems.append(Problem(path, error.message, error.hint))
     if problems:
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
         raise Invalid(f"{document.name} has {count}", document.placed(problems), code="policy.cases")
-    return [_case(number, one) for number, one in enumerate(listed, start=1)]
+    return cases
 
 
 def _unclear(path: str, what: Any) -> list[Problem]:
@@ -118,18 +144,19 @@ def _unclear(path: str, what: Any) -> list[Problem]:
     return []
 
 
-def _case(number: int, said: Mapping[str, Any]) -> Case:
-    request = _request(said["who"], said["what"])
+def _case(number: int, said: Mapping[str, Any], installed: Installed) -> Case:
+    request, taken_as = _request(said["who"], said["what"], installed)
     name = said.get("name") or f"{number}: {request.subject} {request.action} {request.target}"
-    return Case(name, request, said["expect"], said.get("rule"), said.get("approval"))
+    return Case(name, request, said["expect"], said.get("rule"), said.get("approval"), taken_as)
 
 
-def _request(who: Any, what: Any) -> Request:
+def _request(who: Any, what: Any, installed: Installed) -> tuple[Request, str | None]:
+    """What is asked, and the effect that was assumed for want of anything better."""
     subject = described_subject({"roles": [who]} if isinstance(who, str) else who)
-    about: Mapping[str, Any] = {"call": what, "effects": ["read_only"]} if isinstance(what, str) else what
+    about: Mapping[str, Any] = {"call": what} if isinstance(what, str) else what
     if "use" in about:
         target = capability_target(parse(about["use"]), writes=about.get("writes", False))
-        return to_use(
+        use = to_use(
             subject,
             target,
             method=about.get("method", ""),
@@ -137,10 +164,17 @@ def _request(who: Any, what: Any) -> Request:
             call_effects=about.get("call_effects"),
             underway_effects=about.get("underway_effects"),
         )
-    target = described_target(about.get("call") or about["propose"], about)
+        return use, None
+    name, described = about.get("call") or about["propose"], "effects" in about
+    found = installed(name, described)
+    target, taken_as = described_target(name, about, found), None
+    if found is None and not described:
+        taken_as = "read_only" if isinstance(what, str) else "unknown"
+        target = replace(target, effects=frozenset({taken_as}))
     if "propose" in about:
-        return to_propose(subject, target)
-    return to_call(subject, target, CallCircumstances(about.get("background", False), about.get("dry_run", False)))
+        return to_propose(subject, target), taken_as
+    circumstances = CallCircumstances(about.get("background", False), about.get("dry_run", False))
+    return to_call(subject, target, circumstances), taken_as
 
 
 def described_subject(said: Mapping[str, Any]) -> Subject:
@@ -161,23 +195,25 @@ def described_subject(said: Mapping[str, Any]) -> Subject:
     )
 
 
-def described_target(name: str, said: Mapping[str, Any]) -> CallableTarget:
-    """A callable made up; of effects that are not said, nothing is known."""
+def described_target(name: str, said: Mapping[str, Any], found: CallableTarget | None = None) -> CallableTarget:
+    """A callable as it is installed, with what is said of it instead; or one made up, of whose effects, where they are
+    not said, nothing is known."""
+    base = found or CallableTarget(name, name.partition(".")[0])
     return CallableTarget(
-        name,
-        said.get("plugin") or name.partition(".")[0],
-        described_traits(said, "kind"),
-        frozenset(said.get("effects", ("unknown",))),
-        said.get("requires_approval", False),
+        base.name,
+        said.get("plugin") or base.plugin,
+        described_traits(said, "kind", base.traits),
+        frozenset(said.get("effects", base.effects)),
+        said.get("requires_approval", base.requires_approval),
     )
 
 
-def described_traits(said: Mapping[str, Any], kind: str) -> Traits:
+def described_traits(said: Mapping[str, Any], kind: str, base: Traits = NOBODY_BEHIND_IT) -> Traits:
     return Traits(
-        said.get(kind, "plugin"),
-        said.get("tier", "personal"),
-        said.get("signature", "unsigned"),
-        frozenset(said.get("tags", ())),
+        said.get(kind, base.kind),
+        said.get("tier", base.tier),
+        said.get("signature", base.signature),
+        frozenset(said.get("tags", base.tags)),
     )
 
 
