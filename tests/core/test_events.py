@@ -63,6 +63,10 @@ plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.rem
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased call.started call.ended
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
 plugin.asked plugin.audited policy.changed"""
+MORE = {
+    "plugin.installed": "digest capabilities",
+    "plugin.upgraded": "digest capabilities",
+}
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
 
@@ -71,8 +75,8 @@ def fields_of(kind: type[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_an_event_carries_exactly_the_data_its_table_lists(row: list[str]) -> None:
-    assert fields_of(EVENT_TYPES[row[0]]) == row[1:]
+def test_an_event_carries_exactly_the_data_its_table_lists_and_what_we_add(row: list[str]) -> None:
+    assert fields_of(EVENT_TYPES[row[0]]) == [*row[1:], *MORE.get(row[0], "").split()]
 
 
 def test_the_registry_holds_these_events_and_no_others() -> None:
@@ -90,7 +94,8 @@ def test_every_event_is_slotted_and_written_as_plain_json(name: str) -> None:
 
 
 def test_nested_values_become_plain_data() -> None:
-    upgraded = events.PluginUpgraded("memory", "1.0.0", "2.0.0", events.CapabilityDiff(added=("net:example.com",)))
+    diff = events.CapabilityDiff(added=("net:example.com",))
+    upgraded = events.PluginUpgraded("memory", "1.0.0", "2.0.0", diff, "sha256:0", ("net:example.com",))
     assert to_record(upgraded)["capability_diff"] == {"added": ["net:example.com"], "removed": []}
     ran = events.ExecutionRecorded(
         "Text.Score", "1.0.0", "sha256:0", None, {"latency_ms": 4}, None, Nondeterminism(True, ("llm",), Stability.LOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,15 @@ def test_a_plugin_is_stopped_and_started_by_its_switches_and_its_count_begins_an
         again = started.ask("POST", "/plugins/parrot/enable").body
         assert (again["state"], again["failures"]) == ("running", 0)
         assert again["pid"] != enabled["pid"]
+
+    # Who installed it without a daemon, and who used its switches through one, is the same person on record.
+    mine = paddock("ledger", "tail", "--principal", f"local:{getpass.getuser()}", "--json").json["entries"]
+    assert [entry["type"] for entry in mine if entry["type"].startswith("plugin.")] == [
+        "plugin.installed",
+        "plugin.enabled",
+        "plugin.disabled",
+        "plugin.enabled",
+    ]
 
 
 @pytest.mark.req("G-19")

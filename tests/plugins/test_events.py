@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fixtures.shelves import Shelf
+from paddock.core.ids import PrincipalId
+from paddock.ledger.feed import Wanted, page
+from paddock.manifest.capability import parse
 from paddock.plugins.enabling import disable, enable
 from paddock.plugins.removal import uninstall
+from paddock.plugins.versions import pin, rollback, rollback_target
+from paddock.store.database import Transaction
 
 
 @pytest.mark.req("G-29", "plugin.installed")
@@ -23,6 +28,12 @@ def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> Non
     installed, enabled, disabled, upgraded, uninstalled = (dict(event.data) for event in shelf.events("notes"))
     source = installed.pop("source")
     assert source.endswith("notes-1.0.0")
+    digests = [event.pop("digest") for event in (installed, upgraded)]
+    assert len(set(digests)) == 2
+    assert [event.pop("capabilities") for event in (installed, upgraded)] == [
+        ["net:a.example.com:443"],
+        ["net:b.example.com:443"],
+    ]
     assert installed == {"type": "plugin.installed", "name": "notes", "version": "1.0.0", "local": True}
     assert enabled == {"type": "plugin.enabled", "name": "notes"}
     assert disabled == {"type": "plugin.disabled", "name": "notes", "reason": "too noisy"}
@@ -34,3 +45,31 @@ def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> Non
         "capability_diff": {"added": ["net:b.example.com:443"], "removed": ["net:a.example.com:443"]},
     }
     assert uninstalled == {"type": "plugin.uninstalled", "name": "notes", "version": "1.1.0"}
+
+
+@pytest.mark.req("G-29", "plugin.installed")
+def test_what_a_person_does_with_a_plugin_is_filed_under_them_and_what_the_host_does_is_not(shelf: Shelf) -> None:
+    shelf.install()
+    theirs = shelf.plugins.used_by(PrincipalId("local:ada"))
+    enable(theirs, "notes")
+    disable(shelf.plugins, "notes", given_up="too noisy")
+    pin(theirs, "notes")
+    uninstall(theirs, "notes", force=True)
+
+    def found(tx: Transaction) -> list[str]:
+        return [entry.type for entry in page(tx, wanted=Wanted(principal="local:ada"), newest_first=False)]
+
+    assert shelf.plugins.database.read(found) == ["plugin.enabled", "plugin.pinned", "plugin.uninstalled"]
+
+
+def test_a_grant_and_a_step_back_say_which_files_they_are_about(shelf: Shelf) -> None:
+    first = shelf.install(capabilities=["storage:read"])
+    shelf.install(version="1.1.0", capabilities=["storage:read"])
+    now, target, _, _ = rollback_target(shelf.plugins, "notes", None)
+    rollback(shelf.plugins, now, target)
+    shelf.plugins.database.write(lambda tx: tx.execute("UPDATE grants SET capabilities = '[]'"))
+    enable(shelf.plugins, "notes", [parse("storage:read")])
+
+    told = {event.type: event.data for event in shelf.events("notes")}
+    for kind in ("plugin.rolled_back", "plugin.granted"):
+        assert (told[kind]["digest"], told[kind]["capabilities"]) == (first.digest, ["storage:read"])

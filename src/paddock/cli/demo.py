@@ -76,6 +76,7 @@ def examples_directory() -> Path:
 
 def _install_examples(home: Path, *, quiet: bool) -> list[dict[str, str]]:
     from paddock.cli.consent import show_screen
+    from paddock.cli.opening import at_this_machine
     from paddock.core.errors import NotFound
     from paddock.host.command import open_for_command
     from paddock.plugins.consent import install_screen
@@ -96,7 +97,7 @@ def _install_examples(home: Path, *, quiet: bool) -> list[dict[str, str]]:
                 if prepared.manifest.name == CONSENT_SHOWN and not quiet:
                     _heading("Before a plugin is installed, you see what it will do:")
                     show_screen(install_screen(prepared))
-                row = commit(host.plugins, prepared, prepared.to_acknowledge)
+                row = commit(host.plugins.used_by(at_this_machine()), prepared, prepared.to_acknowledge)
                 installed.append({"name": row.plugin, "version": row.version, "dialect": row.dialect})
     return installed
 

@@ -27,11 +27,12 @@ class PluginEnabled(Event):
 
 @event("plugin.granted")
 class PluginGranted(Event):
-    """A tenant granted a plugin more than it had."""
+    """A tenant granted a plugin more than it had: `capabilities` are those that are new, `digest` is of its files."""
 
     name: str
     version: str
     capabilities: tuple[str, ...]
+    digest: str
 
 
 @event("plugin.disabled")
@@ -44,22 +45,26 @@ class PluginDisabled(Event):
 
 @event("plugin.installed")
 class PluginInstalled(Event):
-    """A plugin was installed."""
+    """A plugin was installed: these files, with these `capabilities` granted."""
 
     name: str
     version: str
     source: str
     local: bool
+    digest: str
+    capabilities: tuple[str, ...]
 
 
 @event("plugin.upgraded")
 class PluginUpgraded(Event):
-    """Another version became the default."""
+    """Another version became the default; `digest` and `capabilities` are its files and all that is granted now."""
 
     name: str
     old_version: str
     new_version: str
     capability_diff: CapabilityDiff
+    digest: str
+    capabilities: tuple[str, ...]
 
 
 @event("plugin.uninstalled")
@@ -80,11 +85,13 @@ class PluginPinned(Event):
 
 @event("plugin.rolled_back")
 class PluginRolledBack(Event):
-    """An earlier version became the default again."""
+    """An earlier version became the default again; `digest` and `capabilities` as in `plugin.upgraded`."""
 
     name: str
     old_version: str
     new_version: str
+    digest: str
+    capabilities: tuple[str, ...]
 
 
 @event("plugin.repaired")

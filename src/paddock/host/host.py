@@ -15,7 +15,7 @@ from paddock.config.settings import Settings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId, Tenant, new_id
+from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, RequestId, Tenant, new_id
 from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.claiming import Claims
 from paddock.gate.gate import Gate
@@ -299,6 +299,7 @@ class Host:
         tenant: Tenant = DEFAULT_TENANT,
         acknowledged: Iterable[Capability] = (),
         anew: bool = False,
+        by: PrincipalId | None = None,
     ) -> dict[str, Any]:
         """Let a plugin run for a tenant, and wait until it does or is known not to.
 
@@ -307,13 +308,15 @@ class Host:
             tenant: For whom. Installing a plugin grants what it asks for to the default tenant alone.
             acknowledged: What somebody just said yes to for this tenant.
             anew: In a new process, however it is doing.
+            by: Who wants it, for the record; the operator where nobody is named.
 
         Raises:
             NeedsConsent: the plugin asks for more than the tenant granted; nothing has changed.
             PaddockError: it must not be enabled; see `plugins/enabling.py`.
         """
         said_yes = tuple(acknowledged)
-        row = await self._store.run(lambda store: enable(store, name, said_yes), tenant)
+        doer = by or at_this_machine(None).id
+        row = await self._store.run(lambda store: enable(store, name, said_yes), tenant, by=doer)
         await self._reconciler.reconcile()
         unfit = self._reconciler.unfit.get((tenant, row.plugin))
         if unfit is not None:
@@ -328,9 +331,11 @@ class Host:
         status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
         return {"name": row.plugin, "version": row.version, **runtime_value(status)}
 
-    async def disable(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """End a plugin and let it run no more for a tenant. What the tenant granted stays granted."""
-        plugin = await self._store.run(lambda store: disable(store, name), tenant)
+    async def disable(
+        self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
+    ) -> dict[str, Any]:
+        """End a plugin and let it run no more for a tenant. What the tenant granted stays granted. `by` as above."""
+        plugin = await self._store.run(lambda store: disable(store, name), tenant, by=by or at_this_machine(None).id)
         await self._reconciler.reconcile()
         await self._reconciler.forget(plugin.name, tenant)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}

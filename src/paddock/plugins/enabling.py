@@ -86,7 +86,7 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
         new = tuple(str(one) for one in standing.missing())
         save_grant(tx, Grant(store.tenant, row.plugin, True, (*before, *new), row.digest), store.now())
         if new:
-            store.publish(tx, PluginGranted(name=row.plugin, version=row.version, capabilities=new))
+            store.publish(tx, PluginGranted(name=row.plugin, version=row.version, capabilities=new, digest=row.digest))
         store.publish(tx, PluginEnabled(name=row.plugin))
 
     store.database.write(unit)
@@ -132,7 +132,7 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
     what = ", ".join(named[:5]) or "unreadable"
     found_digest = verdict.actual.digest if verdict.actual else "unreadable"
     seen = PluginModifiedDetected(name=row.plugin, version=row.version, expected=row.digest, found=found_digest)
-    store.database.write(partial(store.publish, event=seen))
+    store.database.write(partial(store.used_by(None).publish, event=seen))  # whoever sees it did not do it
     raise Modified(
         f"the files of {row.plugin} {row.version} are not the ones you consented to: {what}",
         hint=f"restore them: paddock plugin repair {row.plugin}",

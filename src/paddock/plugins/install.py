@@ -222,11 +222,29 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
     )
     if before is None:
         source = prepared.staged.source.describe()
-        store.publish(tx, PluginInstalled(name=row.plugin, version=row.version, source=source, local=True))
+        store.publish(
+            tx,
+            PluginInstalled(
+                name=row.plugin,
+                version=row.version,
+                source=source,
+                local=True,
+                digest=row.digest,
+                capabilities=capabilities,
+            ),
+        )
     else:
         added, removed = (prepared.upgrade.added, prepared.upgrade.removed) if prepared.upgrade else ((), ())
         diff = CapabilityDiff(tuple(map(str, added)), tuple(map(str, removed)))
         old = before.default_version
         store.publish(
-            tx, PluginUpgraded(name=row.plugin, old_version=old, new_version=row.version, capability_diff=diff)
+            tx,
+            PluginUpgraded(
+                name=row.plugin,
+                old_version=old,
+                new_version=row.version,
+                capability_diff=diff,
+                digest=row.digest,
+                capabilities=capabilities,
+            ),
         )

@@ -66,7 +66,7 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         forget_values(tx, plugin.name)
         for one in forget_consents(tx, plugin.name):
             theirs = replace(store, tenant=Tenant(one.tenant))
-            theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by="host"))
+            theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by=store.by or "host"))
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
         return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
 

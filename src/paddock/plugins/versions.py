@@ -172,7 +172,16 @@ def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
             Grant(store.tenant, plugin.name, bool(grant and grant.enabled), capabilities, target.digest),
             store.now(),
         )
-        store.publish(tx, PluginRolledBack(name=plugin.name, old_version=now.version, new_version=target.version))
+        store.publish(
+            tx,
+            PluginRolledBack(
+                name=plugin.name,
+                old_version=now.version,
+                new_version=target.version,
+                digest=target.digest,
+                capabilities=capabilities,
+            ),
+        )
 
     with store.changing():
         store.database.write(unit)

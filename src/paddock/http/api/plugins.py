@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.ids import Tenant
+from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.host import Host
 from paddock.http.acting import tenant_of
+from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import Told, event_stream
@@ -101,11 +102,16 @@ class PluginRoutes:
             tenant=await tenant_of(self._host, request),
             acknowledged=_said_yes_to(body.get("grant", [])),
             anew=flag(request, "anew"),
+            by=self._caller(request),
         )
         return answer(enabled)
 
     async def disable_plugin(self, request: Request) -> Response:
-        return answer(await self._host.disable(named(request), await tenant_of(self._host, request)))
+        tenant = await tenant_of(self._host, request)
+        return answer(await self._host.disable(named(request), tenant, by=self._caller(request)))
+
+    def _caller(self, request: Request) -> PrincipalId:
+        return self._host.operator_context(caller_of(request).operator).principal.id
 
     async def read_logs(self, request: Request) -> Response:
         name, tenant = named(request), await tenant_of(self._host, request)
