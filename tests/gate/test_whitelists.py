@@ -103,6 +103,33 @@ async def test_a_proposal_off_the_whitelist_is_denied_whatever_it_is_wrapped_in(
     assert (entry["status"], entry["decision"], entry["policies"]) == ("denied", "deny", ["agents-off-their-whitelist"])
 
 
+@pytest.mark.req("B-10")
+async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowed_it(office: Office) -> None:
+    async with office.open() as host:
+        await with_planner(host, {"required_actions": [{"operator": "mail.note"}]})
+        with pytest.raises(Denied) as denied:
+            await host.call("planner.plan", {}, context=made_by(ANN))
+        call = denied.value.details["call_id"]
+        told, (story,) = await explained(host, call), await host.explaining.explain(call, ANN)
+
+    assert "Its answer proposed mail.note." in told
+    assert "it would have been allowed if it stood on the whitelist of agent:planner" in told
+    assert "Today" not in told
+    assert story.to_value()["proposed"] == "mail.note"
+    assert story.to_value()["today"]["what"] == "propose mail.note"
+
+
+@pytest.mark.req("B-10")
+async def test_what_an_agent_may_not_call_is_explained_by_its_own_whitelist(office: Office) -> None:
+    async with office.open() as host:
+        await with_planner(host)
+        with pytest.raises(Denied) as denied:
+            await host.call("mail.note", {}, context=made_by(PLANNER))
+        told = await explained(host, denied.value.details["call_id"])
+
+    assert "a person would have been asked if it stood on the whitelist of agent:planner" in told
+
+
 async def test_a_proposal_on_the_whitelist_is_given_back_as_it_is_and_nothing_of_it_is_done(office: Office) -> None:
     plan = {
         "required_actions": [{"operator": "mail.send", "payload": {"to": "bob", "action": "greet"}}],

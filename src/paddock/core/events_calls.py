@@ -39,7 +39,8 @@ class CallEnded(Event):
 
     `success` is whether its plugin answered; `status` says more. `effects` are those that the rules took it to have.
     `metrics` is what the host counted. What the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
-    erased; where one of these is large, it is its `size` and `hash`.
+    erased; where one of these is large, it is its `size` and `hash`. `proposed` is what an agent's answer was denied
+    for: `decision` is about that then.
     """
 
     name: str
@@ -71,6 +72,7 @@ class CallEnded(Event):
     policy_version: str | None
     approval: str | None
     stands_for: tuple[str, ...]
+    proposed: str | None = None
 
 
 SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -43,6 +43,7 @@ class Course:
         "context",
         "decision",
         "payload",
+        "proposed",
         "ran",
         "started",
         "tally",
@@ -60,6 +61,7 @@ class Course:
         self.began = began
         self.decision: Decision | None = None
         self.approval: str | None = None
+        self.proposed: str | None = None  # what the answer was denied for
         self.started = False  # whether `call.started` was recorded
         self.ran = False  # whether the plugin was asked
         self.told = Telling()
@@ -144,6 +146,7 @@ class Course:
             policy_version=decision.version if decision else None,
             approval=self.approval,
             stands_for=((_RETURNED,) if self.started else (_CALLED, _RETURNED)) if self.ran else (),
+            proposed=self.proposed,
         )
 
 

@@ -255,8 +255,8 @@ class Gate:
     def _may_propose(self, course: Course, result: Any) -> None:
         found = self.proposals.denied(course.target, result) if self.proposals is not None else None
         if found is not None:
-            name, course.decision = found
-            raise whitelists.refusal(name, course.decision, course.target, course.call)
+            course.proposed, course.decision = found
+            raise whitelists.refusal(course.proposed, course.decision, course.target, course.call)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context, ended = course.context, course.end(self.clock.monotonic(), result, error)

@@ -70,6 +70,8 @@ class Explained:
         at = story.at[:19].replace("T", " at ")
         became = _STATUS.get(story.status, story.status)
         lines = [f"{who}{by} called {printable(story.name)} on {at} UTC: {became}."]
+        if story.proposed is not None:
+            lines += [f"  Its answer proposed {printable(story.proposed, 200)}."]
         lines += [f"  {printable(self.because, 600)}"]
         lines += _in_words(self.rules)
         lines += self._today()
@@ -109,6 +111,7 @@ class Explained:
             "at": story.at,
             "status": story.status,
             "decision": story.decision,
+            "proposed": story.proposed,
             "reason": self.because,
             "rules": _as_values(self.rules),
             "policy_version": story.policy_version,

@@ -7,7 +7,7 @@ rules of today about who and what is there today; where those come to something 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -30,8 +30,9 @@ from paddock.plugins.store_thread import StoreThread
 from paddock.policy.approvals.rows import find as find_approval
 from paddock.policy.engine import NOTHING_ALLOWS, Policy
 from paddock.policy.explain import Explanation, explain, rules_that_decided
-from paddock.policy.request import CallCircumstances, to_call
+from paddock.policy.request import CallCircumstances, to_call, to_propose
 from paddock.policy.rules import Rule
+from paddock.policy.subject import Subject
 from paddock.policy.target import CallableTarget
 from paddock.policy.versions import rules_of
 from paddock.store.database import Transaction
@@ -75,10 +76,18 @@ class Explaining:
             except PaddockError:
                 return None
 
-        return await self._views.run(lambda store: Explainer(store, policy, now, served).explain(name, by), by.tenant)
+        def whitelist(agent: str) -> tuple[str, ...] | None:
+            try:
+                return catalogue.entry(agent).manifest.allowed_actions
+            except PaddockError:
+                return None
+
+        return await self._views.run(
+            lambda store: Explainer(store, policy, now, served, whitelist).explain(name, by), by.tenant
+        )
 
 
-def _nothing_is_served(name: str) -> CallableTarget | None:
+def _nothing_is_served(name: str) -> None:
     del name
 
 
@@ -91,12 +100,14 @@ class Explainer:
         policy: The rules that hold now.
         now: The time.
         served: The callable of a full name that is served right now; the installed one is taken where it gives none.
+        whitelist: The whitelist of an agent that is served right now; the installed one's where it gives none.
     """
 
     store: PluginStore
     policy: Policy
     now: datetime
     served: Callable[[str], CallableTarget | None] = _nothing_is_served
+    whitelist: Callable[[str], tuple[str, ...] | None] = _nothing_is_served
 
     def explain(self, name: str, by: Principal) -> list[Decided]:
         """Everything that was decided and that the id names, explained to somebody: of a request there may be several.
@@ -175,15 +186,30 @@ class Explainer:
         return rules_that_decided(kept, ids) if kept is not None else ()
 
     def _today(self, story: Story, *, to_all: bool, tenant: str) -> Explanation:
+        if story.proposed is not None:
+            agent = self._subject(f"agent:{story.plugin}", tenant)
+            return explain(self.policy, to_propose(agent, self._proposed(story.proposed)), to_all=to_all)
         who = story.who
         if who is None:
             raise NotFound("who made the call was erased", code="person.not_found")
         target = self.served(story.name) or callable_now(self.store, story.name)
         if target is None:
             raise NotFound(f"{story.plugin} is not installed", code="plugin.not_found")
-        subject = self.store.database.read(lambda tx: subject_now(tx, who, tenant, self.now))
         around = CallCircumstances(project=story.project, agent_path=story.agent_path)
-        return explain(self.policy, to_call(subject, target, around), to_all=to_all)
+        return explain(self.policy, to_call(self._subject(who, tenant), target, around), to_all=to_all)
+
+    def _subject(self, name: str, tenant: str) -> Subject:
+        subject = self.store.database.read(lambda tx: subject_now(tx, name, tenant, self.now))
+        listed = self.whitelist(name.partition(":")[2]) if subject.type == "Agent" else None
+        return subject if listed is None else replace(subject, may_call=frozenset(listed))
+
+    def _proposed(self, name: str) -> CallableTarget:
+        """What was proposed, which need not be anything that can be called."""
+        nothing = CallableTarget(name, name)
+        try:
+            return self.served(name) or callable_now(self.store, name) or nothing
+        except PaddockError:
+            return nothing
 
 
 def to_value(name: str, found: Iterable[Decided]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Story:
         decision: What the rules said: `allow`, `deny` or `ask`; None where they were not asked.
         policies: Ids of the rules that decided.
         version: Of the plugin.
+        proposed: What the agent that was called proposed, where the rules were asked about that.
     """
 
     call: str
@@ -61,6 +62,7 @@ class Story:
     started: bool
     error: Mapping[str, Any] | None
     steps: tuple[Step, ...]
+    proposed: str | None = None
 
     @property
     def name(self) -> str:
@@ -102,6 +104,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         started=any(entry.type == "call.started" or entry.data["stands_for"] for entry in outcomes),
         error=_error(last),
         steps=tuple(_steps(ordered)),
+        proposed=last.get("proposed"),
     )
 
 
