@@ -32,6 +32,7 @@ def test_check_tells_every_mistake_with_its_file_and_line(paddock: Paddock, tmp_
         (str(folder / "own.cedar"), 3),
     ]
     assert "did you mean 'Role'?" in said.err
+    assert "paddock policy check" not in said.err
 
 
 def test_check_counts_the_rules_that_hold(paddock: Paddock) -> None:
@@ -53,6 +54,15 @@ def test_show_tells_where_each_rule_comes_from(paddock: Paddock) -> None:
     assert rules["members-may-call"]["origin"] == "shipped"
     assert "No guests." in paddock.quickly("policy", "show", "guests-may-read").out
     assert "did you mean 'members-may-call'?" in paddock.quickly("policy", "show", "member-may-call", code=3).err
+
+
+def test_show_tells_the_rules_that_ask_from_those_that_forbid(paddock: Paddock) -> None:
+    rules = {one["id"]: one for one in paddock.quickly("policy", "show", "--json").json["rules"]}
+    lines = {line.split()[0]: line.split()[1] for line in paddock.quickly("policy", "show").out.splitlines()}
+
+    names = ("members-may-call", "guests-see-nothing-personal", "sending-needs-a-yes", "final-text-behind-a-gate")
+    assert [lines[name] for name in names] == ["permit", "forbid", "ask", "ask"]
+    assert [rules[name]["asks"] for name in names] == [None, None, "action", "gate"]
 
 
 def test_the_shipped_cases_hold_for_the_shipped_rules_and_show_what_ones_own_change(paddock: Paddock) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled, table
 from paddock.cli.policy_try import try_
+from paddock.core.errors import Invalid
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check rules, and tell every mistake with its file and line."""
-    policy = _loaded(*_settings(), folder)
+    directories, settings = _settings()
+    try:
+        policy = _loaded(directories, settings, folder)
+    except Invalid as error:
+        error.hint = ""  # points to this command
+        raise
     own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
     if as_json:
         document({"valid": True, "version": policy.version, "rules": len(policy.rules.rules), "own_rules": len(own)})
@@ -55,7 +61,7 @@ def show(
     elif as_json:
         document({"version": policy.version, "rules": [_value(one) for one in policy.rules.rules]})
     else:
-        rows = [[one.id, one.effect, _origin(one), one.text] for one in policy.rules.rules]
+        rows = [[one.id, "ask" if one.asks else one.effect, _origin(one), one.text] for one in policy.rules.rules]
         for line in table(["RULE", "EFFECT", "FROM", "TEXT"], rows, spare=["FROM", "EFFECT"]):
             result(line)
 
@@ -184,6 +190,7 @@ def _value(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "text": rule.text,
         "effect": rule.effect,
+        "asks": rule.wanted.kind if rule.asks else None,
         "origin": rule.origin,
         "line": rule.line,
         "fixed": rule.fixed,

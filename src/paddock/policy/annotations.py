@@ -55,7 +55,7 @@ def read_annotations(piece: Piece, policy: Mapping[str, Any]) -> tuple[Annotatio
     problems = [_unknown(piece, name) for name in said if name not in KNOWN]
     problems += _identity_mistakes(piece, said)
     problems += _approval_mistakes(piece, said, policy)
-    if "public_text" in said and policy["effect"] != "forbid" and not _asks(policy):
+    if "public_text" in said and policy["effect"] != "forbid" and not asks(policy):
         hint = "people are told why something is forbidden or asked about; of what is allowed they are told nothing"
         problems.append(mistake(piece, "@public_text has no effect here", hint, at="@public_text"))
     if problems:
@@ -120,14 +120,14 @@ def _approval_mistakes(piece: Piece, said: Mapping[str, str | None], policy: Map
             for name in ("approvers", "quorum", "four_eyes")
             if name in said
         ]
-    if "approval" in said and not _asks(policy):
+    if "approval" in said and not asks(policy):
         hint = 'forbid "callUnattended" alone, or permit "call" alone: then a person\'s yes makes the difference'
         problems.append(mistake(piece, "@approval has no effect here", hint, at="@approval"))
     return problems
 
 
-def _asks(policy: Mapping[str, Any]) -> bool:
-    """Whether a call that the rule decides could be allowed by a person's yes."""
+def asks(policy: Mapping[str, Any]) -> bool:
+    """Whether a call that the rule, as Cedar's JSON, decides could be allowed by a person's yes."""
     action = cast("dict[str, Any]", policy["action"])
     wanted = "callUnattended" if policy["effect"] == "forbid" else "call"
     return action["op"] == "==" and action.get("entity", {}).get("id") == wanted

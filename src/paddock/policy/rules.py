@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from paddock.core.errors import Invalid, Problem
-from paddock.policy.annotations import ORDINARY, Annotations, Wanted, read_annotations
+from paddock.policy.annotations import ORDINARY, Annotations, Wanted, asks, read_annotations
 from paddock.policy.cedar import misfits, numbered, parsed
 from paddock.policy.rule_text import Piece, complaint, consequence, mistake, pieces
 from paddock.policy.schema import schema_text
@@ -58,6 +58,11 @@ class Rule:
     def where(self) -> str:
         """Where it stands."""
         return f"{self.origin}, line {self.line}"
+
+    @property
+    def asks(self) -> bool:
+        """Whether it has a person asked, and neither allows nor forbids by itself."""
+        return asks(parsed(self.source, 1)[0])
 
     @property
     def pin(self) -> str:
