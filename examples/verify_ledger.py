@@ -3,8 +3,8 @@
     python verify_ledger.py EXPORT.jsonl --key ledger.pub
     python verify_ledger.py paddock.db --checkpoints default.checkpoints.jsonl --key ledger.pub
 
-Exits 0 when the chain is sound, 1 when it was tampered with, 2 when it was cut short, 3 when it cannot be read or is not
-there, 4 when it fits together and nothing of it is signed. Of the checkpoints the last line alone is enough.
+Exits 0 when the chain is sound, 1 when it was tampered with, 2 when it was cut short, 3 when it cannot be read or is
+not there, 4 when it fits together and nothing of it is signed. Of the checkpoints the last line alone is enough.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-HASHED = ("at", "call", "facts", "id", "plugin", "request", "seq", "type")
+HASHED = ("at", "call", "facts", "id", "plugin", "request", "seq", "tenant", "type")
 BEGINNING = "0" * 64
 
 
@@ -49,10 +49,9 @@ def root(leaves):  # RFC 6962
 
 
 def wrong_with(row, tenant, seq, prev):
-    if row["seq"] != seq:
+    if (row["tenant"], row["seq"]) != (tenant, seq):
         return "is missing"
     record = {name: row[name] for name in HASHED} | {"personal": row["commitment"], "prev": prev, "v": 1}
-    record["tenant"] = tenant
     if sha(b"paddock.ledger.entry.v1\0", canonical(record).encode()).hex() != row["hash"]:
         return "is not what its hash says"
     facts, personal = row["facts"], row["personal"]
@@ -167,7 +166,7 @@ def main():
         tenant = given.tenant or "default"
         rows, points, *ends = from_database(given.ledger, tenant) if embedded else from_export(given.ledger)
         if rows and not given.tenant:
-            tenant = rows[0]["tenant"]
+            tenant = rows[0].get("tenant")
         if given.checkpoints:
             points = lines_of(given.checkpoints)
         keys = [load_pem_public_key(key.read_bytes()) for key in given.key]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
+
+import orjson
 
 from paddock.core.canonical import MAX_SAFE_INTEGER, canonical_bytes
 from paddock.core.errors import CallerError
@@ -19,6 +22,8 @@ Verdict = Literal["sound", "tampered", "truncated", "unreadable"]
 EXIT_CODES: dict[Verdict, int] = {"sound": 0, "tampered": 1, "truncated": 2, "unreadable": 3}
 ERASED = "ledger.erased"
 _DIGITS = 16  # of the largest integers that JSON keeps
+_ODD = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
+"""What orjson may write otherwise than the standard: fractions, exponents and large numbers."""
 
 
 class Head(NamedTuple):
@@ -99,7 +104,7 @@ class Walk:
             raise Wrong("tampered", "the row is not what its hash says", row.seq, row)
         facts = _fields(row.facts)
         if facts is None:
-            raise Wrong("tampered", "the row's facts are not written as facts are", row.seq, row)
+            raise Wrong("tampered", "the row's facts are no object in canonical JSON", row.seq, row)
         wrong = _wrong_about_a_person(row)
         if wrong:
             raise Wrong("tampered", wrong, row.seq, row)
@@ -187,7 +192,7 @@ def _wrong_about_a_person(row: Sealed) -> str:
         return "what the row says of a person is not what was recorded"
     personal = _fields(row.personal)
     if personal is None:
-        return "what the row says of a person is not written as that is"
+        return "what the row says of a person is no object in canonical JSON"
     if personal.get(PRINCIPAL) != row.principal:
         return "the row is filed under another principal than it tells of"
     return ""
@@ -196,12 +201,15 @@ def _wrong_about_a_person(row: Sealed) -> str:
 def _fields(text: str) -> dict[str, Any] | None:
     """The object that a column holds; None where it holds none, or it is not in its canonical form."""
     try:
-        found = json.loads(text, parse_int=_number)
-        if isinstance(found, dict) and canonical_bytes(cast("object", found)).decode() == text:
-            return cast("dict[str, Any]", found)
-    except (ValueError, RecursionError, CallerError):
-        pass
-    return None
+        if text.isascii() and _ODD.search(text) is None:  # as nearly all are; a third of the time
+            found = orjson.loads(text)
+            written = orjson.dumps(found, option=orjson.OPT_SORT_KEYS)
+        else:
+            found = json.loads(text, parse_int=_number)
+            written = canonical_bytes(found)
+    except (TypeError, ValueError, RecursionError, CallerError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) and written == text.encode() else None
 
 
 def _number(digits: str) -> int | float:
