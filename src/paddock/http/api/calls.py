@@ -108,11 +108,11 @@ class CallRoutes:
                 "/calls/{id}/explanation",
                 self.explain_call,
                 "Explain what was decided about a call",
-                "`calls`: of each who made it, what it was, `decision` and `rules` with their texts, what an"
-                " agent `proposed` where that was denied, what would have changed it (`would_change_it`), what the rules"
-                " say `today`, and its `course`. The id may also be that of a request, an approval or an entry of the"
-                " ledger; `uses` are denials of what plugins asked of the host. Read from the ledger: calls are found"
-                " that the daemon has forgotten.",
+                "`calls`: of each who made it, what it was, `decision` and `rules` with their texts, what an agent"
+                " `proposed` where that was denied, what would have changed it (`would_change_it`), what the rules"
+                " say `today`, and its `course`. The id may also be that of a request, an approval or an entry of"
+                " the ledger; `uses` are denials of what plugins asked of the host. Read from the ledger: calls are"
+                " found that the daemon has forgotten.",
                 query=WHOSE,
                 for_others=True,
             ),
