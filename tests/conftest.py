@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["promises.plugin", "fixtures.side_by_side", "pytester"]
+pytest_plugins = ["promises.plugin", "fixtures.databases", "fixtures.side_by_side", "pytester"]
 
 # A property test may be slow on a loaded machine without being wrong, so no example has a deadline. In CI the
 # examples are fixed: a red run there can be repeated anywhere.

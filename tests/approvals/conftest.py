@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
 from paddock.core.call import Principal
 from paddock.core.clock import SystemRandom
 from paddock.core.event import Event
@@ -19,8 +18,6 @@ from paddock.policy.approvals.asking import Asked
 from paddock.policy.approvals.binding import Subject
 from paddock.policy.approvals.desk import Approvals
 from paddock.store.database import Database, Transaction, open_database
-
-__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
 
 SEND = Subject(
     tenant="default",

@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
-
-__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
 
 
 @pytest.fixture

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
 from fixtures.shelves import Shelf
-
-__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
 
 
 @pytest.fixture

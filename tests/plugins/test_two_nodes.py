@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.databases import postgres_address, postgres_server  # noqa: F401 - fixtures
 from fixtures.shelves import Shelf
 from paddock.core.errors import Modified
 from paddock.plugins.enabling import enable
@@ -16,7 +15,7 @@ from paddock.plugins.removal import uninstall
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, postgres_address: str) -> Iterator[tuple[Shelf, Shelf]]:  # noqa: F811
+def nodes(tmp_path: Path, postgres_address: str) -> Iterator[tuple[Shelf, Shelf]]:
     with Shelf.open(tmp_path / "one", postgres_address) as one, Shelf.open(tmp_path / "two", postgres_address) as two:
         yield one, two
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.event import Event
 from paddock.core.ids import PrincipalId, Tenant
@@ -19,8 +18,6 @@ from paddock.principals.change import Change
 from paddock.principals.people import add_person
 from paddock.principals.tenants import add_tenant
 from paddock.store.database import DirectDatabase, Transaction, open_direct
-
-__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
 
 T = TypeVar("T")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,7 +1,0 @@
-"""The ledger's tests run on both engines."""
-
-from __future__ import annotations
-
-from fixtures.databases import database_address, postgres_address, postgres_server, sqlite_address
-
-__all__ = ["database_address", "postgres_address", "postgres_server", "sqlite_address"]
