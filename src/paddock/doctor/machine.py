@@ -25,6 +25,7 @@ from paddock.doctor.files import check_disk, check_permissions
 from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.plugins import check_plugins
 from paddock.doctor.programs import check_git, check_node, check_postgresql, check_python, check_sqlite
+from paddock.doctor.rules import check_rules
 
 Probe = tuple[str, Callable[[], Check]]
 
@@ -59,6 +60,7 @@ def check_machine(
         ("cgroups", lambda: check_cgroups(kernel_view(lambda: family(os.getpid())))),
         ("cage", lambda: check_first_cage(environ)),
         ("plugins", lambda: check_plugins(directories, settings)),
+        ("rules", lambda: check_rules(directories, settings)),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
     ]
