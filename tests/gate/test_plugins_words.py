@@ -1,4 +1,4 @@
-"""What a plugin writes into its answer may be about anybody: the ledger keeps it bounded, and where it can be erased."""
+"""What a plugin writes into its answer may be about anybody: the ledger keeps it bounded, where it can be erased."""
 
 from __future__ import annotations
 
