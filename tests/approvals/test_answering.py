@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.approvals.conftest import ANN, BOB, CLEO, PAYLOAD, SEND, Office, person
 
+from paddock.core.call import Principal
 from paddock.core.errors import CallerError, Conflict, Denied, NotFound
 from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import Kind, State
@@ -84,6 +85,29 @@ async def test_with_four_eyes_whoever_asked_cannot_answer(office: Office) -> Non
         await office.desk.approve("default", approval.id, BOB)
 
     assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+
+
+@pytest.mark.parametrize(
+    "by", [BOB, person("bob", "member"), person("root", "operator", id="local:root", kind="local")]
+)
+async def test_whoever_asked_and_may_not_answer_takes_it_back_with_a_no(office: Office, by: Principal) -> None:
+    approval = await office.asked(four_eyes=True, context={"request": "req_1", "operator": "root"})
+
+    ended = await office.desk.deny("default", approval.id, by, comment="a mistake")
+
+    assert (ended.state, ended.answers) == (State.WITHDRAWN, ())
+    assert ended.ended_why == f"{by.id} took it back: a mistake"
+    assert office.heard.types() == ["approval.requested", "approval.ended"]
+
+
+async def test_the_refusal_of_ones_own_request_names_the_ways_out(office: Office) -> None:
+    approval = await office.asked(four_eyes=True)
+
+    with pytest.raises(Denied) as refused:
+        await office.desk.approve("default", approval.id, BOB)
+
+    for way in ("somebody else who may approve", '@four_eyes("no")', "deny takes it back"):
+        assert way in refused.value.hint
 
 
 async def test_with_four_eyes_whoever_typed_the_call_in_somebodys_name_cannot_answer(office: Office) -> None:

@@ -135,6 +135,25 @@ def test_a_call_that_fails_after_the_yes_is_told_as_any_failure(alone: Paddock) 
 
 
 @both_ways
+def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_taken_back(caller: Paddock) -> None:
+    told = caller.quickly("user", "add", "second", "--role", "approver").err
+    waits = caller(*TO_BOB, "--json", code=4)
+    approval = waits.error["details"]["approval"]
+    refused = caller("approvals", "approve", approval, "-y", code=5).err
+    taken_back = caller("approvals", "deny", approval, "-y").err
+    removed = caller.quickly("user", "role", "second", "approver", "--remove").err
+
+    assert "nobody approves what they asked for" in told
+    assert "nobody approves" not in removed
+    assert "another person has to say yes" in waits.err
+    assert "approve it:" not in waits.err
+    assert '@four_eyes("no")' in refused
+    assert f"you took {approval} back; the call is not made" in taken_back
+    assert state(caller, approval) == "withdrawn"
+    caller.quickly("user", "remove", "second", "--yes")
+
+
+@both_ways
 def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock) -> None:
     waits = held(caller, *ODD)
     caller("approvals", "approve", waits["approval"], "--always", "-y")

@@ -173,8 +173,11 @@ def test_only_who_may_answers_and_nobody_for_themselves_where_there_are_others(s
     assert (typed.status, typed.body["code"]) == (403, "approval.not_yours")
     assert "asked for it, and another person has to answer" in typed.body["message"]
 
+    # Whoever asks may stop asking.
     for one in (mine, made):
-        served.ask("POST", f"/calls/{one['call_id']}/cancel")
+        taken_back = served.ask("POST", f"/approvals/{one['approval']['approval']}/deny", {})
+        assert (taken_back.status, taken_back.body["state"]) == (200, "withdrawn")
+        assert ended(served, one["call_id"])["status"] == "cancelled"
     served.paddock.quickly("user", "role", "chief", "approver", "--remove")
 
 

@@ -118,7 +118,7 @@ def approve(
 def deny(
     approval_id: Id, *, comment: Comment = "", tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Say no: the call is not made, and whoever waits for it is told."""
+    """Say no, or take back what you asked for yourself: the call is not made, and whoever waits for it is told."""
     _answer(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
 
 
@@ -175,6 +175,8 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *
 
 def _answered(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
     """What an answer came to."""
+    if approval["state"] == "withdrawn":
+        return f"you took {approval['id']} back; the call is not made"
     if verdict == "deny":
         return f"denied {approval['id']}; the call is not made"
     if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:

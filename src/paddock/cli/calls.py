@@ -52,7 +52,7 @@ def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
     """Show how a call is doing: its status, what it asks, and its result or why it failed."""
     from paddock.cli.answering import show_open
     from paddock.cli.daemon import error_from, part, require_daemon
-    from paddock.cli.waiting import show_preview
+    from paddock.cli.waiting import how_to_go_on, show_preview
 
     call = require_daemon(_NEEDS_DAEMON, tenant).get(f"/calls/{part(call_id)}")
     if as_json:
@@ -64,7 +64,7 @@ def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
         show_open(question)
     if held := call.get("approval"):
         show_preview(held["preview"], held["kind"])
-        say(f"  {styled('→', 'dim')} approve it: paddock approvals approve {held['approval']}{for_tenant(tenant)}")
+        say(f"  {styled('→', 'dim')} {how_to_go_on(held, tenant)}")
     if call["status"] == "succeeded":
         document(call["result"])
     elif error := call.get("error"):

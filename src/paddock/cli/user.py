@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
+    from paddock.principals.change import Change
     from paddock.principals.people import Person
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Add people, and say what they may do.")
@@ -37,11 +38,12 @@ def add(
 
     roles = role or ["member"]
     _tell_of_unknown(roles)
-    person = change(
+    person, second = _changed(
         tenant,
         lambda made: add_person(made, name, display_name=display_name, roles=roles, scopes=scope or ()),
     )
     done(as_json, f"added {person.id}: {_words(person.rights.roles)}", **_value(person))
+    _tell_of_four_eyes(second)
 
 
 @app.command("list", epilog="Example: paddock user list --json")
@@ -169,16 +171,36 @@ def _change_rights(
     from paddock.principals.people import change_rights
 
     given = {"remove" if remove else "add": words}
-    person = change(tenant, lambda made: change_rights(made, name, what, **given))
+    person, second = _changed(tenant, lambda made: change_rights(made, name, what, **given))
     has = person.rights.roles if what == "roles" else person.rights.scopes
     done(as_json, f"{person.id} has the {what}: {_words(has)}", **_value(person))
+    _tell_of_four_eyes(second)
 
 
 def _switch(name: str, disabled: bool, *, tenant: str, as_json: bool) -> None:
     from paddock.principals.people import set_disabled
 
-    person = change(tenant, lambda made: set_disabled(made, name, disabled))
+    person, second = _changed(tenant, lambda made: set_disabled(made, name, disabled))
     done(as_json, f"{person.id} is {_state(person)}", **_value(person))
+    _tell_of_four_eyes(second)
+
+
+def _changed(tenant: str, unit: Callable[[Change], Person]) -> tuple[Person, bool]:
+    """A person after a change, and whether it left the tenant with several who may approve, where it had one."""
+    from paddock.principals.approvers import count_approvers
+
+    def counted(made: Change) -> tuple[Person, bool]:
+        before = count_approvers(made.tx, tenant)
+        person = unit(made)
+        return person, before <= 1 < count_approvers(made.tx, tenant)
+
+    return change(tenant, counted)
+
+
+def _tell_of_four_eyes(second: bool) -> None:
+    if second:
+        say(f"{styled('!', 'yellow')} several people may approve now: from now on nobody approves what they asked for")
+        say('  themselves, unless the rule that asks says @four_eyes("no")')
 
 
 def _tell_of_unknown(roles: Iterable[str]) -> None:

@@ -54,7 +54,8 @@ class Waiting:
                 else:
                     return
         if self._wait:
-            say(f"waiting for a person: paddock approvals approve {held['approval']}{for_tenant(self._tenant)}")
+            whom = "another person" if held.get("four_eyes") else "a person"
+            say(f"waiting for {whom}: paddock approvals approve {held['approval']}{for_tenant(self._tenant)}")
             return
         raise left(held, self._tenant, served=self._served)
 
@@ -65,9 +66,17 @@ def left(held: Mapping[str, Any], tenant: str, *, served: bool) -> NeedsApproval
     then = f"then: paddock calls follow {held['call_id']}{own}" if served else "makes the call and prints its result"
     return NeedsApproval(
         f"the call waits for a person: {held['preview']['reason']}",
-        hint=f"approve it: paddock approvals approve {held['approval']}{own}   # {then}",
+        hint=f"{how_to_go_on(held, tenant)}   # {then}",
         details={name: value for name, value in held.items() if name != "type"},
     )
+
+
+def how_to_go_on(held: Mapping[str, Any], tenant: str) -> str:
+    """The line that approves a call, and who has to type it."""
+    command = f"paddock approvals approve {held['approval']}{for_tenant(tenant)}"
+    if held.get("four_eyes"):
+        return f"another person has to say yes, and you can take it back (deny): {command}"
+    return f"approve it: {command}"
 
 
 def show_preview(preview: Mapping[str, Any], kind: str) -> None:

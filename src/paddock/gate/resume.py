@@ -59,7 +59,7 @@ class Resumption:
         if approval.state not in OPEN:
             # For this neither its plugin nor whoever asked has to be there.
             if live is not None:
-                self._calls.give_up(live, ended(approval))
+                self._give_up(live, approval)
             return live
         if self._calls.going_down:
             return live  # the next host knows what waits, and makes what has its yes
@@ -129,10 +129,13 @@ class Resumption:
             # One that was used goes on here or at another host; and this one may have gone on while we looked.
             if latest is None or latest.state in (*OPEN, State.CONSUMED) or live.held is None:
                 continue
-            if latest.state is State.WITHDRAWN:
-                self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
-            else:
-                self._calls.give_up(live, ended(latest))
+            self._give_up(live, latest)
+
+    def _give_up(self, live: LiveCall, approval: Approval) -> None:
+        if approval.state is State.WITHDRAWN:
+            self._calls.give_up(live, CallCancelled("the call was cancelled"), "cancelled")
+        else:
+            self._calls.give_up(live, ended(approval))
 
     async def expire_forever(self) -> None:
         """End, again and again, what nobody answered in time, and what could not be ended before."""

@@ -193,14 +193,17 @@ class Start:
 
 def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
     """What whoever made a call is told while it waits for a person; `more` is for them alone."""
+    command = f"paddock approvals approve {approval.id}{for_tenant(approval.binding.subject.tenant)}"
+    four_eyes = approval.binding.four_eyes
     return NeedsApproval(
         f"{target.title} waits for a person: {approval.told}",
-        hint=f"paddock approvals approve {approval.id}{for_tenant(approval.binding.subject.tenant)}",
+        hint=f"another person has to say yes: {command}" if four_eyes else command,
         details={
             "call_id": approval.call,
             "plugin": approval.binding.subject.plugin,
             "approval": approval.id,
             "kind": approval.kind.value,
+            "four_eyes": four_eyes,
             "remember": approval.remember,
             "expires_at": approval.binding.expires_at,
             "preview": preview(approval, target) | {"reason": approval.told},

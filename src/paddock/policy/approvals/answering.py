@@ -68,11 +68,24 @@ def approve(
 def deny(unit: Unit, approval_id: str, answerer: Answerer, comment: str) -> Approval:
     """Say no. See `Approvals.deny`."""
     comment = printable(comment, LONGEST_COMMENT)
-    approval = _answerable(unit, approval_id, answerer)
+    approval = _undecided(unit, approval_id)
+    try:
+        require_may_answer(approval, answerer)
+    except Denied:
+        if answerer.by.id not in approval.askers:
+            raise
+        return _taken_back(unit, approval, answerer, comment)
     given = Given(answerer.by.id, False, unit.now, comment, answerer.through)
     rows.note_answer(unit.tx, approval.id, given)
     rows.move(unit.tx, approval, State.DENIED, at=unit.now, why=comment)
     return _told(unit, approval, given)
+
+
+def _taken_back(unit: Unit, approval: Approval, answerer: Answerer, comment: str) -> Approval:
+    """Whoever asks may always stop asking, also where it is for others to answer."""
+    who = f"{answerer.through}, as {answerer.by.id}," if answerer.through else answerer.by.id
+    end(unit, approval, State.WITHDRAWN, f"{who} took it back{f': {comment}' if comment else ''}")
+    return rows.find(unit.tx, unit.tenant, approval.id)
 
 
 def revoke(unit: Unit, standing_id: str, answerer: Answerer) -> Standing:
@@ -101,12 +114,17 @@ def narrowest(approval: Approval) -> Remember:
 
 
 def _answerable(unit: Unit, approval_id: str, answerer: Answerer) -> Approval:
+    approval = _undecided(unit, approval_id)
+    require_may_answer(approval, answerer)
+    return approval
+
+
+def _undecided(unit: Unit, approval_id: str) -> Approval:
     approval = rows.find(unit.tx, unit.tenant, approval_id)
     require_open(approval)
     require_unexpired(approval, unit.now)
     if approval.state is not State.PENDING:
         raise Conflict(f"{approval.id} is approved already", code="approval.approved")
-    require_may_answer(approval, answerer)
     return approval
 
 

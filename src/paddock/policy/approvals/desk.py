@@ -176,7 +176,10 @@ class Approvals:
     async def deny(
         self, tenant: str, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
     ) -> Approval:
-        """Say no, which one person can. Errors are those of `approve`."""
+        """Say no, which one person can. Errors are those of `approve`.
+
+        Whoever asks and may not answer takes it back with this: the request is withdrawn.
+        """
         return await self._write(tenant, lambda unit: answering.deny(unit, approval_id, Answerer(by, through), comment))
 
     async def revoke(self, tenant: str, standing_id: str, by: Principal, *, through: str | None = None) -> Standing:

@@ -48,7 +48,10 @@ def _require_approver(approval: Approval, answerer: Answerer) -> None:
         raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
     if approval.binding.four_eyes and by.id in approval.askers:
         raise _denied(
-            approval, f"{by.id} asked for it, and another person has to answer", "ask somebody else who may approve"
+            approval,
+            f"{by.id} asked for it, and another person has to answer",
+            'ask somebody else who may approve, or say @four_eyes("no") in the rule that asks (guide: Say yes, or no);'
+            " deny takes it back",
         )
     held = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
     if OPERATOR not in by.roles and held.isdisjoint(approval.binding.approvers):
