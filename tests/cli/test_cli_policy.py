@@ -45,6 +45,74 @@ def test_check_counts_the_rules_that_hold(paddock: Paddock) -> None:
     assert after["version"] != before["version"]
 
 
+def warnings(paddock: Paddock, *scopes: str) -> list[tuple[int, str, str]]:
+    """What `policy check` warns of in rules with these scopes: lines, and what was probably meant."""
+    folder = paddock.home / "policies"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / "own.cedar"
+    file.write_text("".join(f'@id("r{n}") @text("R.")\nforbid ({scope};\n' for n, scope in enumerate(scopes)))
+    file.chmod(0o600)
+    said = paddock.quickly("policy", "check", "--json").json
+    assert {one["path"] for one in said["warnings"]} <= {str(file)}
+    return [(one["line"], one["message"].partition(" speaks of ")[2], one.get("hint", "")) for one in said["warnings"]]
+
+
+@pytest.mark.req("K-15")
+def test_check_warns_of_names_that_this_home_does_not_know_and_guesses_what_was_meant(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    paddock.quickly("user", "add", "anna", "--role", "chief")
+    paddock.quickly("group", "add", "night")
+
+    found = warnings(
+        paddock,
+        'principal in Group::"nite", action, resource)',
+        'principal, action in Action::"anyCall", resource == Callable::"native-notes.addnote")',
+        'principal, action, resource)\nwhen { resource in Plugin::"native-note" || principal == User::"anna" }',
+        'principal in Role::"gest", action, resource)',
+        'principal in Role::"zzz", action, resource)',
+    )
+
+    unknown = "and this home knows none"
+    assert found == [
+        (2, f"Group 'nite', {unknown}", "did you mean 'night'?"),
+        (4, f"Callable 'native-notes.addnote', {unknown}", "did you mean 'native-notes.add_note'?"),
+        (7, f"Plugin 'native-note', {unknown}", "did you mean 'native-notes'?"),
+        (7, f"User 'anna', {unknown}", "did you mean 'user:anna'?"),
+        (9, f"Role 'gest', {unknown}", "did you mean 'guest'?"),
+        (11, f"Role 'zzz', {unknown}", "nobody has it; give it: paddock user role NAME zzz"),
+    ]
+    said = paddock.quickly("policy", "check").err
+    assert "own.cedar (line 2): the rule r0 speaks of Group 'nite', and this home knows none" in said
+    assert "✓" in said
+
+
+def test_check_knows_everybody_and_everything_of_this_home_and_what_the_shipped_rules_name(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("user", "add", "anna", "--role", "chief", "--tenant", "acme")
+    paddock.quickly("group", "add", "night", "--tenant", "acme")
+
+    found = warnings(
+        paddock,
+        'principal in Group::"night", action, resource in Plugin::"native-notes")',
+        'principal in Role::"chief", action in Action::"anyCall", resource == Callable::"native-notes.add_note")',
+        'principal == User::"user:anna", action, resource)',
+        'principal == User::"local:root", action in Action::"anyCall", resource == Callable::"Gmail.SendEmail")',
+        'principal, action in Action::"anyCall", resource) when { resource.effects == [Effect::"read_only"] }',
+    )
+
+    assert found == []
+
+
+def test_check_makes_no_home_to_look_names_up_in(paddock: Paddock, tmp_path: Path) -> None:
+    folder = write_rules(tmp_path / "rules", OWN.format(id="a").replace("guest", "gest"))
+
+    said = paddock.quickly("policy", "check", folder, "--json").json
+
+    assert [one["hint"] for one in said["warnings"]] == ["did you mean 'guest'?"]
+    assert not paddock.home.exists()
+
+
 def test_show_tells_where_each_rule_comes_from(paddock: Paddock) -> None:
     write_rules(paddock.home / "policies", OWN.format(id="guests-may-read"))
 

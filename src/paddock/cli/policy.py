@@ -10,7 +10,7 @@ import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled, table
 from paddock.cli.policy_try import try_
-from paddock.core.errors import Invalid
+from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -40,10 +40,13 @@ def check(
         error.hint = ""  # points to this command
         raise
     own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
-    if as_json:
-        document({"valid": True, "version": policy.version, "rules": len(policy.rules.rules), "own_rules": len(own)})
-        return
+    warnings = _unknown_names(policy, directories, settings) if own else []
     count = len(policy.rules.rules)
+    if as_json:
+        told = [problem.to_dict() for problem in warnings]
+        document({"valid": True, "version": policy.version, "rules": count, "own_rules": len(own), "warnings": told})
+        return
+    show_problems(warnings, "!", "yellow")
     say(f"{styled('✓', 'green')} {count} rules, {len(own)} of them your own; version {policy.version}")
 
 
@@ -140,6 +143,21 @@ def _settings() -> tuple[Directories, Settings]:
     loaded = load_settings(directories, os.environ, cwd=working_directory())
     show_problems(loaded.warnings, "!", "yellow")
     return directories, loaded.settings
+
+
+def _unknown_names(policy: Policy, directories: Directories, settings: Settings) -> list[Problem]:
+    """What one's own rules name and this home does not know."""
+    from paddock.cli.policy_home import home_if_any
+    from paddock.host.known_names import known_names, names_before_anything_is_kept
+    from paddock.policy.named import unknown_names
+
+    try:
+        with home_if_any(directories, settings) as home:
+            known = home.database.read(known_names) if home else names_before_anything_is_kept()
+    except PaddockError as error:  # the rules are right all the same
+        words = f"whom and what the rules name could not be looked up: {error.message}"
+        return [Problem(str(directories.data), words, error.hint, error.error_code)]
+    return unknown_names(policy.rules, known)
 
 
 def _cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[Case]:
