@@ -125,13 +125,27 @@ def test_with_json_the_answer_is_one_document_with_the_call_in_it(alone: Paddock
 
 
 def test_a_call_that_fails_after_the_yes_is_told_as_any_failure(alone: Paddock) -> None:
-    waits = held(alone)
+    waits = held(alone, "call", "mail.send", "-p", '{"to": "nobody"}')
 
-    said = alone("approvals", "approve", waits["approval"], "-y", "-p", '{"to": 7}', "--json", code=6)
+    said = alone("approvals", "approve", waits["approval"], "-y", "--json", code=7)
 
-    assert said.json["call"]["error"]["code"] == "invalid_params"
+    assert said.json["call"]["error"]["category"] == "plugin"
     assert "and the call failed" in said.err
+    assert "mail failed (ValueError)" in said.err
+
+
+@both_ways
+def test_parameters_that_do_not_fit_are_told_and_the_request_waits_on(caller: Paddock) -> None:
+    waits = held(caller)
+
+    said = caller("approvals", "approve", waits["approval"], "-y", "-p", '{"to": 7}', "--json", code=6)
+
+    assert said.error["code"] == "invalid_params"
     assert "to: expected string, found integer" in said.err
+    assert state(caller, waits["approval"]) == "pending"
+    edited = caller("approvals", "approve", waits["approval"], "-y", "-p", '{"to": "cleo"}').err
+    assert f"with your parameters, replaced {waits['approval']}" in edited
+    assert state(caller, waits["approval"]) == "voided"
 
 
 @both_ways

@@ -162,6 +162,8 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *
         answered, call = run(answer_once(approval_id, verdict, body, tenant))
     if as_json:
         document(answered if call is None else {**answered, "call": call})
+    elif answered["id"] != approval_id:
+        say(f"{answered['id']}, with your parameters, replaced {approval_id}")
     if call is not None and call.get("error"):
         from paddock.cli.daemon import error_from
 

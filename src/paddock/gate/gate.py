@@ -133,7 +133,7 @@ class Gate:
                 self.limits.take_own(context.tenant, context.principal.id)
             if target.lists_itself:
                 course.target = target = await self._met(course)
-            self._valid(target, payload)
+            self.require_valid(target, payload)
             course.decision = await self.decides.about(target, context)
             if approval is None and not isinstance(course.decision, Deny):
                 self.limits.take_shared(context.tenant, target.key.plugin)
@@ -233,7 +233,12 @@ class Gate:
             )
         require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
 
-    def _valid(self, target: Target, payload: Mapping[str, Any]) -> None:
+    def require_valid(self, target: Target, payload: Mapping[str, Any]) -> None:
+        """Refuse parameters that do not fit what is to be called.
+
+        Raises:
+            Invalid: all that is wrong with them.
+        """
         for reserved in ("_call", "_context"):
             if reserved in payload:
                 raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")

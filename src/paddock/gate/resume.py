@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.core.call import CallContext
@@ -162,6 +163,16 @@ class Resumption:
         except PaddockError:
             return None
         return target if target.definition == approval.binding.subject.definition else None
+
+    def require_valid(self, approval: Approval, payload: Mapping[str, Any]) -> None:
+        """Refuse parameters that the call would fail with, before anything is given up for them.
+
+        Raises:
+            Invalid: all that is wrong with them.
+        """
+        target = self.target_of(approval)
+        if target is not None:
+            self._gate.require_valid(target, payload)
 
     def _is_there(self, approval: Approval) -> bool:
         try:

@@ -11,9 +11,10 @@ from paddock.gate.catalogue import Target
 from paddock.gate.resume import Resumption
 from paddock.gate.starting import preview
 from paddock.policy.approvals.answering import Remember
-from paddock.policy.approvals.approval import OPEN, Approval
+from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.standing import Standing
+from paddock.policy.approvals.who_may_answer import Answerer, require_may_answer
 
 LISTED = 100  # requests in a page, where nobody says how many
 MOST_LISTED = 1_000
@@ -68,7 +69,13 @@ class Approving:
         remember: Remember | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Say yes; the call is made as soon as enough people did. See `Approvals.approve`."""
+        """Say yes; the call is made as soon as enough people did. See `Approvals.approve`.
+
+        Raises:
+            Invalid: the other parameters do not fit what is to be called. The request waits on as it is.
+        """
+        if payload is not None:
+            await self._require_fitting(approval_id, Answerer(by, through), payload)
         approval = await self._approvals.approve(
             by.tenant, approval_id, by, through=through, comment=comment, remember=remember, payload=payload
         )
@@ -100,6 +107,12 @@ class Approving:
             NotFound: there is none.
         """
         return shown_standing(await self._approvals.revoke(by.tenant, standing_id, by, through=through))
+
+    async def _require_fitting(self, approval_id: str, answerer: Answerer, payload: Mapping[str, Any]) -> None:
+        approval = await self._approvals.find(answerer.by.tenant, approval_id)
+        if approval.state is State.PENDING:  # what else it is, is said when it is answered
+            require_may_answer(approval, answerer)
+            self._resumption.require_valid(approval, payload)
 
     async def _answered(self, approval: Approval) -> dict[str, Any]:
         await self._resumption.answered(approval)
