@@ -37,8 +37,9 @@ class Log:
     def _write(self, level: str, message: str, fields: dict[str, Any]) -> None:
         if LEVELS.index(level) < self._threshold:
             return
-        about = {"request_id": self.request_id} if self.request_id else {}
-        record = {**about, **fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
+        if self.request_id:
+            fields.setdefault("request_id", self.request_id)
+        record = {**fields, "time": _now(), "level": level, "plugin": self._plugin, "message": message}
         if self.on_line is not None:
             self.on_line(record)
             return
