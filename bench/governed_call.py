@@ -88,10 +88,10 @@ async def appended(host: Host, many: int) -> float:
     ledger = host._gate.records  # pyright: ignore[reportPrivateUsage]
     event = CallEnded(
         name="echo", method="echo.it", version="1.0.0", digest="sha256:00", effects=("read_only",), request_id="req_1",
-        operator_id=None, project_id=None, session_id=None, agent_path=None, owner=None,
-        payload_hash="sha256:11", plugin_metrics=None, events_hash=None, result_hash="sha256:22", status="succeeded", success=True, duration_ms=0.1, metrics={}, error_code=None,
-        error_category=None, error_message=None, nondeterminism=None, model=None, decision="allow",
-        policies=("operators-may-call",), policy_version="pol", approval=None, stands_for=(),
+        operator_id=None, project_id=None, session_id=None, agent_path=None, owner=None, payload_hash="sha256:11",
+        result_hash="sha256:22", status="succeeded", success=True, duration_ms=0.1, metrics={}, plugin_metrics=None,
+        events_hash=None, error_code=None, error_category=None, error_message=None, nondeterminism=None, model=None,
+        decision="allow", policies=("operators-may-call",), policy_version="pol", approval=None, stands_for=(),
     )  # fmt: skip
     began = time.perf_counter()
     for _ in range(many):
