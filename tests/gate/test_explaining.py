@@ -89,7 +89,11 @@ async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
 
     assert told.because == "No rule allowed it, and what no rule allows does not happen."
     assert "  it would have been allowed if user:eve had the role member" in told.lines()
-    assert {"change": "user:eve had the role guest", "outcome": "allowed"} in told.to_value()["would_change_it"]
+    assert {
+        "change": "user:eve had the role guest",
+        "outcome": "allowed",
+        "command": "paddock user role eve guest",
+    } in told.to_value()["would_change_it"]
 
 
 async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Office) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.policy.rulebook import ANN, BOB, policy_of, thing
+from tests.policy.rulebook import ANN, BOB, policy_of, rule, thing
 
 from paddock.manifest.capability import Storage
 from paddock.policy.explain import Way, explain
@@ -44,6 +44,41 @@ def test_a_role_that_is_in_the_way_is_found() -> None:
     both = replace(ANN, roles=frozenset({"guest", "member"}))
 
     assert ("user:ann had not the role guest", "allowed") in ways(both, thing("x.y", tags=("pii_access",)))
+
+
+def test_a_group_that_is_in_the_way_is_found_with_the_command_that_leaves_it() -> None:
+    strict = policy_of(rule("quiet", 'forbid(principal in Group::"night", action, resource)'), shipped=True)
+    gus = replace(ANN, id="user:gus", groups=frozenset({"day", "night"}))
+
+    found = explain(strict, to_call(gus, thing())).ways
+
+    command = "paddock group member night gus --remove"
+    assert found == (Way("user:gus were not in the group night", "allowed", command),)
+    elsewhere = explain(strict, to_call(replace(gus, tenant="acme"), thing()))
+    assert elsewhere.lines()[-1] == f"      → {command} --tenant acme"
+
+
+def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
+    explained = explain(POLICY, to_call(BOB, thing("notes.add", "db_write")))
+
+    assert explained.lines()[-2:] == [
+        "  it would be allowed if user:bob had the role member",
+        "      → paddock user role bob member",
+    ]
+    assert explained.to_value()["would_change_it"][-1]["command"] == "paddock user role bob member"
+
+
+def test_no_command_is_told_about_somebody_made_up() -> None:
+    explained = explain(POLICY, to_call(BOB, thing("notes.add", "db_write")), described=True)
+
+    assert [way.command for way in explained.ways] == ["", ""]
+
+
+@pytest.mark.parametrize("name", ["local:bob", "user:a;reboot", "user:a b"])
+def test_no_command_is_made_of_names_that_nobody_could_have_been_added_with(name: str) -> None:
+    explained = explain(POLICY, to_call(replace(BOB, id=name), thing("notes.add", "db_write")))
+
+    assert [way.command for way in explained.ways] == ["", ""]
 
 
 def test_a_missing_consent_is_found_and_that_a_person_would_still_be_asked() -> None:

@@ -56,7 +56,8 @@ def try_(
         consents=subject.consents.union([target.name] if consent else []),
         may_call=subject.may_call.union([target.name] if whitelisted else []),
     )
-    explained = explain(policy, to_call(subject, target, CallCircumstances(background=background)))
+    request = to_call(subject, target, CallCircumstances(background=background))
+    explained = explain(policy, request, described=described)
     if as_json:
         about = {
             "effects": sorted(target.effects),

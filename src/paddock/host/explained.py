@@ -88,9 +88,9 @@ class Explained:
             return [f"  What the rules would say today cannot be told: {printable(self.unknown, 400)}."]
         first, *rest = self.now.lines()
         if self.same:
-            return [f"  {_way(way, denied=self.now.answer == 'deny')}" for way in self.now.ways] or [
-                "  nothing by itself would have allowed it"
-            ]
+            denied = self.now.answer == "deny"
+            ways = [line for way in self.now.ways for line in (f"  {_way(way, denied=denied)}", *way.typed())]
+            return ways or ["  nothing by itself would have allowed it"]
         why = "Other rules hold now." if self.changed else "Today the same rules come to something else."
         return [f"{why} {first}", *rest]
 

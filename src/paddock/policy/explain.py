@@ -7,15 +7,18 @@ again.
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 from paddock.policy.decision import Allow, Ask, Decision, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.request import Request, UseCircumstances
 from paddock.policy.rules import Rule, Rules
+from paddock.policy.subject import Subject
 from paddock.policy.target import CallableTarget
 from paddock.policy.vocabulary import SHIPPED_ROLES
 
@@ -29,6 +32,8 @@ _KINDS: Final = {
     "gate": "somebody who may approve it opens the gate",
 }
 
+_NAME: Final = "NAME"  # where a command has the person's name
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -36,6 +41,16 @@ class Way:
 
     change: str
     outcome: Outcome
+    command: str = ""
+    """What whoever operates this host types to make it so; empty where no single line does."""
+
+    def to_value(self) -> dict[str, Any]:
+        """The way as JSON."""
+        return {"change": self.change, "outcome": self.outcome} | ({"command": self.command} if self.command else {})
+
+    def typed(self) -> list[str]:
+        """The command as a line for a terminal, where there is one."""
+        return [f"      → {self.command}"] if self.command else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ class Explanation:
         said = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
         lines = [f"{self.who} {said} {self.what}."]
         lines += [f"  {rule.text} (rule {rule.id}, {rule.where})" for rule in self.rules] or [f"  {self.because}"]
-        lines += [_in_words(way) for way in self.ways]
+        lines += [line for way in self.ways for line in (_in_words(way), *way.typed())]
         return lines
 
     def to_value(self) -> dict[str, Any]:
@@ -66,12 +81,19 @@ class Explanation:
             "decision": self.answer,
             "reason": self.because,
             "rules": [{"id": rule.id, "text": rule.text, "origin": rule.origin} for rule in self.rules],
-            "would_change_it": [{"change": way.change, "outcome": way.outcome} for way in self.ways],
+            "would_change_it": [way.to_value() for way in self.ways],
             "policy_version": self.version,
         }
 
 
-def explain(policy: Policy, request: Request, decision: Decision | None = None, *, to_all: bool = False) -> Explanation:
+def explain(
+    policy: Policy,
+    request: Request,
+    decision: Decision | None = None,
+    *,
+    to_all: bool = False,
+    described: bool = False,
+) -> Explanation:
     """The decision on a request, explained.
 
     Args:
@@ -79,18 +101,22 @@ def explain(policy: Policy, request: Request, decision: Decision | None = None, 
         request: What was asked.
         decision: What they said, where that is known already.
         to_all: Whether anybody may read it; then what a rule keeps from people is left out.
+        described: Whether who asks is partly made up, so that commands about them would be about nobody.
     """
     decision = decision or policy.decide(request)
     if to_all and isinstance(decision, Deny | Ask) and decision.public_reason:
         who, answer = printable(str(request.subject)), answer_of(decision)
         return Explanation(who, what_of(request), answer, decision.public_reason, (), (), decision.version)
+    ways = ways_out(policy, request, decision)
+    if described:
+        ways = tuple(dataclasses.replace(way, command="") for way in ways)
     return Explanation(
         printable(str(request.subject)),
         what_of(request),
         answer_of(decision),
         _because(decision),
         rules_that_decided(policy.rules, decision.policies),
-        ways_out(policy, request, decision),
+        ways,
         decision.version,
     )
 
@@ -121,12 +147,12 @@ def ways_out(policy: Policy, request: Request, decision: Decision) -> tuple[Way,
     if isinstance(decision, Allow):
         return ()
     ways = [Way(_KINDS[decision.kind], "allowed")] if isinstance(decision, Ask) else []
-    for change, changed in _changes(policy.rules, request):
-        match policy.decide_anew(changed):
+    for change in _changes(policy.rules, request):
+        match policy.decide_anew(change.request):
             case Allow():
-                ways.append(Way(change, "allowed"))
+                ways.append(Way(change.words, "allowed", change.command))
             case Ask() if isinstance(decision, Deny):
-                ways.append(Way(change, "asked"))
+                ways.append(Way(change.words, "asked", change.command))
             case _:
                 pass
     return tuple(sorted(ways, key=lambda way: way.outcome != "allowed"))
@@ -144,35 +170,72 @@ def _in_words(way: Way) -> str:
     return f"  a person would be asked if {way.change}"
 
 
-def _changes(rules: Rules, request: Request) -> Iterator[tuple[str, Request]]:
+class _Change(NamedTuple):
+    """Something that could be otherwise: in words, the request that it would make, and what brings it about."""
+
+    words: str
+    request: Request
+    command: str = ""
+
+
+def _changes(rules: Rules, request: Request) -> Iterator[_Change]:
     """Everything that could be otherwise, one at a time. Nothing that would be a lie: effects are what they are."""
     subject, target = request.subject, request.target
     who = printable(str(subject))
-    for role in SHIPPED_ROLES:
-        if role not in subject.roles:
-            more = dataclasses.replace(subject, roles=subject.roles | {role})
-            yield f"{who} had the role {role}", dataclasses.replace(request, subject=more)
-    for role in sorted(subject.roles):
-        fewer = dataclasses.replace(subject, roles=subject.roles - {role})
-        yield f"{who} had not the role {role}", dataclasses.replace(request, subject=fewer)
+    yield from _changes_of_standing(request)
     if isinstance(request.circumstances, UseCircumstances):
         if not request.circumstances.granted:
             granted = dataclasses.replace(request.circumstances, granted=True)
-            yield f"{target} were granted to {who}", dataclasses.replace(request, circumstances=granted)
+            yield _Change(f"{target} were granted to {who}", dataclasses.replace(request, circumstances=granted))
         return
     if not isinstance(target, CallableTarget):
         return
     if target.name not in subject.consents:
         consenting = dataclasses.replace(subject, consents=subject.consents | {target.name})
-        change = f"{who} had enabled it and consented to it"
-        yield change, dataclasses.replace(request, subject=consenting)
+        words = f"{who} had enabled it and consented to it"
+        yield _Change(words, dataclasses.replace(request, subject=consenting))
     if subject.type == "Agent" and target.name not in subject.may_call:
         listed = dataclasses.replace(subject, may_call=subject.may_call | {target.name})
-        yield f"it stood on the whitelist of {who}", dataclasses.replace(request, subject=listed)
+        yield _Change(f"it stood on the whitelist of {who}", dataclasses.replace(request, subject=listed))
     yield from _changes_of_target(rules, request, target)
 
 
-def _changes_of_target(rules: Rules, request: Request, target: CallableTarget) -> Iterator[tuple[str, Request]]:
+def _changes_of_standing(request: Request) -> Iterator[_Change]:
+    """Roles to have and not to have, and groups to leave; which ones to join no rule could tell."""
+    subject, who = request.subject, printable(str(request.subject))
+
+    def standing(**changed: Any) -> Request:
+        return dataclasses.replace(request, subject=dataclasses.replace(subject, **changed))
+
+    for role in SHIPPED_ROLES:
+        if role not in subject.roles:
+            command = _command(subject, "user", "role", _NAME, role)
+            yield _Change(f"{who} had the role {role}", standing(roles=subject.roles | {role}), command)
+    for role in sorted(subject.roles):
+        command = _command(subject, "user", "role", _NAME, role, "--remove")
+        words = f"{who} had not the role {printable(role)}"
+        yield _Change(words, standing(roles=subject.roles - {role}), command)
+    for group in sorted(subject.groups):
+        command = _command(subject, "group", "member", group, _NAME, "--remove")
+        words = f"{who} were not in the group {printable(group)}"
+        yield _Change(words, standing(groups=subject.groups - {group}), command)
+
+
+def _command(subject: Subject, *words: str) -> str:
+    """The command with the name of a person who was added; empty for all others, whose standing comes from elsewhere.
+
+    Nothing is put into one that a shell would take for more than a word.
+    """
+    kind, _, name = subject.id.partition(":")
+    if subject.type != "User" or kind != "user":
+        return ""
+    whole = ["paddock", *(name if word == _NAME else word for word in words)]
+    if subject.tenant != DEFAULT_TENANT:
+        whole += ["--tenant", subject.tenant]
+    return " ".join(whole) if all(shlex.quote(word) == word for word in whole) else ""
+
+
+def _changes_of_target(rules: Rules, request: Request, target: CallableTarget) -> Iterator[_Change]:
     traits = target.traits
 
     def with_traits(**changed: Any) -> Request:
@@ -181,8 +244,9 @@ def _changes_of_target(rules: Rules, request: Request, target: CallableTarget) -
 
     known = frozenset(rules.vocabulary.tags)
     for tag in sorted(traits.tags & known):
-        yield f"it had not the tag {tag}", with_traits(tags=traits.tags - {tag})
+        yield _Change(f"it had not the tag {tag}", with_traits(tags=traits.tags - {tag}))
     for tag in sorted(known - traits.tags):
-        yield f"it had the tag {tag}", with_traits(tags=traits.tags | {tag})
+        yield _Change(f"it had the tag {tag}", with_traits(tags=traits.tags | {tag}))
     if traits.signature in ("unsigned", "community-signed"):
-        yield "somebody whom this host trusts had signed it", with_traits(signature="verified", tier="verified")
+        words = "somebody whom this host trusts had signed it"
+        yield _Change(words, with_traits(signature="verified", tier="verified"))
