@@ -188,11 +188,20 @@ def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
 
     always = caller("approvals", "approve", waits["approval"], "--always", "-y", "--json", code=5)
     session = caller("approvals", "approve", waits["approval"], "--session", "--always", "-y", code=2)
+    plugin = caller("approvals", "approve", waits["approval"], "--plugin", "-y", code=2)
+    assert "--session or --always" in plugin.err
     assert always.error["code"] == "approval.not_rememberable"
+    assert "approve it once" in always.err
     assert "one of --session and --always" in session.err
     for words in (("show", "apr_0"), ("approve", "apr_0", "-y"), ("deny", "apr_0", "-y"), ("revoke", "sta_0")):
         assert caller("approvals", *words, "--json", code=3).error["code"] == "approval.not_found"
     assert state(caller, waits["approval"]) == "pending"
+    caller("approvals", "deny", waits["approval"], "-y")
+    waits = held(caller, *ODD)
+    assert (
+        "--always without --plugin"
+        in caller("approvals", "approve", waits["approval"], "--always", "--plugin", "-y", code=5).err
+    )
     caller("approvals", "deny", waits["approval"], "-y")
 
 

@@ -94,7 +94,9 @@ def approve(
     comment: Comment = "",
     session: Annotated[bool, typer.Option("--session", help="Good for this session's other calls too.")] = False,
     always: Annotated[bool, typer.Option("--always", help="Good for all such calls of theirs, until revoked.")] = False,
-    plugin: Annotated[bool, typer.Option("--plugin", help="And for everything of the plugin's.")] = False,
+    plugin: Annotated[
+        bool, typer.Option("--plugin", help="And for everything of the plugin's; with one of those two.")
+    ] = False,
     params: Annotated[
         str | None, typer.Option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
     ] = None,
@@ -107,6 +109,8 @@ def approve(
 
     if session and always:
         raise typer.BadParameter("give one of --session and --always", param_hint="--session")
+    if plugin and not (session or always):
+        raise typer.BadParameter("is for a yes that lasts: give --session or --always too", param_hint="--plugin")
     body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": parameters(params)} if params is not None else {}

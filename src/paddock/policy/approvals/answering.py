@@ -151,7 +151,9 @@ def _require_rememberable(approval: Approval, remember: Remember) -> None:
         raise Denied(
             "a yes to this can be remembered for the tool only" if allowed else "a yes to this cannot be remembered",
             code="approval.not_rememberable",
-            hint="approve it once; the rule that asks says how far a yes goes",
+            hint="make it last for the tool alone: --always without --plugin"
+            if allowed
+            else "approve it once; the rule that asks says how far a yes goes",
             details={"approval": approval.id},
         )
     if remember.scope == "session" and not approval.context.get("session"):
