@@ -30,13 +30,14 @@ DEFAULT_TENANT = Tenant("default")
 
 # Crockford's alphabet: no i, l, o, u, and in ASCII order, so that ids sort as their numbers do.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_LENGTH = 26
-_RANDOM_BYTES = 10
-# Two digits at a time: ids are made for every call and every event.
+_OF_CHANCE = 16  # digits; those of time are ten
+_COUNTED = 4  # of them, those that count ids which are made at once
+# Ids are made for every call and every event: of each random byte five bits become a digit, all in one step, and of the
+# time two digits at a time.
+_DIGIT_OF = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_SHIFTS = range(5 * (_LENGTH - 2), -1, -10)
+_SHIFTS = (40, 30, 20, 10, 0)
 _PREFIX = re.compile(r"[a-z]{1,12}\Z")
-_COUNTED = 4  # digits of the chance that count ids which are made at once
 
 
 def new_id(prefix: str, clock: Clock, random: Random) -> str:
@@ -47,12 +48,12 @@ def new_id(prefix: str, clock: Clock, random: Random) -> str:
         clock: Gives the time it carries.
         random: Gives the rest.
     """
-    return _begin(prefix) + _digits(_number(clock, random))
+    return f"{_begin(prefix)}{_time(clock)}{_chance(random, _OF_CHANCE)}"
 
 
 def new_ids(prefix: str, count: int, clock: Clock, random: Random) -> list[str]:
     """So many at once, which sort in this order; a million at most."""
-    begin = _begin(prefix) + _digits(_number(clock, random))[:-_COUNTED]
+    begin = f"{_begin(prefix)}{_time(clock)}{_chance(random, _OF_CHANCE - _COUNTED)}"
     return [begin + _PAIRS[place >> 10] + _PAIRS[place & 1023] for place in range(count)]
 
 
@@ -63,10 +64,10 @@ def _begin(prefix: str) -> str:
     return f"{prefix}_"
 
 
-def _number(clock: Clock, random: Random) -> int:
+def _time(clock: Clock) -> str:
     milliseconds = round(clock.now().timestamp() * 1000)
-    return milliseconds << (8 * _RANDOM_BYTES) | int.from_bytes(random.bytes(_RANDOM_BYTES))
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _SHIFTS])
 
 
-def _digits(number: int) -> str:
-    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+def _chance(random: Random, digits: int) -> str:
+    return random.bytes(digits).translate(_DIGIT_OF).decode("ascii")
