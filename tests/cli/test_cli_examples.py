@@ -159,7 +159,7 @@ def stage(paddock: Paddock) -> Paddock:
     write_json(here / ".vscode" / "mcp.json", {"servers": {"search": {"type": "stdio", "command": "python3"}}})
     zipped(native(here / "notes-2", version="2.0.0"), here / "notes-2.0.zip")
     (here / "policies").mkdir()
-    (here / "policy-cases.yaml").write_text("cases: [{who: member, what: notes.list, expect: allow}]")
+    (here / "policy-cases.yaml").write_text("cases: [{who: member, what: notes.add, expect: allow}]")
     for package in (
         native(here / "notes", version="1.2.0"),
         butler(here / "library", "library"),
