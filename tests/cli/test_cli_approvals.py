@@ -170,14 +170,23 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
 @both_ways
 def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock) -> None:
     waits = held(caller, *ODD)
-    caller("approvals", "approve", waits["approval"], "--always", "-y")
+    given = caller("approvals", "approve", waits["approval"], "--always", "-y").err
     eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
 
     assert caller(*ODD).json == {"odd": True}
     (standing,) = caller("approvals", "list", "--standing", "--json").json["standing"]
-    assert "mail odd" in caller("approvals", "list", "--standing").out
+    assert f"to end it: paddock approvals revoke {standing['id']}" in given
+    (line,) = (line for line in caller("approvals", "list", "--standing").out.splitlines() if standing["id"] in line)
+    assert line.split()[2:6] == ["mail", "odd", "tool", "always"]
+    assert (
+        f"made it a yes for this tool until it is revoked ({standing['id']})" in caller("explain", standing["id"]).out
+    )
     assert "is good for nothing any more" in caller("approvals", "revoke", standing["id"]).err
+    assert "was revoked already, at 20" in caller("approvals", "revoke", standing["id"]).err
     assert "no yes lasts" in caller("approvals", "list", "--standing").err
+    everything = caller("approvals", "list", "--standing", "--all")
+    assert "REVOKED" in everything.out
+    assert standing["id"] in everything.out
     again = held(caller, *ODD)
     caller("approvals", "deny", again["approval"], "-y")
 

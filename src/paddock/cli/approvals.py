@@ -29,7 +29,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer without being ask
 @reporting
 def list_(
     *,
-    ended: Annotated[bool, typer.Option("--all", help="Those that ended too.")] = False,
+    ended: Annotated[bool, typer.Option("--all", help="Those that ended or were revoked too.")] = False,
     standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
     count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last ones.")] = 100,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only those before this one.")] = None,
@@ -38,7 +38,7 @@ def list_(
 ) -> None:
     """List what waits for a person, newest first."""
     if standing:
-        _list_standing(tenant, as_json=as_json)
+        _list_standing(tenant, revoked=ended, as_json=as_json)
         return
     from paddock.cli.daemon import part
 
@@ -145,6 +145,9 @@ def revoke(
     )
     if as_json:
         document(ended)
+    elif ended["revoked_at"]:
+        by = f" by {ended['revoked_by']}" if ended["revoked_by"] else ""
+        say(f"the standing approval for {_name(ended)} was revoked already, at {ended['revoked_at'][:19]}{by}")
     else:
         say(f"the standing approval for {_name(ended)} is good for nothing any more")
 
@@ -175,6 +178,8 @@ def _answer(approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *
         raise typer.Exit(told(error_from(call["error"], 500), as_json=False))
     if not as_json:
         say(f"{styled('✓', 'green')} {_answered(answered, verdict, tenant)}")
+        if answered["standing"]:
+            say(f"  the yes lasts; to end it: paddock approvals revoke {answered['standing']}{for_tenant(tenant)}")
         if call is not None:
             document(call["result"])
 
@@ -215,19 +220,24 @@ def _confirm(approval_id: str, verdict: str, tenant: str) -> None:
         raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
 
 
-def _list_standing(tenant: str, *, as_json: bool) -> None:
-    listed = _got("/approvals/standing", _standing, tenant)
+def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
+    path = f"/approvals/standing{'?all=1' if revoked else ''}"
+    listed = _got(path, lambda host, by: _standing(host, by, revoked=revoked), tenant)
     if as_json:
         document(listed)
         return
     if not listed["standing"]:
         say("no yes lasts longer than its call")
         return
-    rows = [
-        [one["id"], one["holder"], _name(one), one["scope"], one["given_by"], one["given_at"][:19]]
+    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
+    heads = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
+    if revoked:
+        columns, heads = [*columns, "revoked_at"], [*heads, "REVOKED"]
+    cells = [
+        one | {"call": _name(one), "given_at": one["given_at"][:19], "revoked_at": (one["revoked_at"] or "")[:19]}
         for one in listed["standing"]
     ]
-    for line in table(["ID", "FOR", "CALL", "SCOPE", "GIVEN BY", "GIVEN"], rows):
+    for line in table(heads, [[one[column] for column in columns] for one in cells]):
         result(line)
 
 
@@ -237,8 +247,8 @@ async def _listed(host: Host, by: Principal, *, ended: bool, before: str | None,
     return page_of(await host.approving.listed(by.tenant, ended=ended, before=before, limit=limit), limit)
 
 
-async def _standing(host: Host, by: Principal) -> dict[str, Any]:
-    return {"standing": await host.approving.standing(by.tenant)}
+async def _standing(host: Host, by: Principal, *, revoked: bool) -> dict[str, Any]:
+    return {"standing": await host.approving.standing(by.tenant, revoked=revoked)}
 
 
 def _name(one: Mapping[str, Any]) -> str:

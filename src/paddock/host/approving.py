@@ -52,12 +52,13 @@ class Approving:
         return [_without_params(self._shown(approval)) for approval in found]
 
     async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
-        """One request as data.
+        """One request as data, and the standing approval that came out of it.
 
         Raises:
             NotFound: there is none.
         """
-        return self._shown(await self._approvals.find(tenant, approval_id))
+        found = await self._approvals.find(tenant, approval_id)
+        return self._shown(found) | {"standing": await self._approvals.standing_from(found)}
 
     async def approve(
         self,
@@ -96,12 +97,12 @@ class Approving:
         """Ask for the end of a call, whether it runs or waits for a person."""
         await self._resumption.cancel(live)
 
-    async def standing(self, tenant: str) -> list[dict[str, Any]]:
-        """The standing approvals of a tenant as data, oldest first."""
-        return [shown_standing(one) for one in await self._approvals.standing(tenant)]
+    async def standing(self, tenant: str, *, revoked: bool = False) -> list[dict[str, Any]]:
+        """The standing approvals of a tenant as data, oldest first; those in force, or all."""
+        return [shown_standing(one) for one in await self._approvals.standing(tenant, revoked=revoked)]
 
     async def revoke(self, standing_id: str, by: Principal, *, through: str | None = None) -> dict[str, Any]:
-        """End a standing approval. See `Approvals.revoke`.
+        """End a standing approval, and give what it was before: revoked already, or not. See `Approvals.revoke`.
 
         Raises:
             NotFound: there is none.
@@ -116,7 +117,7 @@ class Approving:
 
     async def _answered(self, approval: Approval) -> dict[str, Any]:
         await self._resumption.answered(approval)
-        return self._shown(await self._approvals.find(approval.binding.subject.tenant, approval.id))
+        return await self.find(approval.binding.subject.tenant, approval.id)
 
     def _shown(self, approval: Approval) -> dict[str, Any]:
         return shown(approval, self._resumption.target_of(approval))
@@ -178,6 +179,7 @@ def shown_standing(standing: Standing) -> dict[str, Any]:
         "holder": standing.holder,
         "plugin": standing.plugin,
         "callable": standing.callable,
+        "reach": "plugin" if standing.callable is None else "tool",
         "scope": "always" if standing.session is None else "session",
         "session": standing.session,
         "digest": standing.digest,
@@ -187,4 +189,5 @@ def shown_standing(standing: Standing) -> dict[str, Any]:
         "given_at": standing.given_at,
         "approval": standing.approval,
         "revoked_at": standing.revoked_at,
+        "revoked_by": standing.revoked_by,
     }

@@ -28,6 +28,7 @@ from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
 from paddock.policy.approvals.rows import find as find_approval
+from paddock.policy.approvals.standing import find as find_standing
 from paddock.policy.engine import NOTHING_ALLOWS, Policy
 from paddock.policy.explain import Explanation, explain, rules_that_decided
 from paddock.policy.request import CallCircumstances, to_call, to_propose
@@ -244,8 +245,9 @@ def _whole(tx: Transaction, call: str, tenant: str) -> list[Entry]:
 
 
 def _call_of(tx: Transaction, name: str, tenant: str) -> str:
-    """The call that an approval is about; the name itself where it is none of an approval."""
+    """The call that an approval is about, or a standing one came out of; the name itself where it is of neither."""
     try:
-        return find_approval(tx, tenant, name).call
+        approval = find_standing(tx, tenant, name).approval if name.startswith("sta_") else name
+        return find_approval(tx, tenant, approval).call
     except NotFound:
         return name

@@ -46,7 +46,12 @@ class ApprovalRoutes:
                 },
             ),
             Endpoint(
-                "GET", "/approvals/standing", self.list_standing, "List standing approvals", "`standing`.", query=WHOSE
+                "GET",
+                "/approvals/standing",
+                self.list_standing,
+                "List standing approvals",
+                "`standing`.",
+                query=WHOSE | {"all": "1: those that were revoked too."},
             ),
             Endpoint("GET", "/approvals/{id}", self.show_approval, "Look at a request", "The request.", query=WHOSE),
             Endpoint(
@@ -75,7 +80,7 @@ class ApprovalRoutes:
                 "/approvals/standing/{id}/revoke",
                 self.revoke,
                 "End a standing approval",
-                "What it was.",
+                "What it was before: `revoked_at` says when it was revoked already, or null.",
                 query=WHOSE,
                 for_others=True,
             ),
@@ -89,7 +94,7 @@ class ApprovalRoutes:
 
     async def list_standing(self, request: Request) -> Response:
         by = await self._by(request)
-        return answer({"standing": await self._host.approving.standing(by.tenant)})
+        return answer({"standing": await self._host.approving.standing(by.tenant, revoked=flag(request, "all"))})
 
     async def show_approval(self, request: Request) -> Response:
         by = await self._by(request)

@@ -130,9 +130,14 @@ class Approvals:
         """The last request about a call, where there is one."""
         return await self._database.read(lambda tx: rows.latest_of(tx, tenant, call))
 
-    async def standing(self, tenant: str) -> list[Standing]:
-        """The standing approvals that were not revoked."""
-        return await self._database.read(lambda tx: standing.all_standing(tx, tenant))
+    async def standing(self, tenant: str, *, revoked: bool = False) -> list[Standing]:
+        """The standing approvals that were not revoked, or all."""
+        return await self._database.read(lambda tx: standing.all_standing(tx, tenant, revoked=revoked))
+
+    async def standing_from(self, approval: Approval) -> str | None:
+        """The id of the standing approval that came out of a request, where one did."""
+        tenant = approval.binding.subject.tenant
+        return await self._database.read(lambda tx: standing.given_with(tx, tenant, approval.id))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

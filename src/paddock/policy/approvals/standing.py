@@ -92,8 +92,8 @@ def keep(tx: Transaction, standing: Standing) -> None:
     )
 
 
-def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) -> Standing:
-    """End one. Harmless when it has ended.
+def find(tx: Transaction, tenant: str, standing_id: str) -> Standing:
+    """One, revoked or not.
 
     Raises:
         NotFound: this tenant has none of that id.
@@ -108,12 +108,28 @@ def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) 
             code="approval.not_found",
             hint="see: paddock approvals list --standing",
         )
+    return _of(row)
+
+
+def given_with(tx: Transaction, tenant: str, approval_id: str) -> str | None:
+    """The id of the one that came out of a request, where one did."""
+    row = tx.one("SELECT id FROM standing_approvals WHERE tenant = ? AND approval = ?", (tenant, approval_id))
+    return None if row is None else row["id"]
+
+
+def revoke(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) -> Standing:
+    """End one, and give what it was before. Harmless when it has ended.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    found = find(tx, tenant, standing_id)
     tx.execute(
         "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ?"
         " WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
         (at, by, tenant, standing_id),
     )
-    return _of(row)
+    return found
 
 
 def require(tx: Transaction, tenant: str, standing_id: str) -> None:
@@ -132,11 +148,12 @@ def require(tx: Transaction, tenant: str, standing_id: str) -> None:
         )
 
 
-def all_standing(tx: Transaction, tenant: str, holder: str | None = None) -> list[Standing]:
-    """Those of a tenant that were not revoked, oldest first; of one holder, or of all."""
+def all_standing(tx: Transaction, tenant: str, holder: str | None = None, *, revoked: bool = False) -> list[Standing]:
+    """Those of a tenant, oldest first; of one holder, or of all. Revoked ones only where they are wanted too."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM standing_approvals"  # noqa: S608
-        " WHERE tenant = ? AND (? = '' OR holder = ?) AND revoked_at IS NULL ORDER BY given_at, id",
+        f" WHERE tenant = ? AND (? = '' OR holder = ?){'' if revoked else ' AND revoked_at IS NULL'}"
+        " ORDER BY given_at, id",
         (tenant, holder or "", holder or ""),
     )
     return [_of(row) for row in rows]
