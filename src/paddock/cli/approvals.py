@@ -41,6 +41,7 @@ def list_(
         _list_standing(tenant, revoked=ended, as_json=as_json)
         return
     from paddock.cli.daemon import part
+    from paddock.cli.what_became import ERASED, is_over
 
     asked = f"limit={count}{'&all=1' if ended else ''}{f'&before={part(before)}' if before is not None else ''}"
     listed = _got(
@@ -55,7 +56,14 @@ def list_(
         say("nothing waits for a person")
         return
     rows = [
-        [one["id"], one["state"], one["kind"], _name(one["preview"]), one["requester"], one["expires_at"][:19]]
+        [
+            one["id"],
+            one["state"],
+            one["kind"],
+            _name(one["preview"]),
+            one["requester"] or ERASED,
+            "-" if is_over(one) else one["expires_at"][:19],
+        ]
         for one in listed["approvals"]
     ]
     for line in table(["ID", "STATE", "KIND", "CALL", "ASKED BY", "UNTIL"], rows):
@@ -67,9 +75,10 @@ def list_(
 @app.command("show", epilog="Example: paddock approvals show ID")
 @reporting
 def show(approval_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
-    """Show what would be done, with its parameters, and who may answer."""
+    """Show what would be done, with its parameters, and who may answer; or what became of it."""
     from paddock.cli.daemon import part
     from paddock.cli.waiting import show_preview
+    from paddock.cli.what_became import is_over, was_erased, what_became
 
     found = _got(
         f"/approvals/{part(approval_id)}", lambda host, by: host.approving.find(by.tenant, approval_id), tenant
@@ -77,13 +86,9 @@ def show(approval_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False
     if as_json:
         document(found)
         return
-    show_preview(found["preview"], found["kind"])
-    four_eyes = ", another than who asks" if found["four_eyes"] else ""
-    whose = found["for_person"] if found["kind"] in ("confirmation", "consent") else " or ".join(found["approvers"])
-    say(f"  {found['state']} until {found['expires_at'][:19]}; {found['quorum']} of {whose}{four_eyes}")
-    for given in found["answers"]:
-        who = f"{given['operator']}, as {given['by']}," if given["operator"] else given["by"]
-        say(f"  {who} said {'yes' if given['approved'] else 'no'}: {given['comment'] or '(no comment)'}")
+    show_preview(found["preview"], found["kind"], over=is_over(found), erased=was_erased(found))
+    for line in what_became(found):
+        say(f"  {line}")
 
 
 @app.command("approve", epilog="Examples: paddock approvals approve ID   ·   paddock approvals approve ID --always -y")

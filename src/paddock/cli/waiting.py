@@ -79,16 +79,26 @@ def how_to_go_on(held: Mapping[str, Any], tenant: str) -> str:
     return f"approve it: {command}"
 
 
-def show_preview(preview: Mapping[str, Any], kind: str) -> None:
-    """What would be done, on stderr. Nothing of it is obeyed: it is shown as it was written."""
+def show_preview(preview: Mapping[str, Any], kind: str, *, over: bool = False, erased: bool = False) -> None:
+    """What would be done, on stderr. Nothing of it is obeyed: it is shown as it was written.
+
+    Args:
+        preview: As `preview` of the gate gives it.
+        kind: Why a person is asked.
+        over: Whether it waits no more.
+        erased: Whether who asked, and for what, was erased.
+    """
     name = f"{preview['plugin']} {preview['callable']}"
-    say(styled(f"{printable(name, 200)} waits for a person ({kind})", "bold"))
+    say(styled(f"{printable(name, 200)} {'waited' if over else 'waits'} for a person ({kind})", "bold"))
     for does in preview["does"]:
         say(f"  • it {does}")
     if preview["says"]:
         say(f"  {styled('it says of itself', 'dim')}  {printable(preview['says'], 300)}")
-    say(f"  {styled('asked for by', 'dim')}       {printable(preview['requester'], 200)}")
+    say(f"  {styled('asked for by', 'dim')}       {'(erased)' if erased else printable(preview['requester'], 200)}")
     say(f"  {styled('because', 'dim')}            {printable(preview['reason'], 400)}")
+    if erased:
+        say("    (the parameters were erased)")
+        return
     written = json.dumps(preview["params"], indent=2, ensure_ascii=False)
     for line in written[:LONGEST].splitlines():
         say(f"    {printable(line, 400)}")

@@ -52,13 +52,16 @@ class Approving:
         return [_without_params(self._shown(approval)) for approval in found]
 
     async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
-        """One request as data, and the standing approval that came out of it.
+        """One request as data, with what took its place and the standing approval that came out of it.
 
         Raises:
             NotFound: there is none.
         """
         found = await self._approvals.find(tenant, approval_id)
-        return self._shown(found) | {"standing": await self._approvals.standing_from(found)}
+        return self._shown(found) | {
+            "replaced_by": await self._approvals.replacement_of(found),
+            "standing": await self._approvals.standing_from(found),
+        }
 
     async def approve(
         self,

@@ -134,6 +134,10 @@ class Approvals:
         """The standing approvals that were not revoked, or all."""
         return await self._database.read(lambda tx: standing.all_standing(tx, tenant, revoked=revoked))
 
+    async def replacement_of(self, approval: Approval) -> str | None:
+        """The id of the request that took this one's place, where somebody changed the parameters."""
+        return await self._database.read(lambda tx: rows.replacement_of(tx, approval))
+
     async def standing_from(self, approval: Approval) -> str | None:
         """The id of the standing approval that came out of a request, where one did."""
         tenant = approval.binding.subject.tenant

@@ -156,6 +156,15 @@ def open_of(tx: Transaction, tenant: str, call: str) -> list[Approval]:
     return [_of(row, ()) for row in found]
 
 
+def replacement_of(tx: Transaction, approval: Approval) -> str | None:
+    """The id of the request that took this one's place, where one did."""
+    row = tx.one(
+        "SELECT id FROM approvals WHERE tenant = ? AND call = ? AND replaces = ?",
+        (approval.binding.subject.tenant, approval.call, approval.id),
+    )
+    return None if row is None else row["id"]
+
+
 def note_answer(tx: Transaction, approval_id: str, answer: Given) -> None:
     """Keep one person's answer.
 

@@ -1,0 +1,101 @@
+"""What became of a request, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.cli.what_became import is_over, what_became
+
+pytestmark = pytest.mark.req("S-21")
+
+AT = "2026-03-01T12:00:00+00:00"
+
+
+def request(state: str, **other: Any) -> dict[str, Any]:
+    """A request of Bob's, as `approvals show --json` has it."""
+    plain: dict[str, Any] = {
+        "state": state,
+        "kind": "action",
+        "call_id": "call_1",
+        "requester": "user:bob",
+        "for_person": "user:bob",
+        "approvers": ["role:approver", "role:operator"],
+        "quorum": 1,
+        "four_eyes": True,
+        "expires_at": "2026-03-01T12:15:00+00:00",
+        "ended_at": None if state in ("pending", "approved") else AT,
+        "ended_why": "",
+        "replaces": None,
+        "replaced_by": None,
+        "standing": None,
+        "answers": [],
+    }
+    return plain | other
+
+
+def answer(by: str, *, approved: bool, comment: str = "", operator: str | None = None) -> dict[str, Any]:
+    return {"by": by, "approved": approved, "comment": comment, "operator": operator, "at": AT}
+
+
+def test_until_when_is_told_only_while_it_is_open() -> None:
+    (waits,) = what_became(request("pending"))
+    (approved,) = what_became(request("approved"))
+
+    assert waits == "pending until 2026-03-01T12:15:00; 1 of role:approver or role:operator, another than who asks"
+    assert approved == "approved until 2026-03-01T12:15:00; the call was not made yet"
+    for state in ("consumed", "denied", "expired", "voided", "withdrawn"):
+        assert is_over(request(state))
+        assert "until" not in " ".join(what_became(request(state)))
+
+
+def test_a_no_is_told_with_who_said_it_when_and_why() -> None:
+    denied = request(
+        "denied", answers=[answer("user:ann", approved=False, comment="not to her")], ended_why="not to her"
+    )
+
+    assert what_became(denied) == [
+        "user:ann said no: not to her (2026-03-01T12:00:00)",
+        "denied at 2026-03-01T12:00:00",
+    ]
+
+
+def test_a_used_yes_names_its_call_and_the_yes_that_lasts() -> None:
+    used = request(
+        "consumed",
+        replaces="apr_a",
+        standing="sta_1",
+        answers=[answer("user:ann", approved=True, operator="local:root")],
+    )
+
+    assert what_became(used) == [
+        "it replaced apr_a",
+        "local:root, as user:ann, said yes (2026-03-01T12:00:00)",
+        "approved and used at 2026-03-01T12:00:00",
+        "the call that was made: paddock explain call_1",
+        "the yes was to last: sta_1",
+    ]
+
+
+def test_what_is_void_says_why_and_what_replaced_it() -> None:
+    why = "user:ann changed the parameters; see apr_b"
+
+    assert what_became(request("voided", ended_why=why, replaced_by="apr_b")) == [f"void since {AT[:19]}: {why}"]
+
+
+def test_after_an_erasure_nothing_is_left_empty() -> None:
+    erased = request(
+        "voided",
+        requester="",
+        for_person="",
+        approvers=[],
+        replaced_by="apr_b",
+        answers=[answer("erased:0a1b2c3d", approved=True)],
+    )
+
+    assert what_became(erased) == [
+        "(erased) said yes (2026-03-01T12:00:00)",
+        "void since 2026-03-01T12:00:00: (erased)",
+        "apr_b replaced it",
+    ]
