@@ -276,8 +276,10 @@ async def test_what_was_edited_is_what_is_done(office: Office) -> None:
 async def test_what_was_edited_wrongly_is_not_done(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN, payload={"to": 7})
-        assert (await outcome(host, waits["call_id"]))["error"]["code"] == "invalid_params"
+        with pytest.raises(Invalid) as refused:
+            await host.approving.approve(waits["approval"], ANN, payload={"to": 7})
+        assert [problem.path for problem in refused.value.problems] == ["to"]
+        assert (await host.approving.find("default", waits["approval"]))["state"] == "pending"
     assert office.done == []
 
 
