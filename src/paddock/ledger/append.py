@@ -11,6 +11,7 @@ from typing import Any
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event
 from paddock.core.ids import new_id
+from paddock.ledger.breathing import breathing
 from paddock.ledger.chain import BEGINNING, COLUMNS, Sealed, entry_hash
 from paddock.ledger.entry import Draft, Prepared, mended, prepared, storable
 from paddock.store.database import Transaction
@@ -69,14 +70,14 @@ def append(
         drafts = [one for one in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (one.id,)) is None]
     # In one order everywhere: two nodes that each hold a chain the other waits for would both be stuck.
     for tenant, found in groupby(sorted(drafts, key=_tenant_of), key=_tenant_of):
-        entries = [prepared(one, random) for one in found]
+        entries = [prepared(one, random) for one in breathing(found)]
         _extend(tx, tenant, [mended(one) for one in entries] if mend else entries)
 
 
 def _extend(tx: Transaction, tenant: str, entries: Sequence[Prepared]) -> None:
     seq, prev = _lead(tx, tenant, len(entries))
     rows: list[Any] = []
-    for one in entries:
+    for one in breathing(entries):
         seq += 1
         prev = entry_hash(prev, tenant, seq, one, one.facts)
         personal = None if one.personal is None else one.personal.decode()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable
+from paddock.ledger.breathing import breathing
 from paddock.ledger.checkpoint import NO_PREVIOUS, Checkpoint, checkpoint_file, last_checkpoint, last_in, signed
 from paddock.ledger.keys import key_id, require_successor, signing_key
 from paddock.ledger.merkle import Tree
@@ -127,11 +128,16 @@ class Checkpointer:
             await self.database.read(lambda tx: _require_unchanged(tx, last))
         while True:
             hashes = await self.database.read(lambda tx, after=seq: _hashes(tx, tenant, after))
-            for head in hashes:
-                tree.add(head)
+            await asyncio.to_thread(_grow, tree, hashes)  # a thousand hashes are felt by every call on this loop
             seq += len(hashes)
+            head = hashes[-1] if hashes else head
             if len(hashes) < _PAGE:
                 return tree.root(), head, seq
+
+
+def _grow(tree: Tree, hashes: list[bytes]) -> None:
+    for one in breathing(hashes):
+        tree.add(one)
 
 
 def _heads(tx: Transaction) -> list[tuple[str, int]]:
