@@ -95,7 +95,10 @@ def test_two_installs_at_once_end_with_one_environment_that_both_use(paddock: Pa
     assert (printed(paddock, "tiny-server"), printed(paddock, "second")) == ("42", "42")
 
 
-@pytest.mark.parametrize("damage", ["changed", "removed", "added"])
+@pytest.mark.parametrize(
+    "damage",
+    ["changed", pytest.param("removed", marks=pytest.mark.slow), pytest.param("added", marks=pytest.mark.slow)],
+)
 def test_an_environment_that_was_touched_is_not_used_and_repair_builds_it_anew(
     paddock: Paddock, index: PythonIndex, damage: str
 ) -> None:

@@ -93,6 +93,7 @@ class TestAnMcpServerElsewhere(RuntimeContract):
             yield connected(stage, server.url, log=server)
 
 
+@pytest.mark.slow  # the same transport with an older handshake
 @pytest.mark.req("B-02")
 class TestAnOlderMcpServerElsewhere(RuntimeContract):
     @asynccontextmanager
