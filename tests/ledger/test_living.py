@@ -244,6 +244,7 @@ async def test_a_chain_gets_a_checkpoint_when_it_has_grown_by_a_thousand_rows_an
         async with asyncio.timeout(10):
             while not file.exists() or not file.stat().st_size:  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.01)
+        assert not checkpoint_file(tmp_path, "b").exists()
 
 
 async def test_a_chain_that_is_broken_keeps_no_other_from_its_checkpoints(

@@ -29,8 +29,8 @@ class Limits:
 
     def __init__(self, a_minute: Rates, quotas: Quotas, monotonic: Callable[[], float]) -> None:
         self._a_minute = a_minute
-        self._unlimited = a_minute == NO_LIMIT
         self._quotas = quotas
+        self._unlimited = a_minute == NO_LIMIT and quotas.unlimited
         self._monotonic = monotonic
         self._buckets: OrderedDict[Whose, Bucket] = OrderedDict()
 
@@ -40,7 +40,8 @@ class Limits:
         Raises:
             Busy: they have had as many as they may; `retry_after` of its details says for how long to wait.
         """
-        self._take(Whose(tenant, "principal", principal))
+        if not self._unlimited:
+            self._take(Whose(tenant, "principal", principal))
 
     def take_shared(self, tenant: str, plugin: str) -> None:
         """Count one call, which the rules do not forbid, for all who share its tenant and its plugin.
@@ -48,10 +49,11 @@ class Limits:
         Raises:
             Busy: as above.
         """
-        self._take(Whose(tenant, "tenant", ""), Whose(tenant, "plugin", plugin))
+        if not self._unlimited:
+            self._take(Whose(tenant, "tenant", ""), Whose(tenant, "plugin", plugin))
 
     def _take(self, *wanted: Whose) -> None:
-        taken = () if self._unlimited else self._had(wanted)
+        taken = self._had(wanted)
         self._quotas.take(*wanted)
         for whose, bucket in taken:  # only once each of them had one: a refused call costs no other anything
             self._buckets[whose] = bucket

@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, time, timedelta
 from typing import TypeAlias
 
+import anyio
+
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, PaddockError
 from paddock.gate.rates import NO_LIMIT, Rates, Whose
@@ -35,7 +37,7 @@ class Quotas:
 
     def __init__(self, a_day: Rates, clock: Clock) -> None:
         self._a_day = a_day
-        self._unlimited = a_day == NO_LIMIT
+        self.unlimited = a_day == NO_LIMIT
         self._clock = clock
         self._day = ""
         self._used: _Used = Counter()
@@ -47,15 +49,15 @@ class Quotas:
         Raises:
             Busy: one of them has had as many as it may today; `retry_after` of its details says for how long to wait.
         """
-        if self._unlimited:
+        if self.unlimited:
             return
         now = self._clock.now()
         self._begin(now)
-        counted = [whose for whose in wanted if self._a_day.of(whose) is not None]
-        for whose in counted:
-            if self._used[whose] >= (most := self._a_day.of(whose) or 0):
+        limited = [(whose, most) for whose in wanted if (most := self._a_day.of(whose)) is not None]
+        for whose, most in limited:
+            if self._used[whose] >= most:
                 raise _used_up(whose, most, until_midnight(now))
-        for whose in counted:
+        for whose, _ in limited:
             self._used[whose] += 1
             self._unwritten[whose] += 1
 
@@ -96,7 +98,7 @@ class Quotas:
 async def open_quotas(a_day: Rates, database: Database, clock: Clock) -> AsyncGenerator[Quotas, None]:
     """The day's quotas, written down while the block runs and once more at its end."""
     quotas = Quotas(a_day, clock)
-    if a_day == NO_LIMIT:
+    if quotas.unlimited:
         yield quotas
         return
     await quotas.recall(database)
@@ -104,7 +106,8 @@ async def open_quotas(a_day: Rates, database: Database, clock: Clock) -> AsyncGe
     async def keep_forever() -> None:
         while True:
             await asyncio.sleep(WRITE_EVERY)
-            with suppress(PaddockError):  # the store is in trouble, and says so to every call
+            # Not ended half-way: nobody would know then whether what was counted is written down.
+            with suppress(PaddockError), anyio.CancelScope(shield=True):  # a store in trouble says so to every call
                 await quotas.keep(database)
 
     async with owned_tasks() as tasks:
