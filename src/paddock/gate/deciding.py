@@ -9,6 +9,7 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied
 from paddock.core.ids import CallId
+from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
 from paddock.policy.decision import Allow, Decision, Deny
 from paddock.policy.engine import Policy
@@ -107,15 +108,20 @@ class TheirOwn:
         return ()
 
 
-def refusal(decision: Deny, target: Target, call: CallId) -> Denied:
-    """The error for whoever made the call; what a rule keeps from people is not in it."""
+def refusal(decision: Deny, target: Target, call: CallId, *, proposed: str | None = None) -> Denied:
+    """The error for whoever made the call; what a rule keeps from people is not in it.
+
+    `proposed` is what the decision is about, where it is about what an agent's answer proposes and not about the call.
+    """
+    about = "is denied" if proposed is None else f"proposes {printable(proposed, 128)}"
     return Denied(
-        f"{target.title} is denied: {decision.told}",
+        f"{target.title} {about}: {decision.told}",
         code="policy_denied",
         hint=f"paddock explain {call}",
         details={
             "plugin": target.key.plugin,
             "call_id": call,
+            **({} if proposed is None else {"proposed": proposed}),
             "policies": [] if decision.public_reason else list(decision.policies),
             "policy_version": decision.version,
         },

@@ -18,10 +18,9 @@ from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, Paddoc
 from paddock.core.event import Event
 from paddock.core.events_calls import CallEnded
 from paddock.core.ids import CallId, Tenant, new_id
-from paddock.gate import deciding, whitelists
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
-from paddock.gate.deciding import Decides
+from paddock.gate.deciding import Decides, refusal
 from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
@@ -190,7 +189,7 @@ class Gate:
         decision = await self.decides.about(course.target, course.context)
         if isinstance(decision, Deny):
             course.decision = decision
-            raise deciding.refusal(decision, course.target, course.call)
+            raise refusal(decision, course.target, course.call)
         return await self._resolved(course.target)
 
     async def _resolved(self, target: Target) -> Target:
@@ -261,7 +260,7 @@ class Gate:
         found = self.proposals.denied(course.target, result) if self.proposals is not None else None
         if found is not None:
             course.proposed, course.decision = found
-            raise whitelists.refusal(course.proposed, course.decision, course.target, course.call)
+            raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context, ended = course.context, course.end(self.clock.monotonic(), result, error)

@@ -12,9 +12,8 @@ from types import CoroutineType
 from typing import Any, TypeAlias
 
 from paddock.core.call import CallContext
-from paddock.core.errors import Denied, PaddockError
-from paddock.core.ids import CallId, Tenant
-from paddock.core.printable import printable
+from paddock.core.errors import PaddockError
+from paddock.core.ids import Tenant
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.deciding import Decides, InForce
 from paddock.manifest.model import Kind, Manifest
@@ -94,22 +93,6 @@ class Proposals:
             return self.offers(tenant).find(name).ruled
         except PaddockError:
             return CallableTarget(name, name)  # nothing that could be called; the whitelist counts all the same
-
-
-def refusal(name: str, denied: Deny, target: Target, call: CallId) -> Denied:
-    """The error for whoever called the agent."""
-    return Denied(
-        f"{target.title} proposes {printable(name, 128)}: {denied.told}",
-        code="policy_denied",
-        hint=f"paddock explain {call}",
-        details={
-            "plugin": target.key.plugin,
-            "call_id": call,
-            "proposed": name,
-            "policies": [] if denied.public_reason else list(denied.policies),
-            "policy_version": denied.version,
-        },
-    )
 
 
 def _as_agent(manifest: Manifest, tenant: Tenant) -> Subject:

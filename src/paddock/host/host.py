@@ -138,7 +138,7 @@ class Host:
             context = self.operator_context(None) if principal is None else self.context_of(principal)
         target = self._gate.catalogue(context.tenant).find(name)
         if approval_token is not None:
-            return await (await self._claims.claim(approval_token, target, params, context)).wait()
+            return await (await self.claimed(approval_token, name, params, context)).wait()
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except NeedsApproval as held:
