@@ -18,7 +18,7 @@ from paddock.core.ids import new_id
 from paddock.ledger.append import append
 from paddock.ledger.checkpoint import checkpoint_file, whole_lines
 from paddock.ledger.checkpointing import Checkpointer
-from paddock.ledger.entry import Draft
+from paddock.ledger.entry import Draft, NamedDraft
 from paddock.ledger.erase import erase
 from paddock.ledger.export import export
 from paddock.ledger.keys import public_key_file
@@ -34,9 +34,9 @@ def called(number: int, who: str | None = "bob") -> PluginMethodCalled:
     return PluginMethodCalled("notes", "notes.ädd", f"req_{number}", who, None)
 
 
-def drafts(events: Iterable[Event], tenant: str = "default") -> list[Draft]:
+def drafts(events: Iterable[Event], tenant: str = "default") -> list[NamedDraft]:
     return [
-        Draft(new_id("evt", CLOCK, RANDOM), CLOCK.now(), event, tenant, call=f"call_{number}")
+        (new_id("evt", CLOCK, RANDOM), Draft(event, tenant, CLOCK.now(), call=f"call_{number}"))
         for number, event in enumerate(events, 1)
     ]
 

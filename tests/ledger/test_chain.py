@@ -44,7 +44,7 @@ def chain_of(told: list[Event]) -> list[Sealed]:
     rows: list[Sealed] = []
     prev = BEGINNING
     for seq, event in enumerate(told, 1):
-        one = prepared(Draft(f"evt_{seq}", AT, event, "default", principal="bob"), SystemRandom())
+        one = prepared(f"evt_{seq}", Draft(event, "default", AT, principal="bob"), SystemRandom())
         prev = entry_hash(prev, "default", seq, one, one.facts)
         personal = one.personal.decode() if one.personal else None
         rows.append(Sealed("default", seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev))
@@ -88,13 +88,13 @@ def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], da
 
 @given(JSON)
 def test_facts_are_canonical_whichever_way_they_are_written(value: Any) -> None:
-    one = prepared(Draft("evt_1", AT, execution(value), "default"), SystemRandom())
+    one = prepared("evt_1", Draft(execution(value), "default", AT), SystemRandom())
     assert one.facts.decode() == example().canonical(json.loads(one.facts))
 
 
 @pytest.mark.parametrize("value", [2**60, float("nan"), float("inf"), "\ud800", {1: "x"}, {"\udfff": object()}])
 def test_what_json_has_no_place_for_does_not_stop_the_ledger(value: Any) -> None:
-    one = prepared(Draft("evt_1", AT, execution(value), "default"), SystemRandom())
+    one = prepared("evt_1", Draft(execution(value), "default", AT), SystemRandom())
     assert one.facts == canonical_bytes(json.loads(one.facts))
 
 
@@ -124,7 +124,7 @@ def test_somebody_has_thought_about_every_field_whether_it_may_tell_of_a_person(
 
 def test_what_tells_of_a_person_is_not_among_the_facts() -> None:
     noise = PluginStdoutNoise("notes", "alice@example.org logged in")
-    one = prepared(Draft("evt_1", AT, noise, "default", principal="alice"), SystemRandom())
+    one = prepared("evt_1", Draft(noise, "default", AT, principal="alice"), SystemRandom())
     assert one.facts == b'{"name":"notes"}'
     assert one.plugin == "notes"
     assert json.loads(one.personal or b"") == {"line": "alice@example.org logged in", "principal": "alice"}

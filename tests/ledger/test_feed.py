@@ -71,7 +71,7 @@ def test_what_may_be_there_already_is_not_recorded_twice(database_address: str) 
     with open_direct(database_address) as database:
         database.write(lambda tx: append(tx, told[:2], RANDOM))
         database.write(lambda tx: append(tx, told, RANDOM, again=True))
-        assert [entry.id for entry in database.read(recent)] == [one.id for one in reversed(told)]
+        assert [entry.id for entry in database.read(recent)] == [name for name, _ in reversed(told)]
 
 
 @pytest.mark.req("G-29", "plugin.crashed")

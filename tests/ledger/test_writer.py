@@ -12,7 +12,7 @@ from paddock.core.events_host import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.feed import recent
 from paddock.ledger.opening import open_ledger
-from paddock.ledger.writer import CROWDED, LedgerWriter
+from paddock.ledger.writer import CROWDED, TOO_CROWDED, LedgerWriter
 from paddock.store.database import Database, Transaction, open_database
 
 
@@ -106,12 +106,13 @@ async def test_a_store_that_is_full_is_told_and_nothing_is_lost_when_there_is_ro
 async def test_whoever_makes_events_faster_than_they_are_written_is_asked_to_wait(sqlite_address: str) -> None:
     async with open_database(sqlite_address) as database:
         writer = LedgerWriter(database, SystemClock(), SystemRandom())
-        await asyncio.wait_for(writer.room(), 1)
+        await asyncio.wait_for(writer.room("default"), 1)
         for number in range(CROWDED):
             writer.take(called(number), "default")
-        waiting = asyncio.ensure_future(writer.room())
+        waiting = asyncio.ensure_future(writer.room("default"))
         await asyncio.sleep(0)
         assert not waiting.done()
+        await asyncio.wait_for(writer.room("another"), 1)  # who has no share in it
         writing = asyncio.ensure_future(writer.write_forever())
         await asyncio.wait_for(waiting, 60)
         writing.cancel()
@@ -120,6 +121,16 @@ async def test_whoever_makes_events_faster_than_they_are_written_is_asked_to_wai
             return len(recent(tx, limit=1))
 
         assert await database.read(count) == 1
+
+
+async def test_where_far_too_much_waits_everybody_is_asked_to_wait(sqlite_address: str) -> None:
+    async with open_database(sqlite_address) as database:
+        writer = LedgerWriter(database, SystemClock(), SystemRandom())
+        for number in range(TOO_CROWDED - 1):
+            writer.take(called(number), "default")
+        assert not writer.crowded("another")
+        writer.take(called(0), "default")
+        assert writer.crowded("another")
 
 
 async def test_a_writer_that_nobody_asks_sees_by_itself_that_there_is_room_again(sqlite_address: str) -> None:

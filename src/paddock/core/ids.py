@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NewType
 
 from paddock.core.clock import Clock, Random
@@ -65,7 +65,11 @@ def _begin(prefix: str) -> str:
 
 
 def _time(clock: Clock) -> str:
-    milliseconds = round(clock.now().timestamp() * 1000)
+    return _written(int(clock.now().timestamp() * 1000))
+
+
+@lru_cache(maxsize=8)  # a busy host makes several in a millisecond
+def _written(milliseconds: int) -> str:
     return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _SHIFTS])
 
 

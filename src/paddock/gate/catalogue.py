@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from paddock.core.canonical import hash_of
-from paddock.core.errors import Conflict, Invalid, NotFound, PluginError
+from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
@@ -17,6 +17,7 @@ from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.mending import for_tenant, mend_and_enable
+from paddock.plugins.runtimes.envelopes import checked_field, inside
 from paddock.plugins.supervision.deployment import InstanceKey
 from paddock.policy.target import CallableTarget, callable_target
 
@@ -33,8 +34,8 @@ class Target:
     """
 
     __slots__ = (
-        "_definition", "_effects", "_input", "_output", "_ruled", "asked", "entry", "key", "lists_itself", "manifest",
-        "met", "schemas", "spec", "withheld",
+        "_checked_field", "_definition", "_effects", "_input", "_output", "_ruled", "asked", "entry", "key",
+        "lists_itself", "manifest", "met", "schemas", "spec", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,7 @@ class Target:
         self._ruled: CallableTarget | None = None
         self._effects: tuple[str, ...] | None = None
         self._definition: str | None = None
+        self._checked_field: str | None = None
 
     @property
     def ruled(self) -> CallableTarget:
@@ -106,6 +108,12 @@ class Target:
         if self._output is None:
             self._output = self._compiled(self.schemas.output, "output")
         return self._output
+
+    def broken_by(self, result: Any) -> list[Problem]:
+        """What is wrong with an answer, by what was promised of it."""
+        if self._output is None:
+            self._checked_field = checked_field(self.manifest)
+        return self.output.errors(inside(self._checked_field, result))
 
     def _compiled(self, schema: Any, side: str) -> CompiledSchema:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -17,13 +17,16 @@ from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
 from paddock.plugins.supervision.flight import OnEvent
-from paddock.policy.decision import Allow, Ask, Decision, Deny
+from paddock.policy.decision import Decision
 
 Became: TypeAlias = Literal["succeeded", "failed", "denied", "refused", "timed_out", "cancelled", "pending_approval"]
 
 LARGEST_WORD = 4096  # bytes of one object that a plugin writes into the ledger with its answer
+_LONGEST_MODEL = 200
 
-_CALLED, _RETURNED = "plugin.method_called", "plugin.method_returned"
+_THE_END = ("plugin.method_returned",)
+_BOTH = ("plugin.method_called", *_THE_END)
+_NOTHING: Mapping[str, Any] = {}
 
 
 class CallCancelled(Conflict):
@@ -32,20 +35,36 @@ class CallCancelled(Conflict):
     code = "call.cancelled"
 
 
+class _Said(NamedTuple):
+    """What a plugin wrote into its answer for the ledger."""
+
+    metrics: dict[str, Any] | None = None
+    nondeterminism: dict[str, Any] | None = None
+    model: str | None = None
+
+
+_SAID_NOTHING = _Said()
+
+
 class Course:
     """What happened so far. The gate fills it in as the call goes on; the target may change while it is looked for."""
 
     __slots__ = (
+        "_error",
         "_payload_hash",
+        "_result_hash",
+        "_said",
         "approval",
         "began",
         "call",
         "context",
         "decision",
+        "duration_ms",
         "payload",
         "proposed",
         "ran",
         "started",
+        "status",
         "tally",
         "target",
         "told",
@@ -64,9 +83,14 @@ class Course:
         self.proposed: str | None = None  # what the answer was denied for
         self.started = False  # whether `call.started` was recorded
         self.ran = False  # whether the plugin was asked
-        self.told = Telling()
+        self.told: Telling | None = None  # what the plugin told meanwhile, where somebody hears it
         self.tally: Tally = {}  # what the plugin asked of the host, and how often
+        self.status: Became = "succeeded"  # from here on: once it has ended
+        self.duration_ms = 0.0
         self._payload_hash: str | None = None
+        self._result_hash: str | None = None
+        self._error: PaddockError | None = None
+        self._said = _SAID_NOTHING
 
     @property
     def payload_hash(self) -> str:
@@ -79,8 +103,10 @@ class Course:
         if on_event is None:
             return None
 
+        told = self.told = Telling()
+
         def hear(event: Mapping[str, Any]) -> None:
-            self.told.note(event)
+            told.note(event)
             on_event(event)
 
         return hear
@@ -100,20 +126,38 @@ class Course:
             project_id=context.project,
             owner=context.principal.owner,
             payload_hash=self.payload_hash,
-            decision=_word(decision) or "allow",
+            decision=decision.word if decision else "allow",
             policies=decision.policies if decision else (),
             policy_version=decision.version if decision else "",
             approval=self.approval,
         )
 
-    def end(self, now: float, result: Any = None, error: BaseException | None = None) -> CallEnded:
-        """What became of it."""
-        target, context, decision = self.target, self.context, self.decision
-        known = _known(error)
-        fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    def end(self, now: float, result: Any, error: BaseException | None) -> None:
+        """Note what became of it. Both what it was made with and what it gave are the caller's from here on."""
+        self.duration_ms = int((now - self.began) * 1e6) / 1000
+        self.payload_hash  # noqa: B018 - is taken here at the latest
+        self.payload = _NOTHING
+        if error is None:
+            self.status = "succeeded"
+            self._result_hash = hash_of(result)
+            if isinstance(result, dict):
+                self._said = _said(cast("dict[str, Any]", result))
+        else:
+            self.status = _status(error)
+            self._error = _known(error)
+
+    @property
+    def error_code(self) -> str | None:
+        """Why it failed; None where it did not."""
+        return None if self.status == "succeeded" else self._error.error_code if self._error else "internal"
+
+    def ended(self) -> CallEnded:
+        """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once."""
+        target, context, decision, told, error = self.target, self.context, self.decision, self.told, self._error
+        succeeded = self.status == "succeeded"
         metrics: dict[str, Any] = {}
-        if self.told.count:
-            metrics["events"] = self.told.count
+        if told is not None and told.count:
+            metrics["events"] = told.count
         if self.tally:
             metrics["asked"] = dict(self.tally)
         return CallEnded(
@@ -128,24 +172,24 @@ class Course:
             session_id=context.session,
             agent_path=context.agent_path,
             owner=context.principal.owner,
-            payload_hash=self.payload_hash,
-            result_hash=None if error is not None else hash_of(cast("object", result)),
-            status=_status(error),
-            success=error is None,
-            duration_ms=int((now - self.began) * 1e6) / 1000,
+            payload_hash=self._payload_hash,
+            result_hash=self._result_hash,
+            status=self.status,
+            success=succeeded,
+            duration_ms=self.duration_ms,
             metrics=metrics,
-            plugin_metrics=_bounded(fields.get("metrics")),
-            events_hash=self.told.hash,
-            error_code=None if error is None else known.error_code if known else "internal",
-            error_category=None if error is None else known.category.value if known else "internal",
-            error_message=None if known is None else known.message,
-            nondeterminism=_bounded(fields.get("nondeterminism")),
-            model=_model(fields),
-            decision=_word(decision),
+            plugin_metrics=self._said.metrics,
+            events_hash=None if told is None else told.hash,
+            error_code=self.error_code,
+            error_category=None if succeeded else error.category.value if error else "internal",
+            error_message=None if error is None else error.message,
+            nondeterminism=self._said.nondeterminism,
+            model=self._said.model,
+            decision=decision.word if decision else None,
             policies=decision.policies if decision else (),
             policy_version=decision.version if decision else None,
             approval=self.approval,
-            stands_for=((_RETURNED,) if self.started else (_CALLED, _RETURNED)) if self.ran else (),
+            stands_for=() if not self.ran else _THE_END if self.started else _BOTH,
             proposed=self.proposed,
         )
 
@@ -170,16 +214,14 @@ class Telling:
         return None if self._digest is None else f"sha256:{self._digest.hexdigest()}"
 
 
-def _known(error: BaseException | None) -> PaddockError | None:
+def _known(error: BaseException) -> PaddockError | None:
     if isinstance(error, asyncio.CancelledError):
         return CallCancelled("the call was cancelled")
     return error if isinstance(error, PaddockError) else None
 
 
-def _status(error: BaseException | None) -> Became:
+def _status(error: BaseException) -> Became:
     match error:
-        case None:
-            return "succeeded"
         case NeedsApproval():
             return "pending_approval"
         case Denied():
@@ -194,16 +236,15 @@ def _status(error: BaseException | None) -> Became:
             return "failed"
 
 
-def _word(decision: Decision | None) -> str | None:
-    match decision:
-        case Allow():
-            return "allow"
-        case Deny():
-            return "deny"
-        case Ask():
-            return "ask"
-        case None:
-            return None
+def _said(answer: Mapping[str, Any]) -> _Said:
+    if "metrics" not in answer and "nondeterminism" not in answer and "model" not in answer:
+        return _SAID_NOTHING
+    model = answer.get("model")
+    return _Said(
+        _bounded(answer.get("metrics")),
+        _bounded(answer.get("nondeterminism")),
+        model[:_LONGEST_MODEL] if isinstance(model, str) else None,
+    )
 
 
 def _bounded(value: Any) -> dict[str, Any] | None:
@@ -216,11 +257,5 @@ def _bounded(value: Any) -> dict[str, Any] | None:
     except orjson.JSONEncodeError:
         size = None  # no JSON, from a function of the application's own
     if size is not None and size <= LARGEST_WORD:
-        return written
+        return cast("dict[str, Any]", orjson.loads(orjson.dumps(written)))  # the caller may change theirs
     return {"size": size, "hash": hash_of(written)}
-
-
-def _model(fields: Mapping[str, Any]) -> str | None:
-    """The model that a plugin says it used, where its envelope says so."""
-    model = fields.get("model")
-    return model[:200] if isinstance(model, str) else None

@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paddock.core.call import CallContext, Principal
-from paddock.core.clock import Clock
 from paddock.core.errors import Denied
 from paddock.core.ids import CallId
 from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
+from paddock.gate.remembered_consents import RememberedConsents
 from paddock.policy.decision import Allow, Decision, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.request import CallCircumstances, to_call
 from paddock.policy.subject import subject_of
-from paddock.principals.consents import consented_names
-from paddock.store.database import Database
 
-GOOD_FOR = 1.0  # seconds for which what a person consented to is remembered, for calls that only read
 _MOST_KEPT = 10_000
 
 
@@ -46,24 +43,20 @@ class ByTheRules:
 
     Args:
         rules: Where they are found.
-        database: Where people's consents are.
-        clock: Tells how old what is remembered of them is.
+        consents: What people consented to.
     """
 
-    def __init__(self, rules: InForce, database: Database, clock: Clock) -> None:
+    def __init__(self, rules: InForce, consents: RememberedConsents) -> None:
         self._rules = rules
-        self._database = database
-        self._clock = clock
-        self._consents: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+        self._consents = consents
         # By who asks for what where, under one version of the rules: making the whole question costs more than this.
         self._kept: dict[tuple[Target, Principal, frozenset[str], str | None, str | None], Decision] = {}
         self._kept_of: Policy | None = None
 
     async def about(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
-        consents = self._remembered(principal) if target.only_reads else None
-        if consents is None:  # an effect is never decided on what was true a moment ago
-            consents = await self._consented(principal)
+        # An effect is never decided on what was true a moment ago.
+        consents = await (self._consents.of if target.only_reads else self._consents.now_of)(principal)
         policy = self._rules.policy
         if policy is not self._kept_of or len(self._kept) >= _MOST_KEPT:
             self._kept, self._kept_of = {}, policy
@@ -78,19 +71,6 @@ class ByTheRules:
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
         return self._rules.policy.pins(decision)
-
-    def _remembered(self, principal: Principal) -> frozenset[str] | None:
-        known = self._consents.get((principal.tenant, principal.person))
-        return known[1] if known is not None and self._clock.monotonic() - known[0] < GOOD_FOR else None
-
-    async def _consented(self, principal: Principal) -> frozenset[str]:
-        """What their person consented to."""
-        now = self._clock.monotonic()
-        found = await self._database.read(lambda tx: consented_names(tx, principal.tenant, principal.person))
-        if len(self._consents) >= _MOST_KEPT:
-            self._consents.clear()
-        self._consents[principal.tenant, principal.person] = (now, found)
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ recorded once, afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,7 +16,6 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
 from paddock.core.event import Event
-from paddock.core.events_calls import CallEnded
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
@@ -25,12 +24,12 @@ from paddock.gate.limits import Limits
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
-from paddock.plugins.runtimes.envelopes import OutputInvalid, checked_part
+from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
-from paddock.policy.decision import Deny
+from paddock.policy.decision import Allow, Deny
 
 
 class Records(Protocol):
@@ -41,32 +40,31 @@ class Records(Protocol):
         """Why nothing can be recorded right now."""
         ...
 
-    @property
-    def crowded(self) -> bool:
-        """Whether so much waits to be written that whoever makes more should wait for `room`."""
+    def crowded(self, tenant: str) -> bool:
+        """Whether so much waits to be written that this tenant should wait for `room` before it makes more."""
         ...
 
-    async def room(self) -> None:
-        """Wait until there is room for more."""
+    async def room(self, tenant: str) -> None:
+        """Wait until there is room for more of this tenant."""
         ...
 
     def take(
         self,
-        event: Event,
+        event: Event | Callable[[], Event],
         tenant: str,
         *,
         call: str | None = None,
         request: str | None = None,
         principal: str | None = None,
     ) -> None:
-        """Record one event soon, with the call that it belongs to."""
+        """Record one event soon, with the call that it belongs to; or what makes it then, in another thread."""
         ...
 
 
 class Observer(Protocol):
     """Who hears of calls besides the ledger. Must be quick, and must not raise."""
 
-    def call_ended(self, course: Course, ended: CallEnded) -> None: ...
+    def call_ended(self, course: Course) -> None: ...
 
 
 @dataclass(slots=True)
@@ -117,12 +115,13 @@ class Gate:
             OutputInvalid: the answer does not fit what the plugin promised.
             PaddockError: see `Supervisor.call`.
         """
-        try:
-            await self._recording()
-        except PaddockError as error:
-            if approval is not None:
-                await self.start.void(context.tenant, approval, error)
-            raise
+        if self.records.crowded(context.tenant) or self.records.failing is not None:
+            try:
+                await self._recording(context.tenant)
+            except PaddockError as error:
+                if approval is not None:
+                    await self.start.void(context.tenant, approval, error)
+                raise
         if (turn := self.turns.take(context.tenant)) is not None:
             await turn
         course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
@@ -136,7 +135,9 @@ class Gate:
             course.decision = await self.decides.about(target, context)
             if approval is None and not isinstance(course.decision, Deny):
                 self.limits.take_shared(context.tenant, target.key.plugin)
-            granted = await self.start.permit(course, approval)
+            granted = None
+            if approval is not None or not isinstance(course.decision, Allow):
+                granted = await self.start.permit(course, approval)
             if granted is not None or not target.only_reads:
                 if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
                     course.decision = await self.decides.about(target, context)  # much may be otherwise by now
@@ -169,14 +170,14 @@ class Gate:
             NotFound: it is not enabled.
             Unavailable: it does not run, and the reason.
         """
-        await self._recording()
+        await self._recording(tenant)
         await self.supervisor.ready(self.catalogue(tenant).entry(plugin).key)
 
     # --- the steps, in order ------------------------------------------------------------------------------------------
 
-    async def _recording(self) -> None:
-        if self.records.crowded:
-            await self.records.room()
+    async def _recording(self, tenant: Tenant) -> None:
+        if self.records.crowded(tenant):
+            await self.records.room(tenant)
         if self.records.failing is not None:
             raise self.records.failing
 
@@ -238,9 +239,9 @@ class Gate:
         Raises:
             Invalid: all that is wrong with them.
         """
-        for reserved in ("_call", "_context"):
-            if reserved in payload:
-                raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")
+        if "_call" in payload or "_context" in payload:
+            reserved = "_call" if "_call" in payload else "_context"
+            raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")
         problems = target.input.errors(dict(payload))
         if problems:
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
@@ -252,7 +253,7 @@ class Gate:
             )
 
     def _kept_promise(self, target: Target, result: Any) -> None:
-        broken = target.output.errors(checked_part(target.manifest, result))
+        broken = target.broken_by(result)
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
 
@@ -263,17 +264,18 @@ class Gate:
             raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
-        context, ended = course.context, course.end(self.clock.monotonic(), result, error)
+        context = course.context
+        course.end(self.clock.monotonic(), result, error)
         self.turns.leave(context.tenant, course.began)
         self.records.take(
-            ended,
+            course.ended,
             context.tenant,
             call=course.call,
             request=context.request,
             principal=context.principal.id,
         )
         for observer in self.observers:
-            observer.call_ended(course, ended)
+            observer.call_ended(course)
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from paddock.core.events_calls import CallEnded
 from paddock.gate.course import Course
 from paddock.policy.decision import Deny
 
@@ -18,12 +17,15 @@ _QUIET = frozenset({"succeeded"})
 class CallLog:
     """Hears of every call that ended. Says nothing of what was in it: results and parameters are nobody's here."""
 
-    def call_ended(self, course: Course, ended: CallEnded) -> None:
+    def call_ended(self, course: Course) -> None:
+        if course.status in _QUIET and not _log.isEnabledFor(logging.DEBUG):
+            return
         kept_back = isinstance(course.decision, Deny) and bool(course.decision.public_reason)
-        loud = kept_back or ended.status in _LOUD  # whoever called is not told what was blocked: somebody has to be
-        level = logging.DEBUG if ended.status in _QUIET else logging.WARNING if loud else logging.INFO
+        loud = kept_back or course.status in _LOUD  # whoever called is not told what was blocked: somebody has to be
+        level = logging.DEBUG if course.status in _QUIET else logging.WARNING if loud else logging.INFO
         if not _log.isEnabledFor(level):
             return
+        ended = course.ended()
         facts = {
             "tenant": course.context.tenant,
             "call": course.call,

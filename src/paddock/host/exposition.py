@@ -1,4 +1,4 @@
-"""Numbers in the text form that Prometheus reads: counters and histograms that are kept, gauges that are looked up.
+"""Numbers in the text form that Prometheus reads. Pure: whoever has them keeps them.
 
 Ours, and not the client library's: that one takes longer to import than this host takes to open.
 """
@@ -7,78 +7,64 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MOST_SERIES = 10_000  # of one name: plugins choose names, and must not fill the memory with them
 
 Labels = tuple[str, ...]
 
 
-class Gauge(NamedTuple):
-    """A number as it is right now."""
+class Spread:
+    """How often a number was how large."""
 
-    labels: Labels
-    value: float
+    __slots__ = ("bounds", "counts", "total")
 
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
 
-class Counter:
-    """A number that only grows, by labels."""
-
-    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002 - Prometheus's own word
-        self.name = name
-        self._help = help
-        self._names = labels
-        self._values: dict[Labels, float] = {}
-
-    def add(self, *labels: str, amount: float = 1) -> None:
-        """Count."""
-        if labels in self._values or len(self._values) < MOST_SERIES:
-            self._values[labels] = self._values.get(labels, 0) + amount
-
-    def lines(self) -> Iterable[str]:
-        yield from _head(self.name, "counter", self._help)
-        for labels, value in self._values.items():
-            yield f"{self.name}{_labelled(self._names, labels)} {_number(value)}"
-
-
-class Histogram:
-    """How often a number was how large, by labels."""
-
-    def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: Labels = ()) -> None:  # noqa: A002
-        self.name = name
-        self._help = help
-        self._bounds = bounds
-        self._names = labels
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
-
-    def observe(self, value: float, *labels: str) -> None:
+    def add(self, value: float) -> None:
         """Count one number."""
-        counts = self._counts.get(labels)
-        if counts is None:
-            if len(self._counts) >= MOST_SERIES:
-                return
-            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + value
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
-    def lines(self) -> Iterable[str]:
-        yield from _head(self.name, "histogram", self._help)
-        for labels, counts in self._counts.items():
-            total = 0
-            for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
-                total += count
-                yield f"{self.name}_bucket{_labelled((*self._names, 'le'), (*labels, bound))} {total}"
-            yield f"{self.name}_sum{_labelled(self._names, labels)} {_number(self._sums[labels])}"
-            yield f"{self.name}_count{_labelled(self._names, labels)} {total}"
+    def merge(self, other: Spread) -> None:
+        """Count all that the other has counted."""
+        self.counts = [own + more for own, more in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
 
 
-def gauge_lines(name: str, help: str, names: Labels, values: Iterable[Gauge]) -> Iterable[str]:  # noqa: A002
-    """Numbers as they are right now."""
-    yield from _head(name, "gauge", help)
-    for one in values:
-        yield f"{name}{_labelled(names, one.labels)} {_number(one.value)}"
+def gauge_lines(name: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
+    """Numbers as they are right now, by labels."""
+    return _lines(name, "gauge", words, names, values)
+
+
+def counter_lines(name: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
+    """Numbers that only grow, by labels."""
+    return _lines(name, "counter", words, names, values)
+
+
+def histogram_lines(name: str, words: str, names: Labels, values: Mapping[Labels, Spread]) -> Iterable[str]:
+    """How often a number was how large, by labels."""
+    yield from _head(name, "histogram", words)
+    for labels, spread in values.items():
+        total = 0
+        for bound, count in zip((*map(_number, spread.bounds), "+Inf"), spread.counts, strict=True):
+            total += count
+            yield f"{name}_bucket{_labelled((*names, 'le'), (*labels, bound))} {total}"
+        yield f"{name}_sum{_labelled(names, labels)} {_number(spread.total)}"
+        yield f"{name}_count{_labelled(names, labels)} {total}"
+
+
+def _lines(name: str, kind: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
+    yield from _head(name, kind, words)
+    for labels, value in values.items():
+        yield f"{name}{_labelled(names, labels)} {_number(value)}"
 
 
 def _head(name: str, kind: str, words: str) -> Iterable[str]:

@@ -24,6 +24,7 @@ from paddock.gate.deciding import ByTheRules
 from paddock.gate.limits import Limits
 from paddock.gate.quotas import open_quotas
 from paddock.gate.rates import Rates
+from paddock.gate.remembered_consents import RememberedConsents
 from paddock.gate.resume import Resumption
 from paddock.gate.whitelists import OnTheirWhitelists, Proposals
 from paddock.host.approving import Approving
@@ -138,7 +139,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 ledger=events,
                 database=database,
                 decides=OnTheirWhitelists(
-                    ByTheRules(rulebook, database, clock), rulebook, lambda tenant: gate.catalogue(tenant)
+                    ByTheRules(rulebook, RememberedConsents(database, clock)),
+                    rulebook,
+                    lambda tenant: gate.catalogue(tenant),
                 ),
                 approvals=approvals,
                 limits=Limits(

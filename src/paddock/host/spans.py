@@ -34,8 +34,8 @@ class Spans:
         self._failed = Status(StatusCode.ERROR)
         self._propagator = TraceContextTextMapPropagator()
 
-    def call_ended(self, course: Course, ended: CallEnded) -> None:
-        end = time.time_ns()
+    def call_ended(self, course: Course) -> None:
+        end, ended = time.time_ns(), course.ended()
         trace = course.context.trace
         span = self._tracer.start_span(
             f"{ended.name} {ended.method}",

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event
 from paddock.core.ids import new_id
-from paddock.ledger.breathing import breathing
 from paddock.ledger.chain import BEGINNING, COLUMNS, Sealed, entry_hash
-from paddock.ledger.entry import Draft, Prepared, mended, prepared, storable
+from paddock.ledger.entry import Draft, NamedDraft, mended, prepared, storable
 from paddock.store.database import Transaction
 
-_TOGETHER = (64, 16, 4, 1)  # rows of one statement: a few sizes, so that the statements are known
+_TOGETHER = (16, 4, 1)  # rows of one statement: a few sizes, so that the statements are known
 _MARKS = f"({', '.join('?' * len(Sealed._fields))})"
 _INSERTS = {size: f"INSERT INTO ledger ({COLUMNS}) VALUES {', '.join([_MARKS] * size)}" for size in _TOGETHER}  # noqa: S608
 
-_tenant_of = attrgetter("tenant")
+
+def _tenant_of(one: NamedDraft) -> str:
+    return one[1].tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class LedgerTable:
     ) -> None:
         """Publish with what is known of the call that it belongs to."""
         name = new_id("evt", self.clock, self.random)
-        draft = Draft(name, self.clock.now(), event, self.tenant, call, request, principal)
-        append(self.tx, [draft], self.random, mend=True)
+        draft = Draft(event, self.tenant, self.clock.now(), call, request, principal)
+        append(self.tx, [(name, draft)], self.random, mend=True)
 
 
 def append(
-    tx: Transaction, drafts: Sequence[Draft], random: Random, *, again: bool = False, mend: bool = False
+    tx: Transaction, drafts: Sequence[NamedDraft], random: Random, *, again: bool = False, mend: bool = False
 ) -> None:
     """Put entries at the end of their chains, in this order.
 
     Args:
         tx: The unit of work that they belong to; all of it is kept, or nothing.
-        drafts: The events.
+        drafts: The events, each with the id that it will have.
         random: Gives the salts.
         again: They may be there already, since nobody knows what became of an earlier try; those that are stay as they
             are.
@@ -65,25 +65,40 @@ def append(
             `store.statement`.
     """
     if mend:
-        drafts = [one._replace(tenant=storable(one.tenant)) for one in drafts]
+        drafts = [(name, one._replace(tenant=storable(one.tenant))) for name, one in drafts]
     if again:
-        drafts = [one for one in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (one.id,)) is None]
+        drafts = [one for one in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (one[0],)) is None]
     # In one order everywhere: two nodes that each hold a chain the other waits for would both be stuck.
     for tenant, found in groupby(sorted(drafts, key=_tenant_of), key=_tenant_of):
-        entries = [prepared(one, random) for one in breathing(found)]
-        _extend(tx, tenant, [mended(one) for one in entries] if mend else entries)
+        _extend(tx, tenant, list(found), random, mend=mend)
 
 
-def _extend(tx: Transaction, tenant: str, entries: Sequence[Prepared]) -> None:
-    seq, prev = _lead(tx, tenant, len(entries))
-    rows: list[Any] = []
-    for one in breathing(entries):
-        seq += 1
-        prev = entry_hash(prev, tenant, seq, one, one.facts)
-        personal = None if one.personal is None else one.personal.decode()
-        rows.append((tenant, seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev))
-    _insert(tx, rows)
+def _extend(tx: Transaction, tenant: str, drafts: Sequence[NamedDraft], random: Random, *, mend: bool) -> None:
+    seq, prev = _lead(tx, tenant, len(drafts))
+    for few in _by_few(drafts):
+        values: list[Any] = []
+        for name, draft in few:
+            one = prepared(name, draft, random)
+            if mend:
+                one = mended(one)
+            seq += 1
+            prev = entry_hash(prev, tenant, seq, one, one.facts)
+            personal = None if one.personal is None else one.personal.decode()
+            values += (tenant, seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev)
+        tx.execute(_INSERTS[len(few)], values)
     tx.execute("UPDATE ledger_heads SET hash = ? WHERE tenant = ?", (prev, tenant))
+
+
+def _by_few(drafts: Sequence[NamedDraft]) -> Iterator[Sequence[NamedDraft]]:
+    """All of them, in pieces for which there is a statement.
+
+    Small ones: what was made for one is given back before the next, and while SQLite writes it, calls go on.
+    """
+    begin = 0
+    for size in _TOGETHER:
+        while len(drafts) - begin >= size:
+            yield drafts[begin : begin + size]
+            begin += size
 
 
 def _lead(tx: Transaction, tenant: str, count: int) -> tuple[int, bytes]:
@@ -97,12 +112,3 @@ def _lead(tx: Transaction, tenant: str, count: int) -> tuple[int, bytes]:
         )
         head = tx.one(move, (count, tenant)) or {"seq": count, "hash": BEGINNING}
     return head["seq"] - count, head["hash"]
-
-
-def _insert(tx: Transaction, rows: Iterable[tuple[Any, ...]]) -> None:
-    left = list(rows)
-    for size in _TOGETHER:
-        while len(left) >= size:
-            now, left = left[:size], left[size:]
-            # Between two statements another thread may take the interpreter's lock, and the next one waits for it.
-            tx.execute(_INSERTS[size], [value for row in now for value in row])

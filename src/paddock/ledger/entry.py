@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 
@@ -58,13 +58,16 @@ FACTS = frozenset(
 class Draft(NamedTuple):
     """An event on its way into the ledger, with what is known of the call that it belongs to."""
 
-    id: str
-    at: datetime
-    event: Event
+    event: Event | Callable[[], Event]
     tenant: str
+    at: datetime
     call: str | None = None
     request: str | None = None
     principal: str | None = None
+
+
+NamedDraft: TypeAlias = tuple[str, Draft]
+"""With the id that it will have."""
 
 
 class Prepared(NamedTuple):
@@ -113,9 +116,11 @@ class Entry(NamedTuple):
         return self._asdict()
 
 
-def prepared(draft: Draft, random: Random) -> Prepared:
-    """The entry of an event, with its commitment made."""
+def prepared(name: str, draft: Draft, random: Random) -> Prepared:
+    """The entry of an event under this id, with its commitment made."""
     event = draft.event
+    if not isinstance(event, Event):
+        event = event()
     plan = _plan(type(event))
     values = plan.values(event)
     # What is not known is left out: it costs room in every row, and says nothing.
@@ -133,7 +138,7 @@ def prepared(draft: Draft, random: Random) -> Prepared:
         text, salt = _written(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
         commitment = committed(salt, text)
     return Prepared(
-        draft.id,
+        name,
         draft.at.isoformat(),
         event.type,
         facts.get(plan.plugin) if plan.plugin else None,

@@ -7,9 +7,9 @@ work is recorded in it, with `LedgerTable`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, PaddockError
@@ -20,20 +20,12 @@ from paddock.ledger.entry import Draft
 from paddock.store.database import Database, Transaction
 
 MOST_WAITING = 50_000
-CROWDED = 10_000  # from here on, whoever makes more is asked to wait
-LARGEST_BATCH = 1_000
+CROWDED = 10_000  # from here on, whoever has made most of them is asked to wait
+TOO_CROWDED = 2 * CROWDED  # and from here on everybody
+LARGEST_BATCH = 500
 RETRY_AFTER = 1.0
 GATHER = 0.01  # seconds for which a batch waits for more: a transaction for each call would cost more than the call
 _PATIENCE = 5  # lost races with other nodes before it counts as failing
-
-
-class _Waiting(NamedTuple):
-    event: Event
-    tenant: str
-    at: datetime
-    call: str | None
-    request: str | None
-    principal: str | None
 
 
 class LedgerWriter:
@@ -48,8 +40,9 @@ class LedgerWriter:
         self._database = database
         self._clock = clock
         self._random = random
-        self._waiting: list[_Waiting] = []
-        self._batch: list[tuple[str, _Waiting]] = []  # what is being written, under the names that it will have
+        self._waiting: list[Draft] = []
+        self._waiting_of: Counter[str] = Counter()  # by tenant
+        self._batch: list[tuple[str, Draft]] = []  # what is being written, under the names that it will have
         self._doubtful = False  # whether the batch may be on disk although it failed
         self._mending = False  # whether a name in the batch may be one that no database keeps
         self._races = 0
@@ -74,28 +67,35 @@ class LedgerWriter:
 
     def take(
         self,
-        event: Event,
+        event: Event | Callable[[], Event],
         tenant: str,
         *,
         call: str | None = None,
         request: str | None = None,
         principal: str | None = None,
     ) -> None:
-        """Accept one event, with what is known of the call that it belongs to."""
+        """Accept one event, with what is known of the call that it belongs to.
+
+        Or what makes it: this is done in the store's thread, where it takes no call's time.
+        """
         if len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             return
-        self._waiting.append(_Waiting(event, tenant, self._clock.now(), call, request, principal))
-        self._news.set()
+        self._waiting_of[tenant] += 1
+        self._waiting.append(Draft(event, tenant, self._clock.now(), call, request, principal))
+        if not self._news.is_set():
+            self._news.set()
 
-    @property
-    def crowded(self) -> bool:
-        """Whether the disk does not keep up."""
-        return len(self._waiting) >= CROWDED
+    def crowded(self, tenant: str) -> bool:
+        """Whether the disk does not keep up, and this tenant has its share in that: the others need not feel it."""
+        waiting = len(self._waiting)
+        if waiting < CROWDED:
+            return False
+        return waiting >= TOO_CROWDED or self._waiting_of[tenant] * len(self._waiting_of) >= waiting
 
-    async def room(self) -> None:
-        """Wait until it has caught up far enough for more."""
-        while self.crowded and self.failing is None:
+    async def room(self, tenant: str) -> None:
+        """Wait until it has caught up far enough for more of this tenant."""
+        while self.crowded(tenant) and self.failing is None:
             await self.landed()
 
     async def landed(self) -> None:
@@ -156,6 +156,7 @@ class LedgerWriter:
         self.rows += len(batch)
         self._batch = []
         del self._waiting[: len(batch)]
+        self._waiting_of -= Counter(one.tenant for _, one in batch)  # forgets those of whom none is left
         self._written.set()
 
     async def _failed(self, error: PaddockError) -> None:
@@ -167,14 +168,11 @@ class LedgerWriter:
         self._written.set()
         await asyncio.sleep(RETRY_AFTER)
 
-    def _write(self, tx: Transaction, batch: list[tuple[str, _Waiting]], again: bool, mend: bool) -> None:
+    def _write(self, tx: Transaction, batch: list[tuple[str, Draft]], again: bool, mend: bool) -> None:
         """Runs in the store's thread: hashing is kept off the event loop."""
         if not batch:
             tx.execute("UPDATE ledger_heads SET seq = seq")  # changes nothing, and needs room all the same
-        drafts = [
-            Draft(name, one.at, one.event, one.tenant, one.call, one.request, one.principal) for name, one in batch
-        ]
-        append(tx, drafts, self._random, again=again, mend=mend)
+        append(tx, batch, self._random, again=again, mend=mend)
 
 
 def _unkeepable(error: Exception) -> bool:

@@ -6,7 +6,7 @@ Pure values. A decision made is never changed; it is recorded with the version o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
 Remember: TypeAlias = Literal["never", "tool", "plugin"]
@@ -23,6 +23,7 @@ DEFAULT_APPROVERS: Final = ("role:approver", "role:operator")
 class Allow:
     """It may happen, now."""
 
+    word: ClassVar[str] = "allow"
     policies: tuple[str, ...]
     """Ids of the rules that decided."""
     reason: str
@@ -35,6 +36,7 @@ class Allow:
 class Deny:
     """It must not happen."""
 
+    word: ClassVar[str] = "deny"
     policies: tuple[str, ...]
     """Ids of the rules that forbid it; empty where no rule allows it."""
     reason: str
@@ -54,6 +56,7 @@ class Deny:
 class Ask:
     """It may happen once a person has said yes."""
 
+    word: ClassVar[str] = "ask"
     policies: tuple[str, ...]
     """Ids of the rules that want a person asked."""
     reason: str

@@ -42,9 +42,12 @@ def consented_names(tx: Transaction, tenant: str, person: str) -> frozenset[str]
 
 def consents(tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False) -> list[Consent]:
     """What stands in a tenant, of everybody or of one person; with `revoked` also what was taken back."""
-    rows = tx.all("SELECT * FROM person_consents WHERE tenant = ? ORDER BY person, plugin, callable", (tenant,))
-    found = [Consent(**row) for row in rows]
-    return [one for one in found if person in (None, one.person) and (revoked or one.revoked_at is None)]
+    whose, values = ("", (tenant,)) if person is None else (" AND person = ?", (tenant, person))
+    rows = tx.all(
+        f"SELECT * FROM person_consents WHERE tenant = ?{whose} ORDER BY person, plugin, callable",  # noqa: S608
+        values,
+    )
+    return [one for row in rows if (one := Consent(**row)).revoked_at is None or revoked]
 
 
 def give_consent(change: Change, person: str, plugin: str, callable_name: str) -> Consent:

@@ -50,6 +50,8 @@ def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> a
             connection.pragma("synchronous", "FULL")
             # What is erased is overwritten: pages would keep it, for anybody who reads the file, until they are reused.
             connection.pragma("secure_delete", True)
+            # What a statement may have to take back is kept beside it; SQLite would write it to a file elsewhere.
+            connection.pragma("temp_store", "MEMORY")
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
         told = failure(error, connection, path)  # asks the connection, so before it is closed

@@ -57,10 +57,17 @@ def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]
 
 def checked_part(manifest: Manifest, result: Any) -> Any:
     """What an output schema speaks of: the value inside the envelope."""
-    if speaks_mcp(manifest):
-        return _fields(result).get("structuredContent")
-    inside = _INSIDE.get((manifest.dialect, manifest.kind))
-    return _fields(result).get(inside) if inside is not None else result
+    return inside(checked_field(manifest), result)
+
+
+def checked_field(manifest: Manifest) -> str | None:
+    """The field of the envelope that has the value in it; None where there is no envelope."""
+    return "structuredContent" if speaks_mcp(manifest) else _INSIDE.get((manifest.dialect, manifest.kind))
+
+
+def inside(field: str | None, result: Any) -> Any:
+    """What a field of the envelope holds; the whole where there is no envelope."""
+    return result if field is None else _fields(result).get(field)
 
 
 def speaks_mcp(manifest: Manifest) -> bool:
@@ -75,8 +82,7 @@ def unless_failed(manifest: Manifest, result: Any) -> Any:
     Raises:
         PaddockError: it does; carries the plugin's own words.
     """
-    inside = _INSIDE.get((manifest.dialect, manifest.kind))
-    if inside is None:
+    if (manifest.dialect, manifest.kind) not in _INSIDE:
         return result
     fields = _fields(result)
     error = fields.get("error")

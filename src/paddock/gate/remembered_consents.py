@@ -1,0 +1,60 @@
+"""What people consented to, remembered for a moment: calls that only read come thousands of times a second."""
+
+from __future__ import annotations
+
+import asyncio
+
+from paddock.core.call import Principal
+from paddock.core.clock import Clock
+from paddock.principals.consents import consented_names
+from paddock.store.database import Database
+
+GOOD_FOR = 1.0  # seconds
+_LOOKED_UP_AFTER = GOOD_FOR / 2  # so that while calls come, none has to wait for it
+_MOST_KEPT = 10_000
+
+
+class RememberedConsents:
+    """Reads from the store what people consented to. However many calls need the same at once, it is read once.
+
+    Args:
+        database: Where people's consents are.
+        clock: Tells how old what is remembered is.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+        self._reading: dict[tuple[str, str], asyncio.Task[frozenset[str]]] = {}
+
+    async def of(self, principal: Principal) -> frozenset[str]:
+        """What their person consented to, as it was a moment ago."""
+        person = (principal.tenant, principal.person)
+        known = self._known.get(person)
+        age = GOOD_FOR if known is None else self._clock.monotonic() - known[0]
+        if known is not None and age < _LOOKED_UP_AFTER:
+            return known[1]
+        reading = self._reading.get(person)
+        if reading is None:
+            reading = self._reading[person] = asyncio.create_task(self._read(person))
+            reading.add_done_callback(lambda done: self._is_read(person, done))
+        # Shielded: whoever gives up must not take it from the others.
+        return known[1] if known is not None and age < GOOD_FOR else await asyncio.shield(reading)
+
+    async def now_of(self, principal: Principal) -> frozenset[str]:
+        """What their person consented to right now."""
+        return await self._read((principal.tenant, principal.person))
+
+    async def _read(self, person: tuple[str, str]) -> frozenset[str]:
+        asked = self._clock.monotonic()
+        found = await self._database.read(lambda tx: consented_names(tx, *person))
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        self._known[person] = (asked, found)
+        return found
+
+    def _is_read(self, person: tuple[str, str], done: asyncio.Task[frozenset[str]]) -> None:
+        del self._reading[person]
+        if not done.cancelled():
+            done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will
