@@ -39,7 +39,13 @@ async def one_at_a_time(call: Callable[[], Awaitable[Any]], count: int) -> Measu
     return Measured(time.perf_counter() - start, count, tuple(latencies), _cpu() - cpu)
 
 
-async def many_at_once(call: Callable[[], Awaitable[Any]], count: int, in_flight: int) -> Measured:
+async def many_at_once(
+    call: Callable[[], Awaitable[Any]],
+    count: int,
+    in_flight: int,
+    at_the_end: Callable[[], Awaitable[Any]] | None = None,
+) -> Measured:
+    """So many calls, and `at_the_end` whatever they leave to be done."""
     left = count
 
     async def caller() -> None:
@@ -50,6 +56,8 @@ async def many_at_once(call: Callable[[], Awaitable[Any]], count: int, in_flight
 
     cpu, start = _cpu(), time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(in_flight)))
+    if at_the_end is not None:
+        await at_the_end()
     return Measured(time.perf_counter() - start, count, (0.0,), _cpu() - cpu)
 
 

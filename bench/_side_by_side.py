@@ -64,6 +64,10 @@ class Report:
     def at_least(self, what: str, value: float, goal: float) -> None:
         self.goals.append(f"{'PASS' if value >= goal else 'FAIL'}  {what}: {value:,.0f} (goal: at least {goal:,.0f})")
 
+    def says(self, what: str) -> None:
+        """Something to know that has no goal, or none here."""
+        self.goals.append(f"      {what}")
+
     def finish(self) -> None:
         text = "\n".join(
             [self.included, "", *_table(self.headings, self.rows), "", *(f"- {line}" for line in self.goals)]

@@ -1,14 +1,14 @@
 """A governed call against the runtime's bare call, in one run: what schema, rules, ledger and output check add.
 
 Both go to the same caged plugin. Bare is the supervisor's own call; governed is the whole door: the parameters' schema,
-the decision, one entry in the ledger, written and synced in batches beside it, and the answer's schema. The ledger's
-own rate stands beside them: no door is quicker than what it writes to.
+the decision, one entry in the ledger, written and synced in batches beside it, and the answer's schema; all entries are
+on disk when the clock stops. The ledger's own rate stands beside them: no door is quicker than what it writes to.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from _side_by_side import Report, options
 from paddock import Config, open_host
 from paddock.core.events_calls import CallEnded
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.host.host import Host
+from paddock.ledger.writer import LedgerWriter
 
 FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
 IN_FLIGHT = 64
+WANTED = 15_000  # calls a second, where the ledger alone writes as many
+BARE_1, GOVERNED_1, BARE, GOVERNED = "bare 1", "governed 1", "bare 64", "governed 64"
+ENTRIES = "entries of the ledger alone"
 PARAMS = {"text": "hello", "count": 3}
 PLUGIN = """
 from paddock_sdk import Plugin
@@ -45,7 +48,7 @@ METHOD = {
 }
 
 
-async def measure(folder: Path, rounds: int, few: int, many: int) -> tuple[dict[str, list[Measured]], list[float]]:
+async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, list[Measured]]:
     package = write_package(
         folder / "echo",
         "echo",
@@ -55,8 +58,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> tuple[dict[
         methods=[METHOD],
     )
     install(folder / "home", package)
-    found: dict[str, list[Measured]] = {name: [] for name in ("bare 1", "governed 1", "bare 64", "governed 64")}
-    appends: list[float] = []
+    found: dict[str, list[Measured]] = {name: [] for name in (BARE_1, GOVERNED_1, BARE, GOVERNED, ENTRIES)}
     async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
         context = host.operator_context(None)
         target = host._gate.catalogue(DEFAULT_TENANT).find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
@@ -68,24 +70,24 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> tuple[dict[
         async def governed() -> Any:
             return await host.call("echo.echo.it", PARAMS, context=context)
 
+        ledger = host._gate.records  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(ledger, LedgerWriter)
         for number in range(-1, rounds):
             runs = {
-                "bare 1": await one_at_a_time(bare, few),
-                "governed 1": await one_at_a_time(governed, few),
-                "bare 64": await many_at_once(bare, many, IN_FLIGHT),
-                "governed 64": await many_at_once(governed, many, IN_FLIGHT),
+                BARE_1: await one_at_a_time(bare, few),
+                GOVERNED_1: await one_at_a_time(governed, few),
+                BARE: await many_at_once(bare, many, IN_FLIGHT),
+                GOVERNED: await many_at_once(governed, many, IN_FLIGHT, ledger.flushed),
+                ENTRIES: await many_at_once(taking(ledger), many, IN_FLIGHT, ledger.flushed),
             }
-            rate = await appended(host, many)
             if number >= 0:
-                appends.append(rate)
                 for name, run in runs.items():
                     found[name].append(run)
-    return found, appends
+    return found
 
 
-async def appended(host: Host, many: int) -> float:
-    """Entries a second that the ledger alone takes and has on disk."""
-    ledger = host._gate.records  # pyright: ignore[reportPrivateUsage]
+def taking(ledger: LedgerWriter) -> Callable[[], Awaitable[None]]:
+    """Puts one entry after the other into the ledger, as quickly as it takes them."""
     event = CallEnded(
         name="echo", method="echo.it", version="1.0.0", digest="sha256:00", effects=("read_only",), request_id="req_1",
         operator_id=None, project_id=None, session_id=None, agent_path=None, owner=None, payload_hash="sha256:11",
@@ -93,18 +95,20 @@ async def appended(host: Host, many: int) -> float:
         events_hash=None, error_code=None, error_category=None, error_message=None, nondeterminism=None, model=None,
         decision="allow", policies=("operators-may-call",), policy_version="pol", approval=None, stands_for=(),
     )  # fmt: skip
-    began = time.perf_counter()
-    for _ in range(many):
+
+    async def take() -> None:
+        if ledger.crowded("default"):
+            await ledger.room("default")
         ledger.take(event, "default", call="call_1", request="req_1", principal="local:operator")
-    await ledger.flushed()  # pyright: ignore[reportAttributeAccessIssue]
-    return many / (time.perf_counter() - began)
+
+    return take
 
 
 def main() -> None:
     given = options(__doc__)
-    rounds, few, many = (2, 200, 2_000) if given.quick else (7, 2_000, 20_000)
+    rounds, few, many = (2, 200, 2_000) if given.quick else (20, 1_000, 8_000)
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
-        found, appends = uvloop.run(measure(Path(folder), rounds, few, many))
+        found = uvloop.run(measure(Path(folder), rounds, few, many))
     report = Report(
         "governed_call",
         given,
@@ -112,18 +116,21 @@ def main() -> None:
         "of the host's process with all its threads, the ledger's writer among them.",
         ["what", "p50", "calls a second", "CPU a call"],
     )
-    best = {name: min(runs, key=lambda run: run.seconds) for name, runs in found.items()}
-    p50 = {name: min(run.p50 for run in runs) for name, runs in found.items() if name.endswith(" 1")}
-    for name, run in best.items():
+    cpu = {name: min(run.cpu / run.calls for run in runs) * 1e6 for name, runs in found.items()}
+    rate = {name: max(run.rate for run in runs) for name, runs in found.items()}
+    p50 = {name: min(run.p50 for run in found[name]) for name in (BARE_1, GOVERNED_1)}
+    for name in found:
         latency = f"{p50[name] * 1e6:.0f} µs" if name in p50 else ""
-        report.row(name, latency, f"{run.rate:,.0f}", f"{run.cpu / run.calls * 1e6:.1f} µs")
-    report.row("entries of the ledger alone", "", f"{max(appends):,.0f}", "")
-    added = (best["governed 64"].cpu / best["governed 64"].calls - best["bare 64"].cpu / best["bare 64"].calls) * 1e6
-    report.at_most("CPU that the door adds to a call", added, 80, unit=" µs")
-    report.at_most("sequential p50 against the bare call", p50["governed 1"] / p50["bare 1"], 1.5)
-    report.at_least(
-        "calls a second at 64, or what the ledger allows", best["governed 64"].rate, min(15_000, max(appends))
-    )
+        report.row(name, latency, f"{rate[name]:,.0f}", f"{cpu[name]:.1f} µs")
+    report.at_most("CPU that the door adds to a call", cpu[GOVERNED] - cpu[BARE], 80, unit=" µs")
+    report.at_most("sequential p50 against the bare call", p50[GOVERNED_1] / p50[BARE_1], 1.5)
+    if rate[ENTRIES] >= WANTED:
+        report.at_least(f"calls a second at {IN_FLIGHT}", rate[GOVERNED], WANTED)
+    else:
+        report.says(
+            f"calls a second at {IN_FLIGHT}: {rate[GOVERNED]:,.0f}, which is {rate[GOVERNED] / rate[ENTRIES]:.0%} of "
+            f"what the ledger alone writes here (goal: {WANTED:,} where that allows it)"
+        )
     report.finish()
 
 

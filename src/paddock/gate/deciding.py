@@ -55,8 +55,12 @@ class ByTheRules:
 
     async def about(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
-        # An effect is never decided on what was true a moment ago.
-        consents = await (self._consents.of if target.only_reads else self._consents.now_of)(principal)
+        if not target.only_reads:  # an effect is never decided on what was true a moment ago
+            consents = await self._consents.right_now(principal)
+        else:
+            consents = self._consents.known(principal)
+            if consents is None:
+                consents = await self._consents.lately(principal)
         policy = self._rules.policy
         if policy is not self._kept_of or len(self._kept) >= _MOST_KEPT:
             self._kept, self._kept_of = {}, policy

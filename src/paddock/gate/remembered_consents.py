@@ -28,23 +28,32 @@ class RememberedConsents:
         self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
         self._reading: dict[tuple[str, str], asyncio.Task[frozenset[str]]] = {}
 
-    async def of(self, principal: Principal) -> frozenset[str]:
-        """What their person consented to, as it was a moment ago."""
+    def known(self, principal: Principal) -> frozenset[str] | None:
+        """What their person consented to, as it was a moment ago; None where it has to be read."""
         person = (principal.tenant, principal.person)
         known = self._known.get(person)
-        age = GOOD_FOR if known is None else self._clock.monotonic() - known[0]
-        if known is not None and age < _LOOKED_UP_AFTER:
-            return known[1]
+        if known is None:
+            return None
+        age = self._clock.monotonic() - known[0]
+        if age >= _LOOKED_UP_AFTER:
+            self._begin(person)
+        return known[1] if age < GOOD_FOR else None
+
+    async def lately(self, principal: Principal) -> frozenset[str]:
+        """What their person consents to, read together with all others who need to know."""
+        # Shielded: whoever gives up must not take it from the others.
+        return await asyncio.shield(self._begin((principal.tenant, principal.person)))
+
+    async def right_now(self, principal: Principal) -> frozenset[str]:
+        """What their person consents to at this moment, and not at one before it."""
+        return await self._read((principal.tenant, principal.person))
+
+    def _begin(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
         reading = self._reading.get(person)
         if reading is None:
             reading = self._reading[person] = asyncio.create_task(self._read(person))
             reading.add_done_callback(lambda done: self._is_read(person, done))
-        # Shielded: whoever gives up must not take it from the others.
-        return known[1] if known is not None and age < GOOD_FOR else await asyncio.shield(reading)
-
-    async def now_of(self, principal: Principal) -> frozenset[str]:
-        """What their person consented to right now."""
-        return await self._read((principal.tenant, principal.person))
+        return reading
 
     async def _read(self, person: tuple[str, str]) -> frozenset[str]:
         asked = self._clock.monotonic()

@@ -244,7 +244,10 @@ def _plan(kind: type[Event]) -> _Plan:
 
 def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     """The fields as canonical JSON; what has no such form as text, for what a plugin wrote must not stop the ledger."""
-    if not unsure or _simple([fields[name] for name in unsure if name in fields]):
+    for name in unsure:
+        if name in fields and not _simple(fields[name]):
+            break
+    else:
         try:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         except TypeError:
@@ -259,26 +262,22 @@ def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
         return canonical_bytes(_mended(whole, MAX_DEPTH // 2))
 
 
-def _simple(values: Iterable[Any], depth: int = 3) -> bool:
-    """Whether orjson writes all of them as the standard does; a shorter way for most."""
-    for value in values:
-        kind = cast("type[Any]", type(value))
-        if kind is str or value is None or kind is bool:
-            continue
-        if kind is float:
-            if value.is_integer() or not 1e-5 <= abs(value) <= MAX_SAFE_INTEGER:
-                return False
-        elif kind is int:
-            if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
-                return False
-        elif not depth:
-            return False
-        elif kind is dict:
-            if not all(type(key) is str and key.isascii() for key in value) or not _simple(value.values(), depth - 1):
-                return False
-        elif (kind is not tuple and kind is not list) or not _simple(value, depth - 1):
-            return False
-    return True
+def _simple(value: Any, depth: int = 3) -> bool:
+    """Whether orjson writes it as the standard does; a shorter way for most."""
+    kind = cast("type[Any]", type(value))
+    if kind is float:
+        return 1e-5 <= abs(value) <= MAX_SAFE_INTEGER and not value.is_integer()
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+    if kind is dict:
+        return not value or (
+            depth > 0
+            and all(type(key) is str and key.isascii() for key in value)
+            and all(_simple(inner, depth - 1) for inner in value.values())
+        )
+    return (kind is tuple or kind is list) and depth > 0 and all(_simple(inner, depth - 1) for inner in value)
 
 
 def _mended(value: Any, depth: int) -> Any:

@@ -17,15 +17,17 @@ class Tree:
         self.size = 0
         self._full: list[bytes] = []  # the roots of full subtrees, the biggest first
 
-    def add(self, leaf: bytes) -> None:
-        """Add a leaf."""
-        node = sha256(b"\x00" + leaf).digest()
-        size = self.size
-        while size & 1:  # a full subtree of this size is there already: they become one of twice the size
-            node = sha256(b"\x01" + self._full.pop() + node).digest()
-            size >>= 1
-        self._full.append(node)
-        self.size += 1
+    def add(self, *leaves: bytes) -> None:
+        """Add leaves, in this order."""
+        full = self._full
+        for leaf in leaves:
+            node = sha256(b"\x00" + leaf).digest()
+            size = self.size
+            while size & 1:  # a full subtree of this size is there already: they become one of twice the size
+                node = sha256(b"\x01" + full.pop() + node).digest()
+                size >>= 1
+            full.append(node)
+            self.size += 1
 
     def root(self) -> bytes:
         """The hash over all leaves so far."""
