@@ -286,6 +286,17 @@ def test_at_a_terminal_the_person_is_shown_what_would_be_done_and_asked(caller: 
 
 
 @both_ways
+def test_at_a_terminal_nobody_is_asked_for_a_yes_that_would_not_count(caller: Paddock) -> None:
+    caller.quickly("user", "add", "second", "--role", "approver")
+    screen = caller.on_terminal(*TO_BOB, answers=[], code=4)
+    caller.quickly("user", "remove", "second", "--yes")
+
+    assert "mail send waits for a person (action)" in screen
+    assert "another person has to say yes" in screen
+    assert "Allow it?" not in screen
+
+
+@both_ways
 def test_at_a_terminal_no_ends_the_call(caller: Paddock) -> None:
     screen = caller.on_terminal(*TO_BOB, answers=["n"], prompt=PROMPT, code=5)
 

@@ -57,6 +57,16 @@ async def test_one_entry_or_all_of_a_call_is_shown_whole(paddock: Paddock, told:
     assert paddock.quickly("ledger", "show", "call_9", "--json", code=3).error["code"] == "ledger.unknown"
 
 
+async def test_an_entry_that_somebody_changed_is_not_shown_as_if_nothing_were(paddock: Paddock, told: Chain) -> None:
+    assert paddock.quickly("ledger", "show", "call_3", "--json").json["altered"] == []
+    told.change("UPDATE ledger SET facts = replace(facts, 'notes', 'other') WHERE call = 'call_3'")
+
+    shown = paddock.quickly("ledger", "show", "call_3", "--json")
+    assert shown.json["altered"] == [shown.json["entries"][0]["id"]]
+    assert "row 4 of the ledger is not what was recorded" in paddock.quickly("ledger", "show", "call_3").err
+    assert paddock.quickly("ledger", "show", "call_2", "--json").json["altered"] == []
+
+
 async def test_following_tells_one_object_a_line_until_interrupted(paddock: Paddock, told: Chain) -> None:
     with paddock.start("ledger", "tail", "--follow", "--json", "-n", 1) as process:
         assert process.stdout is not None

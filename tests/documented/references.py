@@ -12,6 +12,7 @@ from paddock.core import outward
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Category
 from paddock.core.events import EVENT_TYPES
+from paddock.host.metrics import MEASURES
 from paddock.http.app import Api
 from paddock.http.body import LARGEST
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
@@ -207,6 +208,19 @@ def http_reference() -> str:
     return "\n".join(parts)
 
 
+def metrics_reference() -> str:
+    """Every number that is told to whoever watches over a host."""
+    rows = [
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | {one.words} |"
+        for one in MEASURES
+    ]
+    said = (
+        "`GET /metrics` tells these in the text form of Prometheus; of a histogram there are `_bucket`, `_sum` and"
+        " `_count`. They count from the start of the daemon.\n"
+    )
+    return "\n".join(["# Metrics\n", said, "| name | kind | labels | |\n|---|---|---|---|", *rows]) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": cli_reference,
     "http.md": http_reference,
@@ -214,4 +228,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": event_reference,
     "capabilities.md": capability_reference,
     "states.md": state_reference,
+    "metrics.md": metrics_reference,
 }

@@ -13,7 +13,7 @@ from paddock import Config, open_host
 from paddock.core.errors import Denied, PluginError
 from paddock.core.ids import DEFAULT_TENANT, CallId
 from paddock.gate.course import Course
-from paddock.host.exposition import Spread, counter_lines, histogram_lines
+from paddock.host.exposition import Measure, Spread
 from paddock.host.metrics import MOST_SERIES
 
 pytestmark = pytest.mark.req("B-05")
@@ -63,14 +63,14 @@ def test_buckets_hold_all_that_is_no_larger() -> None:
     seconds = Spread((0.1, 1.0))
     for value in (0.05, 0.1, 0.5, 7):
         seconds.add(value)
-    text = "".join(f"{line}\n" for line in histogram_lines("s", "Seconds.", ("plugin",), {("a",): seconds}))
+    text = "".join(f"{line}\n" for line in Measure("s", "histogram", "Seconds.", ("plugin",)).lines({("a",): seconds}))
     assert [number(text, "s_bucket", plugin="a", le=le) for le in ("0.1", "1", "+Inf")] == [2, 3, 4]
     assert number(text, "s_sum", plugin="a") == pytest.approx(7.65)
 
 
 def test_a_name_that_a_plugin_chose_breaks_nothing() -> None:
     odd = 'a"b\\c\nd} 7'
-    text = "".join(f"{line}\n" for line in counter_lines("c_total", "Counted.", ("plugin",), {(odd,): 1}))
+    text = "".join(f"{line}\n" for line in Measure("c_total", "counter", "Counted.", ("plugin",)).lines({(odd,): 1}))
     assert number(text, "c_total", plugin=odd) == 1
 
 

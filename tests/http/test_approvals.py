@@ -209,6 +209,7 @@ def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> No
     [
         ("approve", {"scope": "for ever"}, 400, "invalid_params"),
         ("approve", {"scope": "always", "reach": "world"}, 400, "invalid_params"),
+        ("approve", {"reach": "plugin"}, 400, "invalid_params"),
         ("approve", {"comment": 7}, 400, "invalid_params"),
         ("approve", {"params": []}, 400, "invalid_params"),
         ("approve", {"principal": "user:chief"}, 400, "invalid_params"),

@@ -31,18 +31,22 @@ def show(
     from paddock.cli.opening import reading
     from paddock.core.errors import NotFound
     from paddock.ledger.feed import told_of
+    from paddock.ledger.spot_check import altered, in_words
 
     with reading() as host:
         entries = host.plugins.database.read(lambda tx: told_of(tx, name, tenant))
+        forged = host.plugins.database.read(lambda tx: altered(tx, entries))
     if not entries:
         raise NotFound(
             f"the ledger has nothing of {name}", code="ledger.unknown", hint="look with: paddock ledger tail"
         )
     if as_json:
-        document({"entries": [entry.to_json() for entry in entries]})
-        return
-    for entry in entries:
-        ledger_tail.show_whole(entry)
+        document({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in forged]})
+    else:
+        for entry in entries:
+            ledger_tail.show_whole(entry)
+    for entry in forged:
+        say(f"{styled('altered:', 'red')} {in_words(entry)} (paddock ledger verify)")
 
 
 @app.command(

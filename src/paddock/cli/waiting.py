@@ -42,6 +42,7 @@ class Waiting:
         """
         if self._terminal:
             show_preview(held["preview"], held["kind"])
+        if self._terminal and not held.get("four_eyes"):  # their own yes would be refused
             choice = await _asked(rememberable=held.get("remember", "never") != "never")
             if choice != "later":
                 try:

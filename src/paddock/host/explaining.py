@@ -24,6 +24,7 @@ from paddock.host.seen_by_rules import callable_now, subject_now
 from paddock.host.story import Story, story_of
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import told_of
+from paddock.ledger.spot_check import require_unaltered
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
@@ -117,6 +118,7 @@ class Explainer:
 
         Raises:
             NotFound: nothing that was decided goes by this id, or it is not theirs to know.
+            HostError: what was recorded of it is not what the ledger had.
         """
         to_all = OPERATOR not in by.roles
         entries = self.store.database.read(lambda tx: told_of(tx, _call_of(tx, name, by.tenant), by.tenant))
@@ -241,7 +243,9 @@ def _whole(tx: Transaction, call: str, tenant: str) -> list[Entry]:
     """Everything that was recorded of a call, and what happened in its request outside any call."""
     of_call = told_of(tx, call, tenant)
     requests = {entry.request for entry in of_call if entry.request}
-    return of_call + [entry for one in sorted(requests) for entry in told_of(tx, one, tenant) if entry.call is None]
+    whole = of_call + [entry for one in sorted(requests) for entry in told_of(tx, one, tenant) if entry.call is None]
+    require_unaltered(tx, whole)
+    return whole
 
 
 def _call_of(tx: Transaction, name: str, tenant: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,37 +40,31 @@ class Spread:
         return sum(self.counts)
 
 
-def gauge_lines(name: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
-    """Numbers as they are right now, by labels."""
-    return _lines(name, "gauge", words, names, values)
+class Measure(NamedTuple):
+    """A number that is told, by its labels."""
 
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    words: str
+    labels: Labels = ()
 
-def counter_lines(name: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
-    """Numbers that only grow, by labels."""
-    return _lines(name, "counter", words, names, values)
+    def lines(self, values: Mapping[Labels, float | Spread]) -> Iterable[str]:
+        """What it is, for each set of labels."""
+        yield f"# HELP {self.name} {self.words}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for labels, value in values.items():
+            if isinstance(value, Spread):
+                yield from self._buckets(labels, value)
+            else:
+                yield f"{self.name}{_labelled(self.labels, labels)} {_number(value)}"
 
-
-def histogram_lines(name: str, words: str, names: Labels, values: Mapping[Labels, Spread]) -> Iterable[str]:
-    """How often a number was how large, by labels."""
-    yield from _head(name, "histogram", words)
-    for labels, spread in values.items():
+    def _buckets(self, labels: Labels, spread: Spread) -> Iterable[str]:
         total = 0
         for bound, count in zip((*map(_number, spread.bounds), "+Inf"), spread.counts, strict=True):
             total += count
-            yield f"{name}_bucket{_labelled((*names, 'le'), (*labels, bound))} {total}"
-        yield f"{name}_sum{_labelled(names, labels)} {_number(spread.total)}"
-        yield f"{name}_count{_labelled(names, labels)} {total}"
-
-
-def _lines(name: str, kind: str, words: str, names: Labels, values: Mapping[Labels, float]) -> Iterable[str]:
-    yield from _head(name, kind, words)
-    for labels, value in values.items():
-        yield f"{name}{_labelled(names, labels)} {_number(value)}"
-
-
-def _head(name: str, kind: str, words: str) -> Iterable[str]:
-    yield f"# HELP {name} {words}"
-    yield f"# TYPE {name} {kind}"
+            yield f"{self.name}_bucket{_labelled((*self.labels, 'le'), (*labels, bound))} {total}"
+        yield f"{self.name}_sum{_labelled(self.labels, labels)} {_number(spread.total)}"
+        yield f"{self.name}_count{_labelled(self.labels, labels)} {total}"
 
 
 _ESCAPES: Mapping[int, str] = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}

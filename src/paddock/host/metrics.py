@@ -3,18 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from paddock.gate.calls import Calls
 from paddock.gate.course import Course
-from paddock.host.exposition import Labels, Spread, counter_lines, gauge_lines, histogram_lines
+from paddock.host.exposition import Labels, Measure, Spread
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.deployment import Status
 from paddock.plugins.supervision.lifecycle import State
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 MOST_SERIES = 10_000  # plugins choose names, and must not fill the memory with them
+_A_PLUGIN = ("tenant", "plugin", "version")
+MEASURES = (
+    Measure(
+        "paddock_calls_total",
+        "counter",
+        "Calls, by what became of them.",
+        ("tenant", "plugin", "callable", "status"),
+    ),
+    Measure(
+        "paddock_call_seconds", "histogram", "How long calls took that reached their plugin.", ("tenant", "plugin")
+    ),
+    Measure("paddock_decisions_total", "counter", "What the rules said to calls.", ("tenant", "decision")),
+    Measure("paddock_call_errors_total", "counter", "Calls that failed, by code.", ("tenant", "plugin", "code")),
+    Measure(
+        "paddock_plugin_up",
+        "gauge",
+        "0 while a plugin has crashed or was given up; one that starts when it is needed is up.",
+        _A_PLUGIN,
+    ),
+    Measure("paddock_plugin_running", "gauge", "Whether it has a process.", _A_PLUGIN),
+    Measure("paddock_plugin_restarts", "gauge", "How often it was started again.", _A_PLUGIN),
+    Measure("paddock_plugin_in_flight", "gauge", "Calls that it works on.", _A_PLUGIN),
+    Measure("paddock_calls_running", "gauge", "Calls under way."),
+    Measure("paddock_calls_held", "gauge", "Calls that wait for a person."),
+    Measure("paddock_ledger_waiting", "gauge", "Entries that wait to be written."),
+    Measure("paddock_ledger_lost", "gauge", "Entries that could not be kept."),
+    Measure("paddock_recording", "gauge", "Whether what happens can be recorded."),
+    Measure("paddock_checkpointing", "gauge", "Whether checkpoints of the ledger can be made."),
+)
+"""All that is told, in this order."""
+
+Values: TypeAlias = Mapping[str, Mapping[Labels, float | Spread]]
+
 _DOWN = frozenset({State.CRASHED, State.FAILED})
 
 
@@ -66,9 +99,10 @@ class Metrics:
 
     def text(self) -> str:
         """Everything, as Prometheus reads it."""
-        return "".join(f"{line}\n" for line in (*self._of_calls(), *self._looked_up()))
+        values = {**self._of_calls(), **self._of_plugins(), **self._of_the_host()}
+        return "".join(f"{line}\n" for measure in MEASURES for line in measure.lines(values[measure.name]))
 
-    def _of_calls(self) -> Iterable[str]:
+    def _of_calls(self) -> Values:
         ended, decisions, errors = Counter[Labels](), Counter[Labels](), Counter[Labels]()
         seconds: dict[Labels, Spread] = {}
         for kind, spread in self._ended.items():
@@ -79,44 +113,29 @@ class Metrics:
                 errors[kind.tenant, kind.plugin, kind.code] += spread.count
             if kind.ran:
                 seconds.setdefault((kind.tenant, kind.plugin), Spread(_SECONDS)).merge(spread)
-        yield from counter_lines(
-            "paddock_calls_total",
-            "Calls, by what became of them.",
-            ("tenant", "plugin", "callable", "status"),
-            ended,
-        )
-        yield from histogram_lines(
-            "paddock_call_seconds", "How long calls took that reached their plugin.", ("tenant", "plugin"), seconds
-        )
-        yield from counter_lines(
-            "paddock_decisions_total", "What the rules said to calls.", ("tenant", "decision"), decisions
-        )
-        yield from counter_lines(
-            "paddock_call_errors_total", "Calls that failed, by code.", ("tenant", "plugin", "code"), errors
-        )
+        return {
+            "paddock_calls_total": ended,
+            "paddock_call_seconds": seconds,
+            "paddock_decisions_total": decisions,
+            "paddock_call_errors_total": errors,
+        }
 
-    def _looked_up(self) -> Iterable[str]:
-        statuses = list(self._statuses())
+    def _of_plugins(self) -> Values:
+        # Two builds may claim one version while one of them leaves, and no line may stand there twice.
+        found = {(one.key.tenant, one.key.plugin, one.version): one for one in self._statuses()}
+        return {
+            "paddock_plugin_up": {labels: one.state not in _DOWN for labels, one in found.items()},
+            "paddock_plugin_running": {labels: one.state is State.RUNNING for labels, one in found.items()},
+            "paddock_plugin_restarts": {labels: one.restarts for labels, one in found.items()},
+            "paddock_plugin_in_flight": {labels: one.in_flight for labels, one in found.items()},
+        }
 
-        def each(name: str, words: str, value: Callable[[Status], float]) -> Iterable[str]:
-            # Two builds may claim one version while one of them leaves, and no line may stand there twice.
-            found: dict[Labels, float] = {(one.key.tenant, one.key.plugin, one.version): value(one) for one in statuses}
-            return gauge_lines(name, words, ("tenant", "plugin", "version"), found)
-
-        yield from each(
-            "paddock_plugin_up",
-            "0 while a plugin has crashed or was given up; one that starts when it is needed is up.",
-            lambda one: one.state not in _DOWN,
-        )
-        yield from each("paddock_plugin_running", "Whether it has a process.", lambda one: one.state is State.RUNNING)
-        yield from each("paddock_plugin_restarts", "How often it was started again.", lambda one: one.restarts)
-        yield from each("paddock_plugin_in_flight", "Calls that it works on.", lambda one: one.in_flight)
-        for name, words, value in (
-            ("paddock_calls_running", "Calls under way.", self._calls.running),
-            ("paddock_calls_held", "Calls that wait for a person.", self._calls.waiting),
-            ("paddock_ledger_waiting", "Entries that wait to be written.", self._ledger.waiting),
-            ("paddock_ledger_lost", "Entries that could not be kept.", self._ledger.lost),
-            ("paddock_recording", "Whether what happens can be recorded.", self._ledger.failing is None),
-            ("paddock_checkpointing", "Whether checkpoints of the ledger can be made.", self._ledger.unsigned is None),
-        ):
-            yield from gauge_lines(name, words, (), {(): value})
+    def _of_the_host(self) -> Values:
+        return {
+            "paddock_calls_running": {(): self._calls.running},
+            "paddock_calls_held": {(): self._calls.waiting},
+            "paddock_ledger_waiting": {(): self._ledger.waiting},
+            "paddock_ledger_lost": {(): self._ledger.lost},
+            "paddock_recording": {(): self._ledger.failing is None},
+            "paddock_checkpointing": {(): self._ledger.unsigned is None},
+        }

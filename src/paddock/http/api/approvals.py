@@ -155,6 +155,11 @@ def remembered(body: dict[str, Any]) -> Remember:
         for name, said, words in (("scope", scope, SCOPES), ("reach", reach, REACHES))
         if said not in words
     ]
+    if (scope, reach) == ("once", "plugin"):
+        hint = "give a scope of session or always, or leave the reach out"
+        problems.append(
+            Problem("reach", "says how far a yes goes that lasts, and this one is for once", hint, "wrong_value")
+        )
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")
     return Remember(scope, reach)

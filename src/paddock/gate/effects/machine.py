@@ -1,0 +1,129 @@
+"""The life of one effect under one key: it happens once, whatever dies when. Pure.
+
+    none → claimed → awaiting approval → started → succeeded
+                                                 → failed, without an effect
+                                                 → in doubt → succeeded, or failed without an effect, once it is resolved
+
+Until it is started nothing has happened, and the key is given back where the call comes to nothing. From then on only
+the plugin's own answer ends it: whoever does not hear one does not know. What succeeded is given again for as long as
+it is kept, and after that nobody makes it anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class State(StrEnum):
+    """Where an effect is in its life. That there is none is no state: then there is no record."""
+
+    CLAIMED = "claimed"  # a call has the key, and nothing has happened
+    AWAITING_APPROVAL = "awaiting_approval"  # the same, and a person is asked first
+    STARTED = "started"  # on record before the first byte reaches the plugin
+    SUCCEEDED = "succeeded"
+    FAILED_NO_EFFECT = "failed_no_effect"  # the plugin said so, or never heard of it
+    IN_DOUBT = "in_doubt"  # it may have happened
+
+
+class Move(StrEnum):
+    """What can happen to it."""
+
+    HOLD = "hold"  # a person is asked
+    START = "start"  # it is about to reach its plugin
+    SUCCEED = "succeed"  # the plugin answered
+    FAIL = "fail"  # the plugin answered that it failed, or it did not reach the plugin
+    LOSE = "lose"  # no answer that counts: time is up, the plugin or the host ended, the answer is not what it promised
+    CLAIM_AGAIN = "claim again"  # what had no effect may be tried once more, under the same key
+
+
+TRANSITIONS: dict[State, dict[Move, State]] = {
+    State.CLAIMED: {Move.HOLD: State.AWAITING_APPROVAL, Move.START: State.STARTED},
+    State.AWAITING_APPROVAL: {Move.START: State.STARTED},
+    State.STARTED: {
+        Move.SUCCEED: State.SUCCEEDED,
+        Move.FAIL: State.FAILED_NO_EFFECT,
+        Move.LOSE: State.IN_DOUBT,
+    },
+    # Only whoever looked where the effect would be can say: see `Resolution`.
+    State.IN_DOUBT: {Move.SUCCEED: State.SUCCEEDED, Move.FAIL: State.FAILED_NO_EFFECT},
+    State.SUCCEEDED: {},
+    State.FAILED_NO_EFFECT: {Move.CLAIM_AGAIN: State.CLAIMED},
+}
+
+BEFORE_THE_START = frozenset({State.CLAIMED, State.AWAITING_APPROVAL})
+OVER = frozenset({State.SUCCEEDED, State.FAILED_NO_EFFECT})
+
+
+class Resolution(StrEnum):
+    """Who says what became of an effect that was in doubt."""
+
+    ATOMIC = "atomic"  # the plugin's own storage has a note of it, or has none
+    NATIVE_KEY = "native_key"  # it was made again under the same key, which its other side knows
+    PROBE = "probe"  # the plugin looked
+    HUMAN = "human"  # a person did
+
+
+def moved(state: State, move: Move) -> State | None:
+    """Where it goes from here; None where it cannot."""
+    return TRANSITIONS[state].get(move)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known under a key, as far as it matters to whoever comes with the same one."""
+
+    state: State
+    payload_hash: str
+    forgotten: bool = False  # its result was kept for as long as results are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The key is theirs: nobody had it, or what had it came to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The same call is under way, or waits for a person: what becomes of it is for both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """It has happened: they get the same answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """The key stands for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """It may have happened, and nobody makes it again before that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """It has happened, and what came of it is not kept any more. It is not made again."""
+
+
+Verdict: TypeAlias = Claim | Join | Replay | Clash | Doubt | Gone
+
+
+def met(known: Known | None, payload_hash: str) -> Verdict:
+    """What whoever comes with a key and a payload gets."""
+    if known is None:
+        return Claim()
+    if known.payload_hash != payload_hash:
+        return Clash()
+    match known.state:
+        case State.CLAIMED | State.AWAITING_APPROVAL | State.STARTED:
+            return Join()
+        case State.SUCCEEDED:
+            return Gone() if known.forgotten else Replay()
+        case State.FAILED_NO_EFFECT:
+            return Claim()
+        case State.IN_DOUBT:
+            return Doubt()

@@ -1,0 +1,243 @@
+"""The records of effects, one for each key: functions of a unit of work.
+
+Whoever changes a record names the state and the fence that it has to have. Where it has another one somebody else was
+there first, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from paddock.core.errors import HostError
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.effects.machine import Known, Move, Resolution, State, moved
+from paddock.store.transaction import Row, Transaction
+
+
+class EffectKey(NamedTuple):
+    """What an effect is known by: the same key of two callables stands for two things."""
+
+    tenant: Tenant
+    plugin: str
+    callable: str
+    key: str
+
+
+class Holder(NamedTuple):
+    """The daemon that works on an effect: a node, and how often it was started."""
+
+    node: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect as it stands in the store."""
+
+    of: EffectKey
+    call: CallId
+    state: State
+    fence: int
+    payload_hash: str
+    holder: Holder
+    recovery: str
+    claimed_at: str
+    started_at: str | None
+    ended_at: str | None
+    principal: str | None
+    payload: Mapping[str, Any] | None
+    context: Mapping[str, Any] | None
+    result: bytes | None
+    error: Mapping[str, Any] | None
+    resolution: Resolution | None
+    resolved_by: str | None
+    forgotten_at: str | None
+
+    @property
+    def known(self) -> Known:
+        return Known(self.state, self.payload_hash, self.forgotten_at is not None)
+
+
+_COLUMNS = (
+    "tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, claimed_at, started_at, "
+    "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM effects"  # noqa: S608 - column names are ours
+_OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
+
+
+def find(tx: Transaction, of: EffectKey) -> Effect | None:
+    """What is recorded under a key."""
+    row = tx.one(f"{_SELECT} WHERE {_OF}", of)
+    return None if row is None else _read(row)
+
+
+def find_call(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
+    """The effect of a call."""
+    row = tx.one(f"{_SELECT} WHERE tenant = ? AND call = ?", (tenant, call))
+    return None if row is None else _read(row)
+
+
+def in_state(tx: Transaction, state: State, *, tenant: Tenant | None = None, limit: int = 1000) -> list[Effect]:
+    """Those in a state, the oldest first; of everybody, or of one tenant."""
+    whose, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
+    rows = tx.all(f"{_SELECT} WHERE state = ?{whose} ORDER BY claimed_at, call LIMIT ?", (state, *values, limit))
+    return [_read(row) for row in rows]
+
+
+def claim(
+    tx: Transaction,
+    of: EffectKey,
+    *,
+    call: CallId,
+    payload_hash: str,
+    holder: Holder,
+    recovery: str,
+    now: str,
+    principal: str | None,
+) -> Effect | None:
+    """Take a key that nobody has, or that came to nothing; None where somebody has it.
+
+    The fence is higher than any that the key had before: what was sent under a former one is stale.
+    """
+    tx.execute(
+        "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
+        "claimed_at, principal) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (*of, call, State.FAILED_NO_EFFECT, payload_hash, *holder, recovery, now, principal),
+    )
+    changed = tx.execute(
+        "UPDATE effects SET state = ?, fence = fence + 1, call = ?, node = ?, epoch = ?, recovery = ?, claimed_at = ?, "
+        "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL "
+        f"WHERE {_OF} AND state = ? AND payload_hash = ?",
+        (State.CLAIMED, call, *holder, recovery, now, principal, *of, State.FAILED_NO_EFFECT, payload_hash),
+    )
+    return find(tx, of) if changed else None
+
+
+def give_back(tx: Transaction, effect: Effect) -> bool:
+    """Let go of a key under which nothing has happened: the call was refused before it started."""
+    before = tuple(state.value for state in (State.CLAIMED, State.AWAITING_APPROVAL))
+    if effect.fence == 1:  # nobody had it before, so nobody needs to know of it
+        return bool(
+            tx.execute(f"DELETE FROM effects WHERE {_OF} AND fence = 1 AND state IN (?, ?)", (*effect.of, *before))
+        )
+    return bool(
+        tx.execute(
+            f"UPDATE effects SET state = ? WHERE {_OF} AND fence = ? AND state IN (?, ?)",
+            (State.FAILED_NO_EFFECT, *effect.of, effect.fence, *before),
+        )
+    )
+
+
+def hold(tx: Transaction, effect: Effect) -> None:
+    """A person is asked first.
+
+    Raises:
+        HostError: it is not where it can be held.
+    """
+    _move(tx, effect, Move.HOLD, "", ())
+
+
+def start(
+    tx: Transaction,
+    effect: Effect,
+    *,
+    holder: Holder,
+    now: str,
+    payload: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> None:
+    """It is about to reach its plugin. What it is made with is kept until it is over, for finding out what became of it.
+
+    Raises:
+        HostError: it is not where it can start: somebody else was quicker.
+    """
+    _move(
+        tx,
+        effect,
+        Move.START,
+        ", started_at = ?, node = ?, epoch = ?, payload = ?, context = ?",
+        (now, *holder, orjson.dumps(payload).decode(), orjson.dumps(context).decode()),
+    )
+
+
+def succeed(
+    tx: Transaction, effect: Effect, *, now: str, result: bytes, by: Resolution | None = None, who: str | None = None
+) -> None:
+    """It has happened, and this is what came of it.
+
+    Raises:
+        HostError: that is settled already, or by somebody else.
+    """
+    more = ", ended_at = ?, result = ?, resolution = ?, resolved_by = ?, payload = NULL, context = NULL, error = NULL"
+    _move(tx, effect, Move.SUCCEED, more, (now, result, by, who))
+
+
+def fail(
+    tx: Transaction,
+    effect: Effect,
+    *,
+    now: str,
+    error: Mapping[str, Any],
+    by: Resolution | None = None,
+    who: str | None = None,
+) -> None:
+    """It has not happened.
+
+    Raises:
+        HostError: that is settled already, or by somebody else.
+    """
+    more = ", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, payload = NULL, context = NULL"
+    _move(tx, effect, Move.FAIL, more, (now, orjson.dumps(error).decode(), by, who))
+
+
+def lose(tx: Transaction, effect: Effect, *, error: Mapping[str, Any]) -> None:
+    """Nobody knows whether it has happened.
+
+    Raises:
+        HostError: it is not under way.
+    """
+    _move(tx, effect, Move.LOSE, ", error = ?", (orjson.dumps(error).decode(),))
+
+
+def forget(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> int:
+    """Let go of what came of effects that ended before then; that they happened stays known. How many there were."""
+    rows = tx.all(
+        "SELECT tenant, plugin, callable, key FROM effects "
+        "WHERE state = ? AND ended_at < ? AND forgotten_at IS NULL ORDER BY ended_at LIMIT ?",
+        (State.SUCCEEDED, before, limit),
+    )
+    for row in rows:
+        tx.execute(
+            f"UPDATE effects SET result = NULL, principal = NULL, forgotten_at = ? WHERE {_OF}",
+            (now, row["tenant"], row["plugin"], row["callable"], row["key"]),
+        )
+    return len(rows)
+
+
+def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequence[Any]) -> None:
+    to = moved(effect.state, move)
+    changed = to and tx.execute(
+        f"UPDATE effects SET state = ?{more} WHERE {_OF} AND state = ? AND fence = ?",
+        (to, *values, *effect.of, effect.state, effect.fence),
+    )
+    if not changed:
+        raise HostError(
+            f"the effect of call {effect.call} cannot {move} any more",
+            code="effect.stale",
+            details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
+        )
+
+
+def _read(row: Row) -> Effect:
+    values = {name: value for name, value in row.items() if name not in EffectKey._fields + Holder._fields}
+    for name in ("payload", "context", "error"):
+        values[name] = None if row[name] is None else orjson.loads(row[name])
+    values["state"] = State(row["state"])
+    values["resolution"] = None if row["resolution"] is None else Resolution(row["resolution"])
+    of = EffectKey(cast("Tenant", row["tenant"]), row["plugin"], row["callable"], row["key"])
+    return Effect(of=of, holder=Holder(row["node"], row["epoch"]), **values)
