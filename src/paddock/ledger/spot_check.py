@@ -1,4 +1,4 @@
-"""Whether single entries are what their hashes say, for whoever shows them. `verify` alone can tell of a whole chain."""
+"""Whether single entries are what their hashes say, for whoever shows them. `verify` alone tells of a whole chain."""
 
 from __future__ import annotations
 

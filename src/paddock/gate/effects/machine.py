@@ -2,7 +2,7 @@
 
     none → claimed → awaiting approval → started → succeeded
                                                  → failed, without an effect
-                                                 → in doubt → succeeded, or failed without an effect, once it is resolved
+                                                 → in doubt → one of these two, once it is resolved
 
 Until it is started nothing has happened, and the key is given back where the call comes to nothing. From then on only
 the plugin's own answer ends it: whoever does not hear one does not know. What succeeded is given again for as long as

@@ -4,6 +4,8 @@ Whoever changes a record names the state and the fence that it has to have. Wher
 there first, and nothing is changed.
 """
 
+# ruff: noqa: S608 - what is put together are names of our own; every value is bound
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +68,7 @@ _COLUMNS = (
     "tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, claimed_at, started_at, "
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM effects"  # noqa: S608 - column names are ours
+_SELECT = f"SELECT {_COLUMNS} FROM effects"
 _OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
 
 
@@ -151,7 +153,7 @@ def start(
     payload: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> None:
-    """It is about to reach its plugin. What it is made with is kept until it is over, for finding out what became of it.
+    """It is about to reach its plugin. What it is made with is kept until it is over, to find out what became of it.
 
     Raises:
         HostError: it is not where it can start: somebody else was quicker.
