@@ -1,0 +1,149 @@
+"""This running host among all that share a database: its name, its epoch, and the lease that it keeps.
+
+Whoever writes down that they are working on something writes `Here` beside it, and in the same unit of work sees with
+`leases.require` that it still holds. When a host dies its lease ends: that of a daemon at the next start of its home,
+any other once it has been silent for a minute. In that unit of work whatever it held is given free, by those who asked
+for it in `when_over`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
+from paddock.queue import leases
+from paddock.queue.identity import node_id
+from paddock.queue.leases import EVERY, Here, Watch
+from paddock.store.database import Database
+from paddock.store.transaction import Transaction
+
+__all__ = ["Here", "Node", "open_node"]
+
+_log = logging.getLogger("paddock.queue")
+
+_SECONDS_AT_THE_END = 5
+
+
+class Node:
+    """This host's place among the others.
+
+    A daemon has an epoch from the start. A command takes one when somebody first asks for it, so that one which only
+    reads writes nothing.
+
+    Args:
+        name: The name of this home, see `identity.py`.
+        database: What is shared.
+        clock: Its growing time measures how long others are silent.
+        lasting: Whether this is a daemon, which ends the leases of those before it and of those that are silent.
+    """
+
+    def __init__(self, name: str, database: Database, clock: Clock, *, lasting: bool) -> None:
+        self.name = name
+        self.when_over: list[Callable[[Transaction, Here], None]] = []
+        self.after_over: list[Callable[[], None]] = []
+        self._database = database
+        self._clock = clock
+        self._lasting = lasting
+        self._watch = Watch()
+        self._here: Here | None = None
+        self._entering = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+
+    async def here(self) -> Here:
+        """The node and epoch of this run. Ask each time: whoever lost their lease gets another epoch."""
+        if self._here is not None:
+            return self._here
+        async with self._entering:
+            if self._here is None:
+                self._here = await self._database.write(self._enter)
+                if self._beating is None:
+                    self._beating = asyncio.create_task(self._beat_forever(), name="keep the lease of this node")
+            return self._here
+
+    def _enter(self, tx: Transaction) -> Here:
+        here = leases.enter(tx, self.name, lasting=self._lasting)
+        if self._lasting and self._beating is None:  # later on, one of the same name is a copy of this home
+            for one in leases.former(tx, here):
+                leases.end(tx, one)
+                self._over(tx, one)
+        return here
+
+    def _over(self, tx: Transaction, one: Here) -> None:
+        for free in self.when_over:
+            free(tx, one)
+
+    async def beat(self) -> list[Here]:
+        """Say that this host still runs, and end the leases of those that do not; gives these.
+
+        Where its own lease was ended the host goes on under another epoch: what it held is no longer its own.
+        """
+        here = await self.here()
+        if not await self._database.write(lambda tx: leases.beat(tx, here)):
+            _log.error("others took this node for dead (epoch %d); it goes on under another epoch", here.epoch)
+            self._here = None
+            here = await self.here()
+        if not self._lasting:
+            return []
+        now = await self._database.read(leases.beats)
+        silent = self._watch.silent(now, self._clock.monotonic(), but=(here,))
+        if not silent:
+            return []
+        ended = await self._database.write(lambda tx: self._end_silent(tx, silent))
+        for one in ended:
+            _log.warning("node %s (epoch %d) has been silent; its work is free", one.node, one.epoch)
+        for tell in self.after_over if ended else ():
+            tell()
+        return ended
+
+    def _end_silent(self, tx: Transaction, silent: dict[Here, int]) -> list[Here]:
+        ended = [one for one, seen in silent.items() if leases.end_silent(tx, one, seen)]
+        for one in ended:
+            self._over(tx, one)
+        return ended
+
+    async def _beat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            try:
+                await self.beat()
+            except PaddockError as error:
+                _log.warning("the lease of this node was not renewed: %s", error.message)
+
+    async def leave(self) -> None:
+        """Give the lease back, and free what is still held under it."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        here, self._here = self._here, None
+        if here is not None:
+            with contextlib.suppress(PaddockError, TimeoutError):  # else it ends by silence
+                async with asyncio.timeout(_SECONDS_AT_THE_END):
+                    await self._database.write(lambda tx: self._leave(tx, here))
+
+    def _leave(self, tx: Transaction, here: Here) -> None:
+        if leases.end(tx, here):
+            self._over(tx, here)
+
+
+@asynccontextmanager
+async def open_node(
+    database: Database, clock: Clock, random: Random, *, state: Path, lasting: bool
+) -> AsyncGenerator[Node, None]:
+    """This host's place for as long as the block runs.
+
+    Add to `when_over` before anybody calls `here()`: that is when a daemon ends the leases of those before it.
+
+    Raises:
+        HostError: `node.id`, when the name of this home cannot be read or made.
+    """
+    node = Node(node_id(state, clock, random), database, clock, lasting=lasting)
+    try:
+        yield node
+    finally:
+        await node.leave()
