@@ -88,6 +88,10 @@ class CallContext:
     step: StepId | None = None
     trace: str | None = None
     """The `traceparent` that the caller named, for whoever traces."""
+    idempotency_key: str | None = None
+    """Under one key an effect happens once. A call that is given none stands for itself."""
+    fence: int | None = None
+    """Of a call with an effect: how often its key was claimed. What comes with a lower one is stale."""
 
     def __post_init__(self) -> None:
         if (self.project is None) is (self.agent_path is None) is (self.session is None):

@@ -40,7 +40,8 @@ class CallEnded(Event):
     `success` is whether its plugin answered; `status` says more. `effects` are those that the rules took it to have.
     `metrics` is what the host counted. What the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
     erased; where one of these is large, it is its `size` and `hash`. `proposed` is what an agent's answer was denied
-    for: `decision` is about that then.
+    for: `decision` is about that then. `replay_of` is the call that was made before under the same key, whose answer
+    this one got; nothing was done for it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class CallEnded(Event):
     approval: str | None
     stands_for: tuple[str, ...]
     proposed: str | None = None
+    replay_of: str | None = None
 
 
 SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -16,7 +16,8 @@ from paddock.core.errors import CallerError, Conflict, Denied, Invalid, NeedsApp
 from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
-from paddock.plugins.supervision.flight import OnEvent
+from paddock.gate.effects.records import Effect
+from paddock.plugins.supervision.flight import Fate, OnEvent
 from paddock.policy.decision import Decision
 
 Became: TypeAlias = Literal["succeeded", "failed", "denied", "refused", "timed_out", "cancelled", "pending_approval"]
@@ -60,9 +61,13 @@ class Course:
         "context",
         "decision",
         "duration_ms",
+        "effect",
+        "fate",
         "payload",
         "proposed",
         "ran",
+        "replay_of",
+        "resumed",
         "started",
         "status",
         "tally",
@@ -83,6 +88,10 @@ class Course:
         self.proposed: str | None = None  # what the answer was denied for
         self.started = False  # whether `call.started` was recorded
         self.ran = False  # whether the plugin was asked
+        self.resumed = False  # whether it goes on, having waited for a person
+        self.replay_of: CallId | None = None  # the call whose answer it got
+        self.effect: Effect | None = None  # the record of what it does
+        self.fate = Fate()
         self.told: Telling | None = None  # what the plugin told meanwhile, where somebody hears it
         self.tally: Tally = {}  # what the plugin asked of the host, and how often
         self.status: Became = "succeeded"  # from here on: once it has ended
@@ -191,6 +200,7 @@ class Course:
             approval=self.approval,
             stands_for=() if not self.ran else _THE_END if self.started else _BOTH,
             proposed=self.proposed,
+            replay_of=self.replay_of,
         )
 
 

@@ -1,6 +1,7 @@
 """The one door: every call, whoever makes it, goes through `Gate.call`.
 
-    scope → meet → validate input → decide → (approve) → start → run → check output, and what agents propose → record
+    scope → meet → validate input → decide → claim or replay → (approve) → start → run
+          → check output, and what agents propose → record
 
 Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
 recorded once, afterwards.
@@ -8,9 +9,10 @@ recorded once, afterwards.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
@@ -21,6 +23,7 @@ from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
 from paddock.gate.limits import Limits
+from paddock.gate.once import Replayed, TakenMeanwhile
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
@@ -61,6 +64,9 @@ class Records(Protocol):
         ...
 
 
+OnReplay: TypeAlias = Callable[[CallId], None]
+
+
 class Observer(Protocol):
     """Who hears of calls besides the ledger. Must be quick, and must not raise."""
 
@@ -92,6 +98,7 @@ class Gate:
         call: CallId | None = None,
         approval: str | None = None,
         on_event: OnEvent | None = None,
+        on_replay: OnReplay | None = None,
         ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
@@ -103,6 +110,7 @@ class Gate:
             call: Its id, where it has one already.
             approval: The request that was approved for it, where it was held before.
             on_event: Hears what the plugin tells meanwhile.
+            on_replay: Hears that this is what came of a former call under the same key, and of which.
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
@@ -125,6 +133,7 @@ class Gate:
         if (turn := self.turns.take(context.tenant)) is not None:
             await turn
         course = Course(call or self._new_id(), target, payload, context, self.clock.monotonic())
+        course.resumed = approval is not None
         try:
             self._in_scope(target, context)
             if approval is None:  # one that waited was counted when it was made
@@ -135,28 +144,31 @@ class Gate:
             course.decision = await self.decides.about(target, context)
             if approval is None and not isinstance(course.decision, Deny):
                 self.limits.take_shared(context.tenant, target.key.plugin)
-            granted = None
-            if approval is not None or not isinstance(course.decision, Allow):
-                granted = await self.start.permit(course, approval)
-            if granted is not None or not target.only_reads:
-                if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
-                    course.decision = await self.decides.about(target, context)  # much may be otherwise by now
-                    granted = await self.start.permit(course, approval)
-                await self.start.record(course, granted)
+            if not target.only_reads or approval is not None or not isinstance(course.decision, Allow):
+                replayed = await self._begun(course, approval)
+                if replayed is not None:
+                    return self._replay(course, replayed, on_replay)
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
             result = await self.supervisor.call(
-                target.key, target.spec, payload, context, on_event=course.hears(on_event), ask=ask, tally=course.tally
+                target.key,
+                target.spec,
+                payload,
+                course.context,
+                on_event=course.hears(on_event),
+                ask=ask,
+                tally=course.tally,
+                fate=course.fate,
             )
             self._kept_promise(target, result)
             self._may_propose(course, result)
         except BaseException as error:
-            self._record(course, None, error)
+            await self._ended(course, None, error)
             if approval is not None and not course.started and isinstance(error, PaddockError):
                 await self.start.void(context.tenant, approval, error)
             raise
-        self._record(course, result, None)
+        await self._ended(course, result, None)
         return result
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
@@ -252,6 +264,34 @@ class Gate:
                 details={"plugin": target.key.plugin},
             )
 
+    async def _begun(self, course: Course, approval: str | None) -> Replayed | None:
+        """Let a call start that has an effect, or that a person is asked about; on record where anything has to be.
+
+        Gives what came of it before, where a call was made under the same key.
+
+        Raises:
+            PaddockError: it may not start, or not now.
+        """
+        target, effects = course.target, self.start.effects
+        while True:
+            if isinstance(course.decision, Deny):
+                raise refusal(course.decision, target, course.call)
+            replayed = None if target.only_reads else await effects.claim(course)
+            if replayed is not None:
+                return replayed
+            granted = await self.start.permit(course, approval)
+            if target.only_reads and granted is None:
+                return None
+            if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
+                course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
+                granted = await self.start.permit(course, approval)
+            try:
+                await self.start.record(course, granted)
+            except TakenMeanwhile:
+                effects.leave(course)
+            else:
+                return None
+
     def _kept_promise(self, target: Target, result: Any) -> None:
         broken = target.broken_by(result)
         if broken:
@@ -263,10 +303,36 @@ class Gate:
             course.proposed, course.decision = found
             raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
 
+    def _replay(self, course: Course, replayed: Replayed, on_replay: OnReplay | None) -> Any:
+        """Give what came of a call that was made before under the same key, to whoever may make it today."""
+        course.replay_of = replayed.call
+        result = replayed.value()
+        self._record(course, result, None)
+        if on_replay is not None:
+            on_replay(replayed.call)
+        return result
+
+    async def _ended(self, course: Course, result: Any, error: BaseException | None) -> None:
+        """Record what became of a call. Of an effect it is on disk when this returns."""
+        if course.target.only_reads:
+            self._record(course, result, error)
+            return
+        effects = self.start.effects
+        try:
+            if course.started:
+                course.end(self.clock.monotonic(), result, error)
+                # Shielded: whoever gives up waiting must not leave it unsaid.
+                await asyncio.shield(effects.settle(course, result, error))
+                self._told(course)
+            else:
+                self._record(course, result, error)
+                await effects.not_started(course, error)
+        finally:
+            effects.leave(course)
+
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context = course.context
         course.end(self.clock.monotonic(), result, error)
-        self.turns.leave(context.tenant, course.began)
         self.records.take(
             course.ended,
             context.tenant,
@@ -274,6 +340,10 @@ class Gate:
             request=context.request,
             principal=context.principal.id,
         )
+        self._told(course)
+
+    def _told(self, course: Course) -> None:
+        self.turns.leave(course.context.tenant, course.began)
         for observer in self.observers:
             observer.call_ended(course)
 

@@ -19,7 +19,7 @@ from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
-from paddock.gate.starting import waiting
+from paddock.gate.held import waiting
 from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.principals.subjects import principal_of
@@ -213,6 +213,7 @@ _TYPES: dict[str, Any] = {
     "session": SessionId,
     "workflow": WorkflowId,
     "step": StepId,
+    "idempotency_key": str,
 }
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
 from paddock.core.ids import CallId, Tenant
-from paddock.core.printable import printable
-from paddock.gate.catalogue import Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
-from paddock.manifest.effects import IN_WORDS, Effect
-from paddock.plugins.mending import for_tenant
-from paddock.policy.approvals.approval import Approval, Kind
+from paddock.gate.effects.records import Effect
+from paddock.gate.held import kept_context, waiting
+from paddock.gate.once import Effects
+from paddock.policy.approvals.approval import Kind
 from paddock.policy.approvals.asking import Asked
 from paddock.policy.approvals.binding import Subject
 from paddock.policy.approvals.desk import Approvals
@@ -41,12 +38,14 @@ class Start:
     Args:
         decides: Knows the deciding rules.
         approvals: Where people are asked.
+        effects: Sees to it that each happens once.
         database: For the unit of work in which a call starts.
         record_in: For the entry of that unit.
     """
 
     decides: Decides
     approvals: Approvals
+    effects: Effects
     database: Database
     record_in: RecordIn
     _to_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
@@ -77,16 +76,18 @@ class Start:
                 return approval
 
     async def record(self, course: Course, approval: str | None) -> None:
-        """Use the approval and record `call.started` in one unit of work, which is on disk when this returns.
+        """Use the approval, claim the key and record `call.started` in one unit of work, on disk when this returns.
 
         Raises:
             Conflict: the approval is not good for this, or not any more.
+            TakenMeanwhile: another daemon has claimed the key.
             StoreUnavailable: it cannot be recorded, so it must not happen.
         """
         started = course.start()
         context = course.context
+        here = None if course.target.only_reads else await self.effects.here()
 
-        def unit(tx: Transaction) -> None:
+        def unit(tx: Transaction) -> Effect | None:
             if approval is not None:
                 self.approvals.consume(
                     tx,
@@ -99,10 +100,15 @@ class Start:
                 )
             elif course.approval is not None:
                 self.approvals.require_standing(tx, context.tenant, course.approval)
+            effect = None if here is None else self.effects.start(tx, course, here)
             self.record_in(tx, course, started)
+            return effect
 
         try:
-            await self.database.write(unit)
+            course.effect = await self.database.write(unit)
+            if course.effect is not None:
+                key, fence = course.effect.of.key, course.effect.fence
+                course.context = replace(context, idempotency_key=key, fence=fence)
         except Changed as changed:
             course.started = False
             await self.approvals.void(context.tenant, changed.approval.id, changed.why)
@@ -125,6 +131,7 @@ class Start:
         Raises:
             StoreUnavailable: it cannot be written now either.
         """
+        await self.effects.settle_again()
         while self._to_end:
             with contextlib.suppress(CallerError):  # it is not there any more
                 await self._to_end[0]()
@@ -189,45 +196,3 @@ class Start:
             effects=target.effects,
             policies=self.decides.pins(course.decision) if course.decision is not None else (),
         )
-
-
-def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
-    """What whoever made a call is told while it waits for a person; `more` is for them alone."""
-    command = f"paddock approvals approve {approval.id}{for_tenant(approval.binding.subject.tenant)}"
-    four_eyes = approval.binding.four_eyes
-    return NeedsApproval(
-        f"{target.title} waits for a person: {approval.told}",
-        hint=f"another person has to say yes: {command}" if four_eyes else command,
-        details={
-            "call_id": approval.call,
-            "plugin": approval.binding.subject.plugin,
-            "approval": approval.id,
-            "kind": approval.kind.value,
-            "four_eyes": four_eyes,
-            "remember": approval.remember,
-            "expires_at": approval.binding.expires_at,
-            "preview": preview(approval, target) | {"reason": approval.told},
-            **more,
-        },
-    )
-
-
-def preview(approval: Approval, target: Target | None = None) -> dict[str, Any]:
-    """What would be done, for the person who is asked."""
-    subject = approval.binding.subject
-    return {
-        "plugin": subject.plugin,
-        "callable": subject.callable,
-        "does": [IN_WORDS[Effect(effect)] for effect in subject.effects],
-        "says": printable(target.spec.description, 500) if target is not None else "",
-        "params": dict(approval.payload),
-        "requester": approval.binding.requester,
-        "reason": approval.reason,
-    }
-
-
-def kept_context(context: CallContext) -> dict[str, Any]:
-    """The surroundings of a call, for making it later. Who makes it is looked up again then."""
-    kept = asdict(context)
-    del kept["principal"]
-    return {"principal": context.principal.id} | {name: value for name, value in kept.items() if value is not None}

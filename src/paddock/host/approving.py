@@ -8,8 +8,8 @@ from typing import Any
 from paddock.core.call import Principal
 from paddock.gate.calls import LiveCall
 from paddock.gate.catalogue import Target
+from paddock.gate.held import preview
 from paddock.gate.resume import Resumption
-from paddock.gate.starting import preview
 from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals

@@ -12,12 +12,14 @@ from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.gate import Gate
 from paddock.gate.limits import Limits
+from paddock.gate.once import Effects
 from paddock.gate.starting import Start
 from paddock.ledger.append import LedgerTable
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.room import Room
+from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
 
@@ -51,13 +53,19 @@ def gate_to(
     limits: Limits,
     clock: Clock,
     random: Random,
+    node: Node,
 ) -> Gate:
-    """The door to these plugins."""
+    """The door to these plugins; `node` is the run of a host that it belongs to."""
+
+    def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
+        return LedgerTable(tx, clock, random, tenant, call)
 
     def record_in(tx: Transaction, course: Course, event: Event) -> None:
         context = course.context
         table = LedgerTable(tx, clock, random, context.tenant)
         table.record(event, call=course.call, request=context.request, principal=context.principal.id)
 
-    start = Start(decides, approvals, database, record_in)
+    effects = Effects(database, approvals, clock, node, record_in, publish_in)
+    node.when_over.append(effects.abandoned)
+    start = Start(decides, approvals, effects, database, record_in)
     return Gate(supervisor, ledger, decides, start, limits, clock, random)

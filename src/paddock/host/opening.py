@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from paddock.capabilities.deciding import UseByTheRules
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import StoreUnavailable
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.deciding import ByTheRules
@@ -58,6 +59,7 @@ from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
 from paddock.policy.approvals.room import Room
+from paddock.queue.node import open_node
 from paddock.store.database import open_database
 
 
@@ -95,6 +97,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role=config.role) as database,
         open_ledger(database, clock, random, state=directories.state, lasting=config.role == "daemon") as events,
+        open_node(database, clock, random, state=directories.state, lasting=config.role == "daemon") as node,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
         open_network(lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant)) as network,
@@ -151,6 +154,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 ),
                 clock=clock,
                 random=random,
+                node=node,
             )
             gate.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
@@ -187,6 +191,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
             )
+            if config.role == "daemon":
+                with suppress(StoreUnavailable):  # else before the first effect, which needs room on the disk as well
+                    await node.here()  # what a former run of this host had started is in doubt from here on
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
             tasks.start_soon(rulebook.look_again)

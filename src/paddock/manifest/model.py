@@ -60,6 +60,9 @@ class SchemaFile:
 Schema: TypeAlias = JsonObject | SchemaFile
 
 
+Recovery: TypeAlias = Literal["atomic", "native_key", "probe", "none"]
+
+
 @dataclass(frozen=True, slots=True)
 class CallableSpec:
     """One thing a plugin can be asked to do."""
@@ -77,6 +80,8 @@ class CallableSpec:
     timeout_sec: int | None = None
     annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints, shown and never trusted
     of: str = ""  # of an action: the callable whose class performs it
+    recovery: Recovery = "none"  # how it is found out whether its effect has happened
+    probe: str = ""  # the callable that looks, where `recovery` is one
 
 
 @dataclass(frozen=True, slots=True)

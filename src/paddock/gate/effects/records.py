@@ -17,6 +17,7 @@ import orjson
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects.machine import Known, Move, Resolution, State, moved
+from paddock.queue.leases import Here
 from paddock.store.transaction import Row, Transaction
 
 
@@ -29,13 +30,6 @@ class EffectKey(NamedTuple):
     key: str
 
 
-class Holder(NamedTuple):
-    """The daemon that works on an effect: a node, and how often it was started."""
-
-    node: str
-    epoch: int
-
-
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One effect as it stands in the store."""
@@ -45,7 +39,7 @@ class Effect:
     state: State
     fence: int
     payload_hash: str
-    holder: Holder
+    holder: Here
     recovery: str
     claimed_at: str
     started_at: str | None
@@ -91,13 +85,22 @@ def in_state(tx: Transaction, state: State, *, tenant: Tenant | None = None, lim
     return [_read(row) for row in rows]
 
 
+def held_by(tx: Transaction, holder: Here) -> list[Effect]:
+    """What a run of a host has claimed or started, and not ended."""
+    rows = tx.all(
+        f"{_SELECT} WHERE node = ? AND epoch = ? AND state IN (?, ?) ORDER BY claimed_at, call",
+        (*holder, State.CLAIMED, State.STARTED),
+    )
+    return [_read(row) for row in rows]
+
+
 def claim(
     tx: Transaction,
     of: EffectKey,
     *,
     call: CallId,
     payload_hash: str,
-    holder: Holder,
+    holder: Here,
     recovery: str,
     now: str,
     principal: str | None,
@@ -148,9 +151,10 @@ def start(
     tx: Transaction,
     effect: Effect,
     *,
-    holder: Holder,
+    holder: Here,
     now: str,
     payload: Mapping[str, Any],
+    payload_hash: str,
     context: Mapping[str, Any],
 ) -> None:
     """It is about to reach its plugin. What it is made with is kept until it is over, to find out what became of it.
@@ -162,8 +166,8 @@ def start(
         tx,
         effect,
         Move.START,
-        ", started_at = ?, node = ?, epoch = ?, payload = ?, context = ?",
-        (now, *holder, orjson.dumps(payload).decode(), orjson.dumps(context).decode()),
+        ", started_at = ?, node = ?, epoch = ?, payload = ?, payload_hash = ?, context = ?",
+        (now, *holder, orjson.dumps(payload).decode(), payload_hash, orjson.dumps(context).decode()),
     )
 
 
@@ -236,10 +240,10 @@ def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequen
 
 
 def _read(row: Row) -> Effect:
-    values = {name: value for name, value in row.items() if name not in EffectKey._fields + Holder._fields}
+    values = {name: value for name, value in row.items() if name not in EffectKey._fields + Here._fields}
     for name in ("payload", "context", "error"):
         values[name] = None if row[name] is None else orjson.loads(row[name])
     values["state"] = State(row["state"])
     values["resolution"] = None if row["resolution"] is None else Resolution(row["resolution"])
     of = EffectKey(cast("Tenant", row["tenant"]), row["plugin"], row["callable"], row["key"])
-    return Effect(of=of, holder=Holder(row["node"], row["epoch"]), **values)
+    return Effect(of=of, holder=Here(row["node"], row["epoch"]), **values)

@@ -39,6 +39,7 @@ from paddock.plugins.supervision.keeper import Surroundings
 from paddock.plugins.supervision.owned_tasks import owned_tasks
 from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
+from paddock.queue.node import open_node
 from paddock.store.database import open_database
 
 TREES = "workshop"  # below a home's data, beside the trees of what is installed there
@@ -78,6 +79,7 @@ async def open_workshop(
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role="daemon") as database,
         open_ledger(database, clock, random, state=directories.state) as events,
+        open_node(database, clock, random, state=directories.state, lasting=True) as node,
         open_store_thread(opening) as store,
         open_network(lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees) as warden,
@@ -120,6 +122,7 @@ async def open_workshop(
                     limits=Limits(NO_LIMIT, Quotas(NO_LIMIT, clock), clock.monotonic),
                     clock=clock,
                     random=random,
+                    node=node,
                 ),
                 starter=starter,
                 news=news,

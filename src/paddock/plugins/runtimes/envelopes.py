@@ -50,7 +50,7 @@ def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]
                 "step_id": context.step,
                 "correlation_id": context.request,
             },
-            "idempotency_key": context.request,  # nobody gave one: each request stands for itself
+            "idempotency_key": context.idempotency_key or context.request,  # without one each request is for itself
         }
     return {}
 

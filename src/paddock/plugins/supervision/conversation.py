@@ -23,7 +23,7 @@ from paddock.plugins.supervision.call_plan import CallPlan
 from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log
 from paddock.plugins.supervision.ending import EXIT_GRACE, Fatal
-from paddock.plugins.supervision.flight import Flight, Flights, OnEvent
+from paddock.plugins.supervision.flight import Fate, Flight, Flights, OnEvent
 from paddock.plugins.supervision.incoming import Incoming
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.wire import FollowUp, Message, Wire
@@ -156,9 +156,10 @@ class Conversation:
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
         tally: Tally | None = None,
+        fate: Fate | None = None,
     ) -> Any:
         """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`, and what it asks
-        of the host is counted in `tally`.
+        of the host is counted in `tally`. How far it got is told in `fate`.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
         not is ended, and at once where the call has an effect. It is not ended while calls are under way that were sent
@@ -177,6 +178,8 @@ class Conversation:
             pending = self._requested(sent)
         except PeerLost as gone:
             raise await self._ended(gone.reason) from None
+        fate = Fate() if fate is None else fate
+        fate.sent = True
         tally = {} if tally is None else tally
         flight = Flight(
             pending,
@@ -207,8 +210,10 @@ class Conversation:
             more = self.wire.follow_up(sent, raw)
             if more is not None:
                 raw = await self._after_questions(flight, more)
+            fate.answered = True
             result = self.wire.result(plan.spec, raw)
         except RpcFault as fault:
+            fate.answered = True
             raise error_of(self._name, fault) from None
         except PeerLost as gone:
             raise await self._ended(gone.reason) from None

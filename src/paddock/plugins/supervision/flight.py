@@ -19,6 +19,21 @@ _NEVER = float("inf")
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
+class Fate:
+    """How far a call got: whether its plugin can have heard of it, and whether it gave an answer."""
+
+    __slots__ = ("answered", "sent")
+
+    def __init__(self) -> None:
+        self.sent = False
+        self.answered = False
+
+    @property
+    def known(self) -> bool:
+        """Whether it is certain what became of the call."""
+        return self.answered or not self.sent
+
+
 class Flight:
     """A request that was sent and not yet answered.
 

@@ -19,7 +19,7 @@ from paddock.manifest.model import CallableSpec
 from paddock.plugins.mending import for_tenant
 from paddock.plugins.supervision.call_plan import plan_call
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
-from paddock.plugins.supervision.flight import OnEvent
+from paddock.plugins.supervision.flight import Fate, OnEvent
 from paddock.plugins.supervision.hooks import fire_hook
 from paddock.plugins.supervision.keeper import Keeper, Surroundings
 from paddock.plugins.supervision.life import Running
@@ -167,11 +167,12 @@ class Supervisor:
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
         tally: Tally | None = None,
+        fate: Fate | None = None,
     ) -> Any:
         """Run one callable of a plugin; a plugin that is not running yet is started.
 
-        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call, and
-        `tally` counts what it asks of the host.
+        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call, `tally`
+        counts what it asks of the host, and `fate` tells how far the call got.
 
         Raises:
             Busy: too many calls are under way.
@@ -193,7 +194,7 @@ class Supervisor:
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask, tally=tally)
+            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask, tally=tally, fate=fate)
         finally:
             self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()

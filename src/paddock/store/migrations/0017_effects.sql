@@ -30,5 +30,6 @@ CREATE TABLE effects (
 ) {strict};
 
 CREATE INDEX effects_by_call ON effects (tenant, call);
+CREATE INDEX effects_held ON effects (node, epoch) WHERE state IN ('claimed', 'started');
 CREATE INDEX effects_open ON effects (state, claimed_at) WHERE state NOT IN ('succeeded', 'failed_no_effect');
 CREATE INDEX effects_to_forget ON effects (ended_at) WHERE state = 'succeeded' AND forgotten_at IS NULL;

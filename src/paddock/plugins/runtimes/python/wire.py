@@ -59,7 +59,7 @@ class PythonWire(NativeWire):
         envelope = envelope_for(self._manifest, context, (*spec.required_scopes, *permissions))
         if spec.form is Form.ACTION:
             # Whoever had to say yes has: the gate lets nothing start before.
-            told = {**envelope, "idempotency_key": context.request, "approved": True}
+            told = {**envelope, "idempotency_key": context.idempotency_key or context.request, "approved": True}
             asked = {"callable": spec.of, "action": spec.name, "args": payload, "envelope": told}
             return self._addressed(ACTION, asked, context, token, spec.required_scopes)
         asked = {"callable": spec.name, "payload": payload, "envelope": envelope}
