@@ -13,6 +13,7 @@ from paddock.core.events_calls import *
 from paddock.core.events_capabilities import *
 from paddock.core.events_contracts import *
 from paddock.core.events_definitions import *
+from paddock.core.events_effects import *
 from paddock.core.events_host import *
 from paddock.core.events_ledger import *
 from paddock.core.events_lifecycle import *
