@@ -29,6 +29,11 @@ CREATE TABLE queue (
     PRIMARY KEY (tenant, kind, key)
 ) {strict};
 
-CREATE INDEX queue_free ON queue (due_at) WHERE node IS NULL;
+CREATE INDEX queue_free ON queue (due_at, tenant, kind) WHERE node IS NULL;
 CREATE INDEX queue_free_of_tenant ON queue (tenant, due_at, kind, key) WHERE node IS NULL;
 CREATE INDEX queue_held ON queue (node, epoch) WHERE node IS NOT NULL;
+
+-- Requests that are open end on time like those that are made from now on.
+INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries)
+    SELECT tenant, 'approval.expire', id, '{}', created_at, expires_at, 0 FROM approvals
+    WHERE state IN ('pending', 'approved');

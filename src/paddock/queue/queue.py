@@ -1,0 +1,207 @@
+"""The seam to timed and durable work: what is to be done lies in rows, on either engine, until it is done.
+
+Every function is part of its caller's unit of work, so what is put commits together with what it is for, and what was
+done together with its end. Something is done at least once: whoever dies over it, another does it again. Who must not
+do a thing twice writes down that they did, in the unit in which they end it.
+
+Whoever takes something holds it for as long as they hold their lease; see `leases.py`. Once that is over the row is
+free for others, and nothing that is done in the old name is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from paddock.core.errors import Busy, CallerError, HostError
+from paddock.core.ids import Tenant
+from paddock.queue import leases
+from paddock.queue.leases import Here
+from paddock.store.transaction import Row, Transaction
+
+MOST_ROWS = 20_000  # of one tenant
+MOST_BYTES = 64 * 1024  # of one payload
+
+# ruff: noqa: S608 - what is put together are names and marks of our own
+
+_THIS = "tenant = ? AND kind = ? AND key = ?"
+_HELD = f"{_THIS} AND node = ? AND epoch = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something that was taken, to be done now.
+
+    Args:
+        tenant: For whom.
+        kind: What sort of thing, as in `approval.expire`.
+        key: Which one; a kind has a key once for each tenant.
+        payload: What else is needed for it. No secret: it lies there as it is.
+        due: When it was to be done.
+        tries: How often it was begun since it last went well, this time included.
+        holder: In whose name it was taken.
+    """
+
+    tenant: Tenant
+    kind: str
+    key: str
+    payload: Mapping[str, Any]
+    due: datetime
+    tries: int
+    holder: Here
+
+    @property
+    def held(self) -> tuple[str, str, str, str, int]:
+        return (self.tenant, self.kind, self.key, self.holder.node, self.holder.epoch)
+
+
+def put(
+    tx: Transaction,
+    tenant: str,
+    kind: str,
+    key: str,
+    *,
+    due: datetime,
+    now: datetime,
+    payload: Mapping[str, Any] | None = None,
+) -> bool:
+    """Have something done; False where it is there already, which then stays as it is.
+
+    Raises:
+        Busy: `queue.full`, the tenant has as much waiting as it may.
+        CallerError: `queue.payload`, that is more than a row takes; it belongs elsewhere, and its name here.
+    """
+    content = orjson.dumps(payload or {})
+    if len(content) > MOST_BYTES:
+        raise CallerError(f"no more than {MOST_BYTES:,} bytes can wait with one thing to do", code="queue.payload")
+    kept = tx.execute(
+        "INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES (?, ?, ?, ?, ?, ?, 0)"
+        " ON CONFLICT DO NOTHING",
+        (tenant, kind, key, content.decode(), now.isoformat(), due.isoformat()),
+    )
+    if kept and tx.one("SELECT 1 AS found FROM queue WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, MOST_ROWS)):
+        raise Busy(
+            f"{tenant} has {MOST_ROWS:,} things waiting to be done, and that is the limit",
+            code="queue.full",
+            hint="wait until some of them are done",
+        )
+    return bool(kept)
+
+
+def drop(tx: Transaction, tenant: str, kind: str, key: str) -> bool:
+    """It need not be done any more. False where it is not there; whoever does it just now cannot end it."""
+    return bool(tx.execute(f"DELETE FROM queue WHERE {_THIS}", (tenant, kind, key)))
+
+
+def next_due(tx: Transaction, kinds: Collection[str]) -> datetime | None:
+    """When the first of what nobody holds is due."""
+    if not kinds:
+        return None
+    row = tx.one(
+        f"SELECT due_at FROM queue WHERE node IS NULL AND kind IN ({_marks(kinds)}) ORDER BY due_at LIMIT 1",
+        tuple(kinds),
+    )
+    return None if row is None else datetime.fromisoformat(row["due_at"])
+
+
+def take(tx: Transaction, here: Here, kinds: Collection[str], *, now: datetime, limit: int) -> list[Work]:
+    """Take some of what is due: of each tenant the oldest, and of each as much as of any other.
+
+    There may be more when this gives fewer than `limit`; there is none when it gives none.
+
+    Raises:
+        HostError: `node.lost`, this one has no lease any more.
+    """
+    if limit < 1 or not kinds:
+        return []
+    leases.require(tx, here)
+    free = f"node IS NULL AND due_at <= ? AND kind IN ({_marks(kinds)})"
+    values = (now.isoformat(), *kinds)
+    tenants = tx.all(
+        f"SELECT tenant, MIN(due_at) AS oldest FROM queue WHERE {free} GROUP BY tenant ORDER BY oldest, tenant LIMIT ?",
+        (*values, limit),
+    )
+    taken: list[Work] = []
+    for place, one in enumerate(tenants):
+        share = (limit - len(taken)) // (len(tenants) - place)  # what others leave goes to those after them
+        rows = tx.all(
+            f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE tenant = ? AND {free}"
+            " ORDER BY due_at, kind, key LIMIT ?",
+            (one["tenant"], *values, share),
+        )
+        taken += [_taken(tx, here, row) for row in rows]
+    return taken
+
+
+def _taken(tx: Transaction, here: Here, row: Row) -> Work:
+    tries = row["tries"] + 1
+    tx.execute(
+        f"UPDATE queue SET node = ?, epoch = ?, tries = ? WHERE {_THIS}",
+        (*here, tries, row["tenant"], row["kind"], row["key"]),
+    )
+    return Work(
+        tenant=Tenant(row["tenant"]),
+        kind=row["kind"],
+        key=row["key"],
+        payload=orjson.loads(row["payload"]),
+        due=datetime.fromisoformat(row["due_at"]),
+        tries=tries,
+        holder=here,
+    )
+
+
+def done(tx: Transaction, work: Work) -> None:
+    """It is done, or given up: the row goes.
+
+    Raises:
+        HostError: `queue.stale`, it is not in these hands any more. Whatever else this unit did is undone.
+    """
+    _require(tx.execute(f"DELETE FROM queue WHERE {_HELD}", work.held), work)
+
+
+def again(tx: Transaction, work: Work, due: datetime, *, reason: str | None = None) -> None:
+    """Let go of it until later.
+
+    Args:
+        tx: The unit of work.
+        work: What was taken.
+        due: When it is to be done once more.
+        reason: The code of what went wrong. Without one all went well and it is only not over: what failed before is
+            forgiven.
+
+    Raises:
+        HostError: `queue.stale`, as in `done`.
+    """
+    tries = 0 if reason is None else work.tries
+    changed = tx.execute(
+        f"UPDATE queue SET node = NULL, epoch = NULL, due_at = ?, tries = ?, reason = ? WHERE {_HELD}",
+        (due.isoformat(), tries, reason, *work.held),
+    )
+    _require(changed, work)
+
+
+def put_back(tx: Transaction, work: Work) -> None:
+    """Let go of it as if it had not been taken; harmless when it is in other hands."""
+    tx.execute(f"UPDATE queue SET node = NULL, epoch = NULL, tries = ? WHERE {_HELD}", (work.tries - 1, *work.held))
+
+
+def free(tx: Transaction, over: Here) -> int:
+    """Give free what somebody held whose lease is over; for `Node.when_over`. How much that was."""
+    return tx.execute("UPDATE queue SET node = NULL, epoch = NULL WHERE node = ? AND epoch = ?", over)
+
+
+def _require(changed: int, work: Work) -> None:
+    if not changed:
+        raise HostError(
+            f"{work.kind} {work.key} is not in these hands any more",
+            code="queue.stale",
+            details={"kind": work.kind, "epoch": work.holder.epoch},
+        )
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
