@@ -62,7 +62,7 @@ plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trust
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased call.started call.ended
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
-plugin.asked plugin.audited policy.changed"""
+plugin.asked plugin.audited policy.changed secret.set secret.removed secret.used secret.rotated"""
 MORE = {
     "plugin.installed": "digest capabilities",
     "plugin.upgraded": "digest capabilities",

@@ -333,6 +333,26 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretSettings:
+    """Where the key is that secrets are sealed under."""
+
+    key: str = row(
+        "auto",
+        "Where a new key for secrets is kept: `credential` (systemd's), `keyring` (the desktop's), `file` (among the "
+        "state, readable by you alone) or `passphrase`. `auto` takes the first of these three that there is.",
+        kind=Kind.TEXT,
+        choices=("auto", "credential", "keyring", "file", "passphrase"),
+    )
+    passphrase_file: str | None = row(
+        None,
+        "A file that holds the passphrase, as in `/dev/fd/3`; an absolute path. Unset: it is asked for at a terminal, "
+        "and a daemon cannot open what is sealed under it.",
+        kind=Kind.TEXT,
+        check=check_directory,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSettings:
     """Where rows live."""
 
@@ -394,6 +414,7 @@ class Settings:
     persona: PersonaSettings = field(default_factory=PersonaSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    secrets: SecretSettings = field(default_factory=SecretSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)

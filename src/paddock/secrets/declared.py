@@ -1,0 +1,76 @@
+"""Which secrets a plugin declares, whose each may be, and which of them are missing for a call. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+
+from paddock.core.errors import CallerError
+from paddock.manifest.model import Manifest
+
+
+class Scope(StrEnum):
+    """Whose a secret is: one person's, or the whole tenant's."""
+
+    USER = "user"
+    SYSTEM = "system"
+
+
+Order = tuple[Scope, ...]
+"""Where to look, in this order."""
+
+_ORDERS: Mapping[str, Order] = {
+    "user": (Scope.USER,),
+    "system": (Scope.SYSTEM,),
+    "system_or_user": (Scope.USER, Scope.SYSTEM),
+}
+_EITHER = _ORDERS["system_or_user"]
+
+
+def where_to_look(manifest: Manifest, name: str, operation: str | None = None) -> Order | None:
+    """Whose secret of this name the plugin may have; None where it does not declare the name.
+
+    Args:
+        manifest: What it declares.
+        name: The secret.
+        operation: The operation that runs. Where that is not known, only what all operations allow that use it.
+    """
+    if name not in manifest.secrets:
+        return None
+    uses = {auth.operation: _order(auth.secrets[name]) for auth in manifest.operation_auth if name in auth.secrets}
+    if operation is not None:
+        return uses.get(operation, _EITHER)
+    return tuple(scope for scope in _EITHER if all(scope in order for order in uses.values()))
+
+
+def needed(manifest: Manifest, operation: str | None) -> dict[str, Order]:
+    """The secrets that an operation cannot do without, and where to look for each."""
+    found = next((auth for auth in manifest.operation_auth if auth.operation == operation), None)
+    return {name: _order(scope) for name, scope in found.secrets.items()} if found is not None else {}
+
+
+def missing(wanted: Mapping[str, Order], have: AbstractSet[tuple[str, Scope]]) -> tuple[str, ...]:
+    """The names of those that are nowhere to be found where they may be."""
+    return tuple(sorted(name for name, order in wanted.items() if not any((name, scope) in have for scope in order)))
+
+
+def missing_secrets(manifest: Manifest, operation: str, names: tuple[str, ...]) -> CallerError:
+    """The refusal of a call that cannot succeed, with all that is missing at once."""
+    wanted = needed(manifest, operation)
+    lines = [f"paddock secret set {name}" + _whose(wanted.get(name, _EITHER)) for name in names]
+    return CallerError(
+        f"{manifest.name}.{operation} needs secrets that are not set: {', '.join(names)}",
+        code="missing_secrets",
+        hint=" · ".join(lines),
+        details={"plugin": manifest.name, "operation": operation, "missing": list(names)},
+    )
+
+
+def _whose(order: Order) -> str:
+    return " --user PERSON" if order == (Scope.USER,) else ""
+
+
+def _order(allowed_scope: str) -> Order:
+    # What nobody knows is nobody's.
+    return _ORDERS.get(allowed_scope, ())
