@@ -54,13 +54,19 @@ def read(unit: Callable[[Transaction], T]) -> T:
 def change(tenant: str, unit: Callable[[Change], T]) -> T:
     """Change something, as whoever types this. A running daemon sees it at its next look at the rows."""
     from paddock.cli.opening import reading
-    from paddock.principals.change import Change
 
     with reading() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
-        return store.database.write(
-            lambda tx: unit(Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx)))
-        )
+        made = changes_in(store)
+        return store.database.write(lambda tx: unit(made(tx)))
+
+
+def changes_in(store: PluginStore) -> Callable[[Transaction], Change]:
+    """Makes each unit of work on a tenant's rows a change by whoever types this."""
+    from paddock.principals.change import Change
+
+    by = at_this_machine()
+    return lambda tx: Change(tx, store.tenant, by, store.now(), _Told(store, tx))
 
 
 def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:

@@ -149,7 +149,7 @@ def enable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -
 @app.command("remove", epilog="Example: paddock user remove ann --yes")
 @reporting
 def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a person with their keys, groups, consents, standing approvals and calls that wait. The record stays."""
+    """Remove a person with their keys, secrets, groups, consents, approvals and calls that wait. The record stays."""
     from paddock.cli.consent import confirm
     from paddock.policy.leaving import remove_person
     from paddock.principals.people import require_person

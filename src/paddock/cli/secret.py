@@ -1,0 +1,220 @@
+"""`paddock secret …`: values that plugins use and nobody sees."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
+from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, changes_in, done, read
+from paddock.core.errors import NotFound, OperatorError
+from paddock.core.printable import printable
+from paddock.plugins.mending import for_tenant
+
+if TYPE_CHECKING:
+    from paddock.core.secret import Secret
+    from paddock.host.command import CommandHost
+    from paddock.secrets.keys import Keys
+    from paddock.secrets.rows import Listed
+    from paddock.store.database import Transaction
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Keep secrets for plugins; no value is ever shown.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What plugins know it by, as in api_key.")]
+OfPerson = Annotated[
+    str | None, typer.Option("--user", metavar="PERSON", help="Whose it is; of the whole tenant without.")
+]
+
+
+@app.command("set", epilog="Examples: paddock secret set api_key   ·   paddock secret set api_key --user ann")
+@reporting
+def set_(name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
+    """Set a secret. The value is asked for, unseen, or read from stdin; there is no option for it."""
+    from paddock.cli.opening import reading
+    from paddock.core.clock import SystemRandom
+    from paddock.secrets.rows import checked_name
+    from paddock.secrets.vault import keep_secret
+
+    checked_name(name)
+    owner = _owner(tenant, user)
+    value = _typed(name)
+    with reading(tenant) as host:
+        database = host.plugins.database
+        kept = keep_secret(database, _keys(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
+    done(as_json, f"set {_named(kept)}, version {kept.version}", **_value(kept))
+
+
+@app.command("list", epilog="Example: paddock secret list --json")
+@reporting
+def list_(*, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
+    """List secrets: what they are called, whose they are, who set them and when. No value is shown."""
+    from paddock.principals.tenants import require_tenant
+    from paddock.secrets.rows import secrets
+
+    read(lambda tx: require_tenant(tx, tenant))
+    owner = _owner(tenant, user) if user is not None else None
+    rows = read(lambda tx: secrets(tx, tenant, owner))
+    if as_json:
+        document({"tenant": tenant, "secrets": [_value(row) for row in rows]})
+    elif rows:
+        cells = [
+            [row.name, row.owner or "everybody", str(row.version), row.set_at[:16].replace("T", " "), row.set_by]
+            for row in rows
+        ]
+        for line in table(["SECRET", "WHOSE", "VERSION", "SET", "BY"], cells):
+            result(line)
+    else:
+        say(f"there are no secrets; try: paddock secret set NAME{for_tenant(tenant)}")
+
+
+@app.command("rm", epilog="Example: paddock secret rm api_key --yes")
+@reporting
+def remove(
+    name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Erase a secret, with the key of its own that it was sealed under."""
+    from paddock.cli.consent import confirm
+    from paddock.cli.opening import reading
+    from paddock.secrets.rows import remove_secret, require_secret
+
+    owner = _owner(tenant, user)
+    found = read(lambda tx: require_secret(tx, tenant, name, owner))
+    whose = f" --user {user}" if user else ""
+    confirm(f"Erase {_named(found)}?", yes=yes, retype=f"paddock secret rm {name}{whose}{for_tenant(tenant)}")
+    with reading(tenant) as host:
+        deed, database = changes_in(host.plugins), host.plugins.database
+        row = database.write(lambda tx: remove_secret(deed(tx), name, owner))
+        log = database.empty_log()
+    done(as_json, f"erased {_named(row)}", **_value(row), removed=True, log=str(log) if log else None)
+    if log is not None:
+        say(f"  {log} holds its sealed bytes until whoever reads there now is done; rotate, to have them open nowhere")
+
+
+@app.command("rotate", epilog="Examples: paddock secret rotate --yes   ·   paddock secret rotate --to keyring")
+@reporting
+def rotate(
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="PLACE", help="Where the new key goes: file, keyring, credential or passphrase."),
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the secrets of all tenants under a new key. Killed on the way, it goes on where it ended when run again."""
+    from paddock.cli.consent import confirm
+    from paddock.cli.opening import reading
+    from paddock.core.clock import SystemRandom
+    from paddock.secrets import rotation
+
+    if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
+        raise typer.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
+    confirm(
+        "Put all secrets under a new key? Copies of the database that were made before open nowhere then.",
+        yes=yes,
+        retype="paddock secret rotate" + (f" --to {to}" if to else ""),
+    )
+    with reading() as host:
+        rotated = rotation.rotate(
+            host.plugins.database, _keys(host), SystemRandom(), changes_in(host.plugins), preferred=to
+        )
+    if rotated is None:
+        done(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, unreadable=[])
+        return
+    words = f"{rotated.moved} secrets are under the key {rotated.key_id}" + (
+        ", begun before" if rotated.resumed else ""
+    )
+    done(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, unreadable=list(rotated.unreadable))
+    if rotated.unreadable:
+        names = printable(", ".join(rotated.unreadable), 400)
+        say(f"  {styled('!', 'yellow')} damaged, and left as they are: {names}; set them again, then rotate again")
+
+
+def _keys(host: CommandHost) -> Keys:
+    from paddock.core.clock import SystemRandom
+    from paddock.secrets.keys import keys_from
+
+    settings = host.loaded.settings.secrets
+    at_terminal = sys.stderr.isatty()
+    return keys_from(
+        os.environ,
+        host.directories.state,
+        SystemRandom(),
+        preferred=settings.key,
+        passphrase_file=settings.passphrase_file,
+        ask=(lambda: _hidden("passphrase for secrets")) if at_terminal else None,
+        ask_new=_new_passphrase if at_terminal and not settings.passphrase_file else None,
+    )
+
+
+def _owner(tenant: str, user: str | None) -> str:
+    """Whose it is, as the rows have it: a person by name, or whoever types this as `local:NAME`."""
+    from paddock.principals.people import require_person
+    from paddock.principals.tenants import require_tenant
+
+    def unit(tx: Transaction) -> str:
+        require_tenant(tx, tenant)
+        return require_person(tx, tenant, user).id if user else ""
+
+    if user is not None and user.startswith("local:"):
+        if user != at_this_machine():
+            raise NotFound(f"{printable(user, 80)} is not who types this", code="person.not_found")
+        read(lambda tx: require_tenant(tx, tenant))
+        return user
+    return read(unit)
+
+
+def _typed(name: str) -> Secret:
+    """What a person types at the prompt, unseen; without a terminal, what stdin holds."""
+    from paddock.core.secret import Secret
+    from paddock.secrets.rows import LONGEST_VALUE
+
+    at_terminal = sys.stdin.isatty()
+    value = _hidden(name) if at_terminal else Secret(sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n"))
+    if not value:
+        raise OperatorError(
+            "no value was given, and nothing was changed",
+            code="config.no_value",
+            hint="type it at the prompt, or send it on stdin; paddock secret rm forgets one",
+        )
+    if len(value.reveal()) > LONGEST_VALUE:
+        raise OperatorError(f"the value is longer than {LONGEST_VALUE // 1024} KiB", code="config.too_large")
+    return value
+
+
+def _hidden(what: str) -> Secret:
+    import getpass
+
+    from paddock.core.secret import Secret
+
+    try:
+        return Secret(getpass.getpass(f"{printable(what, 128)} (not shown): ", sys.stderr))
+    except EOFError:
+        return Secret("")
+
+
+def _new_passphrase() -> Secret:
+    first = _hidden("new passphrase for secrets")
+    if not first or first != _hidden("the same again"):
+        raise OperatorError("the two are not the same, and nothing was changed", code="config.no_value")
+    return first
+
+
+def _named(row: Listed) -> str:
+    whose = f" of {row.owner}" if row.owner else ""
+    return f"the secret {printable(row.name, 128)}{whose}"
+
+
+def _value(row: Listed) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "tenant": row.tenant,
+        "scope": row.scope.value,
+        "owner": row.owner or None,
+        "version": row.version,
+        "set_at": row.set_at,
+        "set_by": row.set_by,
+    }

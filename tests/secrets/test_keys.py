@@ -1,0 +1,171 @@
+"""Where the key that wraps data keys may be: systemd's credentials, a keyring, a private file, somebody's head."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from paddock.core.clock import SystemRandom
+from paddock.core.errors import HostError, OperatorError
+from paddock.core.secret import Secret
+from paddock.secrets.keys import Keys, keys_from
+from paddock.secrets.sources import KeyFiles, KeyNote, Made
+
+from .safe import Safe, open_safe
+
+pytestmark = pytest.mark.req("S-29")
+
+RANDOM = SystemRandom()
+RAW = bytes(range(32))
+
+
+def keys(state: Path, environ: dict[str, str] | None = None, **more: object) -> Keys:
+    return keys_from(environ or {}, state, RANDOM, **more)  # type: ignore[arg-type]
+
+
+class Drawer(ModuleType):
+    """A keyring, as the package of that name has it."""
+
+    def __init__(self) -> None:
+        super().__init__("keyring")
+        self.entries: dict[tuple[str, str], str] = {}
+
+    def get_keyring(self) -> object:
+        return SimpleNamespace(priority=5)
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.entries.get((service, name))
+
+    def set_password(self, service: str, name: str, text: str) -> None:
+        self.entries[service, name] = text
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.entries[service, name]
+
+
+@pytest.mark.parametrize("written", [RAW, RAW.hex().encode() + b"\n", base64.b64encode(RAW) + b"\n"])
+def test_a_credential_of_systemd_comes_first_however_its_key_is_written(tmp_path: Path, written: bytes) -> None:
+    (tmp_path / "paddock-kek").write_bytes(written)
+    made = keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).make()
+    assert (made.key.raw, made.note.source) == (RAW, "credential")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_credential_that_is_no_key_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "paddock-kek").write_text("hunter2")
+    with pytest.raises(OperatorError, match="no key of 32 bytes") as refused:
+        keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).make()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_new_credential_takes_over_while_the_old_one_is_still_given(tmp_path: Path) -> None:
+    credentials = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    (tmp_path / "paddock-kek").write_bytes(RAW)
+    with open_safe(tmp_path / "store.db", tmp_path, keys(tmp_path, credentials)) as safe:
+        safe.set("api_key", "hunter2")
+        with pytest.raises(HostError, match="is the one in use"):
+            safe.rotate()
+        (tmp_path / "paddock-kek").rename(tmp_path / "paddock-kek-old")
+        (tmp_path / "paddock-kek").write_bytes(RAW[::-1])
+        assert Safe(safe.database, keys(tmp_path, credentials)).rotate() is not None
+        (tmp_path / "paddock-kek-old").unlink()
+        assert Safe(safe.database, keys(tmp_path, credentials)).get("api_key") == "hunter2"
+
+
+def test_a_keyring_that_works_comes_before_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawer = Drawer()
+    monkeypatch.setitem(sys.modules, "keyring", drawer)
+    with open_safe(tmp_path / "store.db", tmp_path, keys(tmp_path / "state")) as safe:
+        safe.set("api_key", "hunter2")
+        assert len(drawer.entries) == 1
+        assert Safe(safe.database, keys(tmp_path / "state")).get("api_key") == "hunter2"
+        assert not (tmp_path / "state").exists()
+        safe.rotate("file")
+        assert drawer.entries == {}
+        assert safe.get("api_key") == "hunter2"
+
+
+def test_a_keyring_that_keeps_nothing_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Locked(Drawer):
+        def set_password(self, service: str, name: str, text: str) -> None:
+            raise RuntimeError(f"{service} is locked: {name}, {len(text)}")
+
+    monkeypatch.setitem(sys.modules, "keyring", Locked())
+    assert keys(tmp_path).make().note.source == "file"
+
+
+def test_a_passphrase_opens_what_was_sealed_under_it_and_another_does_not(tmp_path: Path) -> None:
+    def knowing(text: str) -> Keys:
+        return keys(tmp_path / "state", preferred="passphrase", ask=lambda: Secret(text))
+
+    with open_safe(tmp_path / "store.db", tmp_path, knowing("correct horse")) as safe:
+        safe.set("api_key", "hunter2")
+        assert Safe(safe.database, knowing("correct horse")).get("api_key") == "hunter2"
+        with pytest.raises(OperatorError, match="not the one") as refused:
+            Safe(safe.database, knowing("wrong horse")).get("api_key")
+        assert "horse" not in str(refused.value)
+        with pytest.raises(HostError, match="is not here"):
+            Safe(safe.database, keys(tmp_path / "state")).get("api_key")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_passphrase_is_read_once_from_a_descriptor(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"correct horse\n")
+    os.close(writer)
+    given = keys(tmp_path / "state", preferred="passphrase", passphrase_file=f"/dev/fd/{reader}")
+    with open_safe(tmp_path / "store.db", tmp_path, given) as safe:
+        safe.set("api_key", "hunter2")
+        safe.set("other", "hunter3")
+        assert safe.get("api_key") == "hunter2"
+    os.close(reader)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"x" * 5000])
+def test_a_file_that_holds_no_passphrase_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "phrase").write_bytes(content)
+    with pytest.raises(OperatorError):
+        keys(tmp_path, preferred="passphrase", passphrase_file=str(tmp_path / "phrase")).make()
+
+
+@pytest.mark.parametrize("wished", ["credential", "keyring", "passphrase"])
+def test_where_the_wished_for_place_is_not_there_nothing_else_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wished: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(OperatorError, match=wished):
+        keys(tmp_path, preferred=wished).make()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_moved_from_a_file_to_a_credential_is_found_there(tmp_path: Path) -> None:
+    made = keys(tmp_path / "state", preferred="file").make()
+    (tmp_path / "paddock-kek").write_text(made.key.raw.hex())
+    moved = keys(tmp_path / "elsewhere", {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert moved.find(KeyNote(made.key.id, "file")).raw == made.key.raw
+
+
+class Late(KeyFiles):
+    """Files of somebody who is overtaken after they looked whether there is a key."""
+
+    def make(self) -> Made | None:
+        overtake.pop()()
+        return super().make()
+
+
+overtake: list[Callable[[], object]] = []
+
+
+def test_two_who_set_the_first_secret_at_once_agree_on_one_key(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "keys" / "secrets"
+    with open_safe(tmp_path / "store.db", tmp_path / "state") as safe:
+        overtake.append(lambda: safe.set("one", "1"))
+        Safe(safe.database, Keys({"file": Late(folder, RANDOM)}, "file")).set("two", "2")
+        assert (safe.get("one"), safe.get("two")) == ("1", "2")
+    assert len(list(folder.iterdir())) == 1

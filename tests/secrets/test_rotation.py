@@ -1,0 +1,177 @@
+"""Another key takes over from the one in use, whatever is killed on the way; at every moment every secret opens."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from paddock.core.events_secrets import SecretRotated
+from paddock.secrets.rotation import others
+from paddock.secrets.rows import key_in_use
+
+from .rotating import turn
+from .safe import ANN, Safe, keys_at, open_safe
+
+pytestmark = pytest.mark.req("S-29")
+
+SCRIPT = Path(__file__).with_name("rotating.py")
+
+
+@pytest.fixture
+def safe(database_address: str, tmp_path: Path) -> Generator[Safe, None, None]:
+    with open_safe(database_address, tmp_path / "state") as opened:
+        yield opened
+
+
+def files(state: Path) -> set[str]:
+    return {file.stem for file in (state / "keys" / "secrets").iterdir()}
+
+
+def in_use(safe: Safe) -> str:
+    note = safe.database.read(key_in_use)
+    assert note is not None
+    return note.id
+
+
+def test_after_a_rotation_every_secret_opens_with_the_new_key_and_the_old_one_is_destroyed(
+    safe: Safe, tmp_path: Path
+) -> None:
+    for number in range(250):
+        safe.set(f"key{number}", f"value {number}", ANN if number % 2 else "")
+    safe.remove("key8")
+    before = in_use(safe)
+
+    rotated = safe.rotate()
+
+    assert rotated is not None
+    assert (rotated.moved, rotated.resumed, rotated.unreadable) == (249, False, ())
+    assert in_use(safe) == rotated.key_id != before
+    assert files(tmp_path / "state") == {rotated.key_id}
+    assert safe.told[-1] == SecretRotated(key_id=rotated.key_id, count=249, by="local:ada")
+    again = Safe(safe.database, keys_at(tmp_path / "state"))
+    assert [again.get(f"key{number}") for number in range(250) if number != 8] == [
+        f"value {number}" for number in range(250) if number != 8
+    ]
+
+
+def test_where_there_is_no_secret_yet_there_is_nothing_to_rotate(safe: Safe, tmp_path: Path) -> None:
+    assert safe.rotate() is None
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_damaged_secret_stays_with_its_key_and_does_not_hold_up_the_others(safe: Safe, tmp_path: Path) -> None:
+    for name in ("bad", "good", "other"):
+        safe.set(name, f"value of {name}")
+    safe.database.write(lambda tx: tx.execute("UPDATE secrets SET wrapped = sealed WHERE name = 'bad'"))
+    old = in_use(safe)
+
+    rotated = safe.rotate()
+
+    assert rotated is not None
+    assert (rotated.moved, rotated.unreadable) == (2, ("bad",))
+    assert files(tmp_path / "state") == {old, rotated.key_id}
+    safe.set("bad", "mended")
+    again = safe.rotate()
+    assert again is not None
+    assert (again.resumed, again.moved, again.unreadable) == (True, 0, ())
+    assert files(tmp_path / "state") == {rotated.key_id}
+
+
+def test_a_secret_that_is_set_while_the_key_changes_is_under_the_new_one(safe: Safe, tmp_path: Path) -> None:
+    safe.set("api_key", "before")
+    slow = Safe(safe.database, keys_at(tmp_path / "state"))
+    slow.get("api_key")  # it knows the old key
+    safe.rotate()
+    slow.set("api_key", "after")
+    (row,) = safe.database.read(lambda tx: tx.all("SELECT key_id FROM secrets"))
+    assert row["key_id"] == in_use(safe)
+    assert safe.get("api_key") == "after"
+
+
+def test_killed_before_or_after_any_of_its_writes_it_leaves_every_secret_readable_and_is_finished_later(
+    tmp_path: Path,
+) -> None:
+    home, values = tmp_path / "home", {f"key{number}": f"value {number}" for number in range(250)}
+    with open_safe(home / "store.db", home / "state") as safe:
+        for name, value in values.items():
+            safe.set(name, value)
+    killed = 0
+    while True:
+        folder = tmp_path / f"killed{killed + 1}"
+        shutil.copytree(home, folder)
+        child = os.fork()
+        if child == 0:
+            turn(folder / "store.db", folder / "state", killed + 1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            break
+        killed += 1
+        with open_safe(folder / "store.db", folder / "state") as safe:
+            assert [safe.get(name) for name in values] == list(values.values())
+            safe.set("key0", "value 0")
+            safe.rotate()
+            assert safe.database.read(others) == []
+            assert [safe.get(name) for name in values] == list(values.values())
+            assert in_use(safe) in files(folder / "state")
+    assert killed >= 12, (
+        "twice for each of: a key in use, three steps, the end of them, a key forgotten, and the record"
+    )
+
+
+@pytest.mark.slow
+def test_ten_thousand_secrets_outlive_a_rotation_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    store, state, count = tmp_path / "store.db", tmp_path / "state", 10_000
+    chance = random.Random(6)
+    with open_safe(store, state) as safe:
+        key = safe.set("key0", "value 0")
+        assert key.version == 1
+        _many(safe, count)
+    kills = 0
+    for _ in range(100):
+        process = subprocess.Popen([sys.executable, SCRIPT, store, state], env=os.environ | {"PYTHONPATH": "src"})
+        try:
+            process.wait(chance.uniform(0.3, 1.2))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+        with open_safe(store, state) as safe:
+            for number in chance.sample(range(count), 200):
+                assert safe.get(f"key{number}") == f"value {number}"
+        if process.returncode == 0:
+            break
+    assert kills
+    began = time.monotonic()
+    with open_safe(store, state) as safe:
+        safe.rotate()
+        assert safe.database.read(others) == []
+        assert all(safe.get(f"key{number}") == f"value {number}" for number in range(count))
+    assert time.monotonic() - began < 120
+
+
+def _many(safe: Safe, count: int) -> None:
+    """Set so many at once: each in a unit of its own would take minutes of syncing."""
+    from paddock.core.secret import Secret
+    from paddock.secrets.rows import set_secret
+
+    from .safe import RANDOM
+
+    note = safe.database.read(key_in_use)
+    assert note is not None
+    key = safe.keys.find(note)
+
+    def unit(tx) -> None:
+        for number in range(1, count):
+            set_secret(safe.deed(tx), f"key{number}", "", Secret(f"value {number}"), key, RANDOM)
+
+    safe.database.write(unit)
