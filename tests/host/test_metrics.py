@@ -14,7 +14,7 @@ from paddock.core.errors import Denied, PluginError
 from paddock.core.ids import DEFAULT_TENANT, CallId
 from paddock.gate.course import Course
 from paddock.host.exposition import Measure, Spread
-from paddock.host.metrics import MOST_SERIES
+from paddock.host.metrics import MOST_KINDS, OTHERS
 
 pytestmark = pytest.mark.req("B-05")
 
@@ -74,14 +74,17 @@ def test_a_name_that_a_plugin_chose_breaks_nothing() -> None:
     assert number(text, "c_total", plugin=odd) == 1
 
 
-async def test_names_that_plugins_chose_do_not_fill_the_memory(tmp_path: Path) -> None:
+async def test_names_that_plugins_chose_neither_fill_the_memory_nor_hide_others(tmp_path: Path) -> None:
     async with Office(tmp_path).open() as host:
-        await host.call("mail.look", {}, context=made_by(ANN))
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
-        for index in range(MOST_SERIES + 1):
+        for index in range(2 * MOST_KINDS):
             course = Course(CallId("call"), target, {}, made_by(ANN), 0.0)
+            course.ran = True
             course.end(1.0, None, PluginError("no", code=f"code_{index}"))
             host.metrics.call_ended(course)
         text = host.metrics.text()
+    about: dict[str, Any] = {"tenant": "default", "plugin": "mail"}
     codes = [labels for name, labels in numbers(text) if name == "paddock_call_errors_total"]
-    assert len(codes) == MOST_SERIES - 1, "and the call that was made"
+    assert len(codes) == MOST_KINDS + 1
+    assert number(text, "paddock_call_errors_total", code=OTHERS, **about) == MOST_KINDS
+    assert number(text, "paddock_call_seconds_count", **about) == 2 * MOST_KINDS, "and all of them are counted"

@@ -8,6 +8,7 @@ import pytest
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
+from paddock.core.event import Event
 from paddock.core.events_host import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.feed import recent
@@ -154,3 +155,19 @@ async def test_a_batch_that_may_have_been_kept_is_not_kept_twice(database_addres
                 await writer.flushed()
             writer.take(called(2), "default")
         assert [event.data["request_id"] for event in await real.read(recent)] == ["req_2", "req_1"]
+
+
+async def test_what_cannot_be_described_keeps_no_other_entry_out(sqlite_address: str) -> None:
+    def odd() -> Event:
+        raise LookupError("nobody knows")
+
+    async with (
+        open_database(sqlite_address) as database,
+        open_ledger(database, SystemClock(), SystemRandom()) as writer,
+    ):
+        for event in (called(1), odd, called(2)):
+            writer.take(event, "default", call="call_1")
+        await writer.flushed()
+        entries = await database.read(recent)
+    assert [entry.type for entry in entries] == ["plugin.method_called", "ledger.undescribed", "plugin.method_called"]
+    assert entries[1].data["reason"] == "LookupError"

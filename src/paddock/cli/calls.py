@@ -97,7 +97,10 @@ def follow(
     try:
         with daemon.events(f"/calls/{part(call_id)}/events") as events:
             made = followed(
-                daemon, _unanswered(daemon, call_id, events), answering, Waiting(wait=True, served=True, tenant=tenant)
+                daemon,
+                _unanswered(daemon, call_id, events),
+                answering,
+                Waiting(wait=True, served=True, tenant=tenant, own=False),
             )
     except KeyboardInterrupt:
         say(f"the call goes on; end it with: paddock calls cancel {call_id}{for_tenant(tenant)}")

@@ -34,8 +34,9 @@ def show(
     from paddock.ledger.spot_check import altered, in_words
 
     with reading() as host:
-        entries = host.plugins.database.read(lambda tx: told_of(tx, name, tenant))
-        forged = host.plugins.database.read(lambda tx: altered(tx, entries))
+        entries, forged = host.plugins.database.read(
+            lambda tx: (found := told_of(tx, name, tenant), altered(tx, found))
+        )
     if not entries:
         raise NotFound(
             f"the ledger has nothing of {name}", code="ledger.unknown", hint="look with: paddock ledger tail"

@@ -26,10 +26,12 @@ class Waiting:
         wait: Whether to wait for somebody where nobody here can answer.
         served: Whether a daemon has the call. Without one there is nobody who could go on with it while we wait.
         tenant: Whose call it is.
+        own: Whether whoever sits here made it.
     """
 
-    def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT, own: bool = True) -> None:
         self._tenant = tenant
+        self._own = own
         self._wait = wait and served
         self._served = served
         self._terminal = interactive()
@@ -42,8 +44,10 @@ class Waiting:
         """
         if self._terminal:
             show_preview(held["preview"], held["kind"])
-        if self._terminal and not held.get("four_eyes"):  # their own yes would be refused
-            choice = await _asked(rememberable=held.get("remember", "never") != "never")
+            choice = await _asked(
+                rememberable=held.get("remember", "never") != "never",
+                theirs=self._own and bool(held.get("four_eyes")),  # their own yes would be refused
+            )
             if choice != "later":
                 try:
                     await send(choice != "no", {"scope": "always"} if choice == "always" else {})
@@ -107,9 +111,12 @@ def show_preview(preview: Mapping[str, Any], kind: str, *, over: bool = False, e
         say(f"    … {len(written) - LONGEST:,} more characters: paddock approvals show --json")
 
 
-async def _asked(*, rememberable: bool) -> str:
+async def _asked(*, rememberable: bool, theirs: bool) -> str:
     from paddock.cli.answering import typed_line
 
+    if theirs:
+        said = await typed_line("Another person has to say yes. Take it back? [y]es · anything else: later > ")
+        return "no" if (said or "").strip().lower() in ("y", "yes") else "later"
     always = " · [a]lways, for this tool" if rememberable else ""
     said = await typed_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")
     known = {"y": "yes", "yes": "yes", "n": "no", "no": "no"} | (

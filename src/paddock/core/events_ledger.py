@@ -13,3 +13,10 @@ class LedgerErased(Event):
     rows: tuple[tuple[int, int], ...]
     principal: str
     explanation: str
+
+
+@event("ledger.undescribed")
+class EntryUndescribed(Event):
+    """Something happened that the host failed to describe; the entry's call says to what. A fault of the host's own."""
+
+    reason: str

@@ -107,12 +107,11 @@ class Target:
     def output(self) -> CompiledSchema:
         if self._output is None:
             self._output = self._compiled(self.schemas.output, "output")
+            self._checked_field = checked_field(self.manifest)
         return self._output
 
     def broken_by(self, result: Any) -> list[Problem]:
         """What is wrong with an answer, by what was promised of it."""
-        if self._output is None:
-            self._checked_field = checked_field(self.manifest)
         return self.output.errors(inside(self._checked_field, result))
 
     def _compiled(self, schema: Any, side: str) -> CompiledSchema:

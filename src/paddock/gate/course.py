@@ -51,7 +51,9 @@ class Course:
     """What happened so far. The gate fills it in as the call goes on; the target may change while it is looked for."""
 
     __slots__ = (
-        "_error",
+        "_effects",
+        "_error_category",
+        "_error_message",
         "_payload_hash",
         "_result_hash",
         "_said",
@@ -62,6 +64,7 @@ class Course:
         "decision",
         "duration_ms",
         "effect",
+        "error_code",
         "fate",
         "payload",
         "proposed",
@@ -98,7 +101,10 @@ class Course:
         self.duration_ms = 0.0
         self._payload_hash: str | None = None
         self._result_hash: str | None = None
-        self._error: PaddockError | None = None
+        self.error_code: str | None = None  # why it failed
+        self._error_category: str | None = None
+        self._error_message: str | None = None
+        self._effects: tuple[str, ...] = ()
         self._said = _SAID_NOTHING
 
     @property
@@ -142,28 +148,27 @@ class Course:
         )
 
     def end(self, now: float, result: Any, error: BaseException | None) -> None:
-        """Note what became of it. Both what it was made with and what it gave are the caller's from here on."""
+        """Note what became of it, and let go of the rest: it may wait a while for the disk, and what it was made with,
+        what it gave and where it failed are large.
+        """
         self.duration_ms = int((now - self.began) * 1e6) / 1000
         self.payload_hash  # noqa: B018 - is taken here at the latest
         self.payload = _NOTHING
+        self._effects = self.target.effects
         if error is None:
             self.status = "succeeded"
             self._result_hash = hash_of(result)
             if isinstance(result, dict):
                 self._said = _said(cast("dict[str, Any]", result))
         else:
-            self.status = _status(error)
-            self._error = _known(error)
-
-    @property
-    def error_code(self) -> str | None:
-        """Why it failed; None where it did not."""
-        return None if self.status == "succeeded" else self._error.error_code if self._error else "internal"
+            self.status, known = _status(error), _known(error)
+            self.error_code = known.error_code if known else "internal"
+            self._error_category = known.category.value if known else "internal"
+            self._error_message = known.message if known else None
 
     def ended(self) -> CallEnded:
         """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once."""
-        target, context, decision, told, error = self.target, self.context, self.decision, self.told, self._error
-        succeeded = self.status == "succeeded"
+        target, context, decision, told = self.target, self.context, self.decision, self.told
         metrics: dict[str, Any] = {}
         if told is not None and told.count:
             metrics["events"] = told.count
@@ -174,7 +179,7 @@ class Course:
             method=target.spec.name,
             version=target.manifest.version,
             digest=target.key.digest,
-            effects=target.effects,
+            effects=self._effects,
             request_id=context.request,
             operator_id=context.operator,
             project_id=context.project,
@@ -184,14 +189,14 @@ class Course:
             payload_hash=self._payload_hash,
             result_hash=self._result_hash,
             status=self.status,
-            success=succeeded,
+            success=self.status == "succeeded",
             duration_ms=self.duration_ms,
             metrics=metrics,
             plugin_metrics=self._said.metrics,
             events_hash=None if told is None else told.hash,
             error_code=self.error_code,
-            error_category=None if succeeded else error.category.value if error else "internal",
-            error_message=None if error is None else error.message,
+            error_category=self._error_category,
+            error_message=self._error_message,
             nondeterminism=self._said.nondeterminism,
             model=self._said.model,
             decision=decision.word if decision else None,
@@ -263,9 +268,9 @@ def _bounded(value: Any) -> dict[str, Any] | None:
         return None
     written = cast("dict[str, Any]", value)
     try:
-        size = len(orjson.dumps(written))
+        whole = orjson.dumps(written)
     except orjson.JSONEncodeError:
-        size = None  # no JSON, from a function of the application's own
-    if size is not None and size <= LARGEST_WORD:
-        return cast("dict[str, Any]", orjson.loads(orjson.dumps(written)))  # the caller may change theirs
-    return {"size": size, "hash": hash_of(written)}
+        return {"size": None, "hash": hash_of(written)}  # no JSON, from a function of the application's own
+    if len(whole) <= LARGEST_WORD:
+        return cast("dict[str, Any]", orjson.loads(whole))  # a copy: the caller may change theirs
+    return {"size": len(whole), "hash": hash_of(written)}

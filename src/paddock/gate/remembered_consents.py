@@ -26,7 +26,7 @@ class RememberedConsents:
         self._database = database
         self._clock = clock
         self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
-        self._reading: dict[tuple[str, str], asyncio.Task[frozenset[str]]] = {}
+        self._reading: dict[tuple[str, str], tuple[float, asyncio.Task[frozenset[str]]]] = {}  # with when it was begun
 
     def known(self, principal: Principal) -> frozenset[str] | None:
         """What their person consented to, as it was a moment ago; None where it has to be read."""
@@ -49,9 +49,11 @@ class RememberedConsents:
         return await self._read((principal.tenant, principal.person))
 
     def _begin(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
-        reading = self._reading.get(person)
-        if reading is None:
-            reading = self._reading[person] = asyncio.create_task(self._read(person))
+        now = self._clock.monotonic()
+        begun, reading = self._reading.get(person, (0.0, None))
+        if reading is None or now - begun >= GOOD_FOR:  # what that one will say may be older than it may be
+            reading = asyncio.create_task(self._read(person))
+            self._reading[person] = (now, reading)
             reading.add_done_callback(lambda done: self._is_read(person, done))
         return reading
 
@@ -64,6 +66,7 @@ class RememberedConsents:
         return found
 
     def _is_read(self, person: tuple[str, str], done: asyncio.Task[frozenset[str]]) -> None:
-        del self._reading[person]
+        if self._reading.get(person, (0.0, None))[1] is done:
+            del self._reading[person]
         if not done.cancelled():
             done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will

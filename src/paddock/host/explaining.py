@@ -121,7 +121,7 @@ class Explainer:
             HostError: what was recorded of it is not what the ledger had.
         """
         to_all = OPERATOR not in by.roles
-        entries = self.store.database.read(lambda tx: told_of(tx, _call_of(tx, name, by.tenant), by.tenant))
+        entries = self.store.database.read(lambda tx: _told_of(tx, name, by.tenant))
         stories = self.store.database.read(lambda tx: _stories(tx, entries, by.tenant))
         found: list[Decided] = [
             self._explained(story, to_all=to_all, tenant=by.tenant)
@@ -230,6 +230,12 @@ def _because(story: Story, rules: tuple[Rule, ...]) -> str:
         return DECIDED[story.decision]
     said = str((story.error or {}).get("message") or NOTHING_ALLOWS)
     return "No rule allowed it, and what no rule allows does not happen." if said.endswith(NOTHING_ALLOWS) else said
+
+
+def _told_of(tx: Transaction, name: str, tenant: str) -> list[Entry]:
+    entries = told_of(tx, _call_of(tx, name, tenant), tenant)
+    require_unaltered(tx, entries)
+    return entries
 
 
 def _stories(tx: Transaction, entries: Iterable[Entry], tenant: str) -> list[Story]:

@@ -14,7 +14,8 @@ from paddock.plugins.supervision.deployment import Status
 from paddock.plugins.supervision.lifecycle import State
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
-MOST_SERIES = 10_000  # plugins choose names, and must not fill the memory with them
+MOST_KINDS = 1_000  # of one plugin, which chooses names: it must neither fill the memory nor hide its neighbours
+OTHERS = "(others)"  # the names of all that come after these
 _A_PLUGIN = ("tenant", "plugin", "version")
 MEASURES = (
     Measure(
@@ -77,6 +78,7 @@ class Metrics:
         self._calls = calls
         self._ledger = ledger
         self._ended: dict[_Kind, Spread] = {}
+        self._kinds: Counter[tuple[str, str]] = Counter()  # by tenant and plugin
 
     def call_ended(self, course: Course) -> None:
         """Count one call, in one place: every number is added up from these when somebody asks for it."""
@@ -92,9 +94,11 @@ class Metrics:
         )
         spread = self._ended.get(kind)
         if spread is None:
-            if len(self._ended) >= MOST_SERIES:
-                return
-            spread = self._ended[kind] = Spread(_SECONDS)
+            if self._kinds[kind.tenant, kind.plugin] >= MOST_KINDS:
+                kind = kind._replace(callable=OTHERS, code=kind.code and OTHERS)
+            else:
+                self._kinds[kind.tenant, kind.plugin] += 1
+            spread = self._ended.setdefault(kind, Spread(_SECONDS))
         spread.add(course.duration_ms / 1000)
 
     def text(self) -> str:

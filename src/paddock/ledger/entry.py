@@ -19,6 +19,7 @@ from paddock.core.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, canonical_bytes
 from paddock.core.clock import Random
 from paddock.core.errors import CallerError
 from paddock.core.event import Event, field_names, plain
+from paddock.core.events_ledger import EntryUndescribed
 from paddock.ledger.chain import SALT_BYTES, Sealed, committed
 
 PRINCIPAL = "principal"
@@ -50,7 +51,7 @@ FACTS = frozenset(
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope count underway capabilities replay_of recovery resolution
+    binding approved state scope count underway capabilities work replay_of recovery resolution
     """.split()  # noqa: SIM905
 )
 
@@ -120,7 +121,7 @@ def prepared(name: str, draft: Draft, random: Random) -> Prepared:
     """The entry of an event under this id, with its commitment made."""
     event = draft.event
     if not isinstance(event, Event):
-        event = event()
+        event = _made(event)
     plan = _plan(type(event))
     values = plan.values(event)
     # What is not known is left out: it costs room in every row, and says nothing.
@@ -150,6 +151,14 @@ def prepared(name: str, draft: Draft, random: Random) -> Prepared:
         salt,
         commitment,
     )
+
+
+def _made(make: Callable[[], Event]) -> Event:
+    """The event; where it cannot be made that it was there, for one odd call must not keep all others out."""
+    try:
+        return make()
+    except Exception as error:
+        return EntryUndescribed(type(error).__name__)
 
 
 def mended(one: Prepared) -> Prepared:

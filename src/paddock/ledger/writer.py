@@ -91,7 +91,8 @@ class LedgerWriter:
         waiting = len(self._waiting)
         if waiting < CROWDED:
             return False
-        return waiting >= TOO_CROWDED or self._waiting_of[tenant] * len(self._waiting_of) >= waiting
+        own = self._waiting_of[tenant]
+        return waiting >= TOO_CROWDED or (own >= LARGEST_BATCH and own * len(self._waiting_of) >= waiting)
 
     async def room(self, tenant: str) -> None:
         """Wait until it has caught up far enough for more of this tenant."""
