@@ -9,6 +9,7 @@ to the host, which refuses, keeps a record of the attempt, and so makes it a Cap
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,38 @@ class Rate(Service):
         return self.ask("limit", {"bucket": bucket, "cost": cost, "per_minute": per_minute}, lambda result: result)
 
 
+class Http(Service):
+    """Web services, asked through the host, which checks and records each request."""
+
+    def fetch(
+        self, request: JsonObject | str, *, retries: int | None = None, backoff: float | None = None
+    ) -> Answer[JsonObject]:
+        """The answer, whatever its status: `status`, `headers` with names in lower case, `body`, `url`, `attempts`.
+
+        A request is a url, or an object with `url` and perhaps `method`, `headers`, `body` (text, or bytes) or `json`,
+        `timeout` in seconds, `max_bytes`, `redirects`. The body of an answer is text where it is text, else bytes.
+        `retries` and `backoff` say how often and after how many seconds it is tried again, where that does no harm.
+
+        Raises:
+            CapabilityDenied: the plugin may not go there, or the call does not say that it changes something outside.
+            HostRefused: there was no answer.
+        """
+        asked: JsonObject = {"request": _sendable({"url": request} if isinstance(request, str) else request)}
+        if retries is not None:
+            asked["retries"] = retries
+        if backoff is not None:
+            asked["backoff"] = backoff
+        return self.ask("fetch", asked, _received)
+
+
+class Secrets(Service):
+    """Secrets that the plugin declares by name. Never log one, and keep none longer than a call."""
+
+    def get(self, name: str) -> Answer[str | None]:
+        """The value, of whoever the call is for or else of everybody; None where it is not set."""
+        return self.ask("get", {"name": name}, _value)
+
+
 class Audit(Service):
     """A word of the plugin's own in the host's ledger, beside the call that it serves."""
 
@@ -125,7 +158,7 @@ class Host:
     auth: Service
     cache: Cache
     cursor: Service
-    http: Service
+    http: Http
     identity: Service
     kb: Service
     keyvalue: Objects
@@ -137,7 +170,7 @@ class Host:
     query: Service
     rate: Rate
     scheduler: Service
-    secrets: Service
+    secrets: Secrets
     sql: Sql
     storage: Objects
     vault: Service
@@ -181,9 +214,11 @@ class Host:
 KINDS: dict[str, type[Service]] = {
     "audit": Audit,
     "cache": Cache,
+    "http": Http,
     "keyvalue": Objects,
     "rate": Rate,
     "rate_limit": Rate,
+    "secrets": Secrets,
     "sql": Sql,
     "storage": Objects,
 }
@@ -215,6 +250,21 @@ def _no_service(name: str) -> str:
     alike = get_close_matches(name, (*SERVICES, "log"), 1)
     meant = f": did you mean host.{alike[0]}?" if alike else ";"
     return f"{told}{meant} it has {', '.join(sorted((*SERVICES, 'log')))}"
+
+
+def _sendable(request: JsonObject) -> JsonObject:
+    """The request as JSON has it: bytes are written as text."""
+    body = request.get("body")
+    if not isinstance(body, (bytes, bytearray)):
+        return request
+    written = binascii.b2a_base64(body, newline=False).decode()
+    return {**{name: value for name, value in request.items() if name != "body"}, "base64": written}
+
+
+def _received(answer: JsonObject) -> JsonObject:
+    if "base64" in answer:
+        answer["body"] = binascii.a2b_base64(answer.pop("base64"))
+    return answer
 
 
 def _value(result: Any) -> Any:

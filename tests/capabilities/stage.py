@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from functools import cache as kept_once
 from pathlib import Path
 from typing import Any
 
+from paddock.cage.network.dialing import Outside
 from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.asked import Asked
@@ -20,10 +22,12 @@ from paddock.capabilities.cache import Cache, CacheLimits
 from paddock.capabilities.deciding import UseByTheRules
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.door import Door
+from paddock.capabilities.http.fetch import Http
 from paddock.capabilities.keyvalue import KeyValue
 from paddock.capabilities.keyvalue_rows import KeyValueLimits
 from paddock.capabilities.log import Log
 from paddock.capabilities.rate import Rate
+from paddock.capabilities.secrets import Secrets
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import SystemClock, SystemRandom
@@ -38,6 +42,8 @@ from paddock.policy.engine import Policy
 from paddock.policy.rules import RuleFile, checked_rules, shipped_file
 from paddock.policy.subject import plugin_subject
 from paddock.policy.vocabulary import vocabulary
+from paddock.secrets.keys import keys_from
+from paddock.secrets.vault import Vault
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
@@ -166,6 +172,8 @@ async def open_stage(
     artifacts: ArtifactLimits | None = None,
     store: str | None = None,
     rules: str = "",
+    outside: Outside | None = None,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
 ) -> AsyncGenerator[Stage, None]:
     """A stage whose files lie below a directory."""
     clock = SetClock()
@@ -190,6 +198,7 @@ async def open_stage(
     ):
         kept_values = KeyValue(database, clock, values)
         kept_cache = Cache(clock, cache)
+        vault = Vault(database, keys_from({}, directory / "state", SystemRandom(), preferred="file"))
         handlers = {
             **Log(sink, clock).handlers(),
             **Rate(clock).handlers(),
@@ -198,6 +207,9 @@ async def open_stage(
             **kept_values.handlers(),
             **kept_cache.handlers(),
             **kept_artifacts.handlers(),
+            **Secrets(vault, publisher).handlers(),
+            # The system's clock: what is sent really travels.
+            **Http(publisher, SystemClock(), SystemRandom(), outside=outside, tls=tls).handlers(),
         }
         with closing(Asked(publisher)) as asked:
             door = Door(handlers, UseByTheRules(book), asked=asked, denials=Denials(publisher, clock))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
-from paddock.core.ids import PluginName, Tenant
+from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest
 from paddock.policy.subject import Subject
@@ -35,6 +35,8 @@ class Asking:
         underway: Where it names no call: what the calls that its process works on may do, all together. None where it
             works on none, or was told of a moment in a session.
         tally: Where that call counts what is asked for in it; None where there is no such call.
+        operation: Which of the plugin's operations the call runs, where that is known.
+        call_id: Of that call, for whoever gets requests that are made for it.
         subject: The plugin, as the rules see it.
     """
 
@@ -50,4 +52,6 @@ class Asking:
     effects: frozenset[str] | None = None
     underway: frozenset[str] | None = None
     tally: Tally | None = None
+    operation: str | None = None
+    call_id: CallId | None = None
     subject: Subject = field(kw_only=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.methods import Method
+from paddock.manifest.effects import Effect
 from paddock.policy.decision import Decision
 from paddock.policy.engine import Policy
 from paddock.policy.request import Request, to_use
@@ -16,6 +18,8 @@ from paddock.policy.target import capability_target
 from paddock.policy.vocabulary import vocabulary
 
 _MOST_KEPT = 10_000
+# Effects that can be nothing but a request to the outside, or are one as often as not.
+_OUTSIDE = (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT, Effect.FINAL_WRITE)
 
 _Question: TypeAlias = tuple[Subject, str, bool, frozenset[str] | None, frozenset[str] | None]
 
@@ -46,7 +50,8 @@ class UseByTheRules:
         question = (asking.subject, method.name, granted, asking.effects, asking.underway)
         request = self._kept.get(question)
         if request is None:
-            target = capability_target(method.needs, writes=method.writes)
+            effects = _sent(asking) if method.name == "http.send" else None
+            target = capability_target(method.needs, writes=method.writes, effects=effects)
             request = to_use(
                 asking.subject,
                 target,
@@ -59,6 +64,12 @@ class UseByTheRules:
                 self._kept.clear()
             self._kept[question] = request
         return self.rules.policy.decide(request)
+
+
+def _sent(asking: Asking) -> Iterable[Effect] | None:
+    """What a request to the outside is: whatever the call says that it does there, or a call of an outside service."""
+    declared = asking.effects if asking.effects is not None else asking.underway
+    return [effect for effect in _OUTSIDE if effect in (declared or ())] or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.deciding import DecidesUse
 from paddock.capabilities.denials import Denials
-from paddock.capabilities.methods import NEEDS, Method, method_named
+from paddock.capabilities.methods import NEEDS, Method, meant, method_named
 from paddock.core.errors import Denied, HostError
 from paddock.manifest.capability import covers
 from paddock.manifest.effects import Effect
@@ -52,7 +52,7 @@ class Door:
             Denied: it was not granted, the rules forbid it, or the family refuses it; recorded.
             PaddockError: the family could not serve it, and says why.
         """
-        found = method_named(asking.manifest, method)
+        found = meant(method_named(asking.manifest, method), params)
         granted = _granted(asking, found)
         decision = self._decides.about(asking, found, granted=granted)
         try:

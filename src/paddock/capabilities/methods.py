@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
@@ -12,6 +13,7 @@ from paddock.manifest.model import Dialect, Manifest
 
 _READ, _WRITE = Storage("read"), Storage("write")
 _VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), HostService("artifacts")
+_HTTP = HostService("http")
 
 NEEDS: Mapping[str, Capability | None] = {
     "log.write": None,  # every plugin may
@@ -34,6 +36,9 @@ NEEDS: Mapping[str, Capability | None] = {
     "artifacts.commit": _ARTIFACTS,
     "artifacts.get": _ARTIFACTS,
     "artifacts.delete": _ARTIFACTS,
+    "secrets.get": HostService("secrets"),
+    "http.fetch": _HTTP,
+    "http.send": _HTTP,
 }
 # What changes or keeps nothing. Everything else only a plugin that may act can ask for, whatever it was granted. A line
 # of the log or the ledger is kept too, but no plugin can read it.
@@ -47,8 +52,12 @@ READING = frozenset(
         "keyvalue.list",
         "cache.get",
         "artifacts.get",
+        "secrets.get",
+        "http.fetch",
     }
 )
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of HTTP that change nothing where they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +99,19 @@ def method_named(manifest: Manifest, wire_name: str) -> Method:
             hint=f"its methods begin with '{namespace(manifest)}.', e.g. {namespace(manifest)}.storage.query",
         )
     return method
+
+
+def meant(method: Method, params: Mapping[str, Any]) -> Method:
+    """What a request comes to: one that `fetch`es with a method that changes something is a `send`."""
+    if method.name == "http.fetch" and http_method(params) not in SAFE:
+        return _METHODS["http.send"]
+    return method
+
+
+def http_method(params: Mapping[str, Any]) -> str:
+    """The method of HTTP that is asked for; empty where it cannot be read."""
+    request = params.get("request")
+    if not isinstance(request, dict):
+        return "GET"  # nothing can be sent
+    named: Any = cast("dict[str, Any]", request).get("method", "GET")
+    return named.upper() if isinstance(named, str) else ""

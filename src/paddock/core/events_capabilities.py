@@ -48,6 +48,27 @@ class PluginAudited(Event):
     principal: str | None
 
 
+@event("plugin.fetched")
+class PluginFetched(Event):
+    """A plugin sent a request to a web service through the host; each redirect that was followed is one of its own.
+
+    `method` is that of HTTP, `times` how often it was sent until it was answered or given up. `status` is null where
+    no answer came, and `error_code` says why. What was asked for there, and what was sent, is not kept.
+    """
+
+    name: str
+    method: str
+    host: str
+    port: int
+    status: int | None
+    bytes_up: int
+    bytes_down: int
+    duration_ms: float
+    times: int
+    error_code: str | None
+    request_id: str | None
+
+
 @event("plugin.denial_flood")
 class PluginDenialFlood(Event):
     """A plugin was denied so often within a second that the rest of them is not recorded one by one."""

@@ -18,15 +18,19 @@ from paddock.capabilities.cache import Cache
 from paddock.capabilities.deciding import DecidesUse
 from paddock.capabilities.denials import Denials
 from paddock.capabilities.door import Door
+from paddock.capabilities.http.fetch import Http
 from paddock.capabilities.keyvalue import KeyValue
 from paddock.capabilities.log import Log
 from paddock.capabilities.rate import Rate
+from paddock.capabilities.secrets import Secrets
 from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
 from paddock.core.ids import PluginName, Tenant
 from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
+from paddock.secrets.keys import Keys
+from paddock.secrets.vault import Vault
 from paddock.store.database import Database
 
 
@@ -58,6 +62,7 @@ async def open_services(
     publish_for: Callable[[Tenant], Publish],
     clock: Clock,
     random: Random,
+    keys: Keys,
     artifacts: ArtifactLimits | None = None,
 ) -> AsyncGenerator[Services, None]:
     """Everything a plugin may ask for, for as long as the block runs.
@@ -70,6 +75,7 @@ async def open_services(
         publish_for: Where a tenant's events are recorded.
         clock: The time.
         random: Chance.
+        keys: What secrets are sealed under.
         artifacts: How big these may be.
     """
     async with (
@@ -80,8 +86,10 @@ async def open_services(
     ):
         cache = Cache(clock)
         rate, audit = Rate(clock), Audit(publish_for, clock)
-        families = (tables, KeyValue(database, clock), cache, Log(_into(logs), clock), kept, rate, audit)
-        handlers = {method: handler for family in families for method, handler in family.handlers().items()}
+        values, log, web = KeyValue(database, clock), Log(_into(logs), clock), Http(publish_for, clock, random)
+        families = (tables, values, cache, log, kept, rate, audit, web)
+        secrets = Secrets(Vault(database, keys), publish_for)
+        handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
         door = Door(handlers, decides, asked=asked, denials=Denials(publish_for, clock))
         try:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -75,10 +76,19 @@ class HttpClient:
     Args:
         origin: Where to.
         tls: How to trust it; needed for https.
+        dial: Makes the connection, where its address is not for the system's resolver to say. The certificate still
+            has to be the origin's.
     """
 
-    def __init__(self, origin: Origin, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        tls: ssl.SSLContext | None = None,
+        *,
+        dial: Callable[[], Awaitable[socket.socket]] | None = None,
+    ) -> None:
         self.origin = origin
+        self._dial = dial
         self._tls = tls if origin.scheme == "https" else None
         self._idle: list[tuple[_Connection, float]] = []
         self._all: set[_Connection] = set()
@@ -131,7 +141,7 @@ class HttpClient:
     async def _open(self) -> _Connection:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                reader, writer = await asyncio.open_connection(self.origin.host, self.origin.port, ssl=self._tls)
+                reader, writer = await self._streams()
         except TimeoutError:
             raise HttpLost(f"{self.origin} did not answer within {CONNECT_TIMEOUT:g} s") from None
         except ssl.SSLCertVerificationError as error:
@@ -141,6 +151,17 @@ class HttpClient:
         connection = _Connection(reader, writer)
         self._all.add(connection)
         return connection
+
+    async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._dial is None:
+            return await asyncio.open_connection(self.origin.host, self.origin.port, ssl=self._tls)
+        made = await self._dial()
+        try:
+            name = self.origin.host if self._tls else None
+            return await asyncio.open_connection(sock=made, ssl=self._tls, server_hostname=name)
+        except BaseException:
+            made.close()
+            raise
 
     def _take(self) -> _Connection | None:
         now = asyncio.get_running_loop().time()

@@ -25,6 +25,7 @@ UNDECLARED = "The call that it serves does not declare this effect."  # the host
 _WRITES = frozenset(
     {"storage.exec", "storage.begin", "storage.commit", "storage.rollback", "keyvalue.put", "keyvalue.delete"}
 )
+_OUTSIDE = frozenset({"external_call", "external_send", "webhook_emit", "final_write", "unknown"})
 
 
 class FakeHost:
@@ -42,6 +43,8 @@ class FakeHost:
         cache: What is cached, with the time until which it is.
         objects: What is stored by reference.
         artifacts: What is kept by address; a test may lay something there for the plugin to be handed.
+        pages: What web services answer, by url: a status and a body. Other urls cannot be reached. For more than that,
+            give an answer for `http.fetch`.
         logged: What was written with `host.log.write`.
         audited: What was written with `host.audit.write`: the action, and its details.
         buckets: What is left in the buckets of `host.rate.limit`. Time does not fill them here; a test may.
@@ -61,6 +64,7 @@ class FakeHost:
         self.cache: dict[str, tuple[Any, float]] = {}
         self.objects: dict[str, Any] = {}
         self.artifacts: dict[str, bytes] = {}
+        self.pages: dict[str, tuple[int, str | bytes]] = {}
         self.logged: list[JsonObject] = []
         self.audited: list[tuple[str, JsonObject]] = []
         self.buckets: dict[str, float] = {}
@@ -81,7 +85,8 @@ class FakeHost:
         self.asked.append((name, params))
         if _SERVICE_OF.get(family, family) not in self._services:
             raise self._refusal(family, name, f"the plugin was not granted {name}")
-        if name in _WRITES and self.effects is not None and self.effects.isdisjoint(("db_write", "unknown")):
+        needed = _needed(name, params)
+        if needed and self.effects is not None and self.effects.isdisjoint(needed):
             raise self._refusal(family, name, f"the plugin may not ask for {name}: {UNDECLARED}")
         if name in self._answers:
             given = self._answers[name]
@@ -150,6 +155,15 @@ class FakeHost:
         self.buckets[bucket] = left - cost if left >= cost else left
         return {"allowed": left >= cost, "retry_after": 0.0 if left >= cost else (cost - left) * 60 / per_minute}
 
+    def _http_fetch(self, request: JsonObject, **_how: Any) -> JsonObject:
+        if request["url"] not in self.pages:
+            raise PluginFault("it cannot be reached", {"code": "http.unreachable"})
+        status, body = self.pages[request["url"]]
+        answer: JsonObject = {"status": status, "headers": {}, "url": request["url"], "attempts": 1}
+        if isinstance(body, bytes):
+            return answer | {"base64": binascii.b2a_base64(body, newline=False).decode()}
+        return answer | {"body": body}
+
     def _audit_write(self, action: str, details: JsonObject | None = None) -> JsonObject:
         self.audited.append((action, details or {}))
         return {"written": True}
@@ -157,3 +171,12 @@ class FakeHost:
     def _log_write(self, **line: Any) -> JsonObject:
         self.logged.append(line)
         return {}
+
+
+def _needed(name: str, params: JsonObject) -> frozenset[str]:
+    """One of these effects a call has to declare for this question, if there are any."""
+    if name in _WRITES:
+        return frozenset({"db_write", "unknown"})
+    if name == "http.fetch" and params["request"].get("method", "GET").upper() not in ("GET", "HEAD", "OPTIONS"):
+        return _OUTSIDE
+    return frozenset()

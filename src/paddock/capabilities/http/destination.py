@@ -1,0 +1,132 @@
+"""Which web addresses a plugin may ask for. Pure.
+
+An address is read strictly: whatever a browser, a resolver and this host could understand differently is refused, such
+as an IPv4 address in octal or with parts left out, or one in the clothes of IPv6. Where it may lead is judged as for a
+plugin's own connections (`cage/network/destinations.py`): hosts are those of its `net:` grants, private addresses only
+where a grant names them. A plugin with `host:http` and no `net:` grant may ask every public host, on the ports of the
+web.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from paddock.cage.network.destinations import Destinations
+from paddock.cage.spec import Reach
+from paddock.core.errors import CallerError, Denied
+from paddock.manifest.capability import Capability, Network
+from paddock.rpc.http_client import Origin, split_url
+
+LONGEST_URL = 8_192
+ODD_ADDRESS = "http.odd_address"
+
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# Where the last bytes of an IPv6 address are an IPv4 address: mapped, compatible, translated, 6to4, Teredo.
+_CLOTHED = tuple(
+    map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48",
+                               "2002::/16", "2001::/32"))
+)  # fmt: skip
+_WEB = (80, 443)
+_FIRST_FREE = 1024  # below, other kinds of servers listen, and some take the lines of a request for theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A web address, read: whom to connect to, and what to ask for there."""
+
+    origin: Origin
+    target: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin.scheme}://{self.origin.authority}{self.target}"
+
+
+def place_of(url: str) -> Place:
+    """The place that a web address names.
+
+    Raises:
+        CallerError: it is no web address, or has a name or password in it.
+        Denied: its host is an address in a spelling that others read differently.
+    """
+    try:
+        parts = urlsplit(url)
+        origin, target = split_url(url.partition("#")[0])
+    except ValueError as error:
+        raise _bad(str(error)) from None
+    if len(url) > LONGEST_URL:
+        raise _bad(f"is longer than {LONGEST_URL} characters")
+    if "@" in parts.netloc or "\\" in url:
+        raise _bad("has a name or password, or a backslash, in it")
+    if parts.netloc.endswith(":") or parts.port == 0:
+        raise _bad("has a port that is none")
+    host = _address6(origin.host) if "[" in parts.netloc else _host(origin.host)
+    return Place(Origin(origin.scheme, host, origin.port), target)
+
+
+def clothed(address: str) -> bool:
+    """Whether an address is an IPv4 address in the clothes of IPv6."""
+    at = ipaddress.ip_address(address)
+    return at.version == 6 and int(at) > 1 and any(at in network for network in _CLOTHED)
+
+
+class WebDestinations(Destinations):
+    """What one plugin may reach through the host.
+
+    Args:
+        granted: What it was granted.
+    """
+
+    def __init__(self, granted: Iterable[Capability]) -> None:
+        named = [Reach(one.host, one.port) for one in granted if isinstance(one, Network)]
+        super().__init__(named or [Reach("*", None)])
+        self._web_only = not named
+
+    def allows(self, host: str, port: int) -> bool:
+        if self._web_only and port not in _WEB and port < _FIRST_FREE:
+            return False
+        return super().allows(host, port)
+
+    def may_dial(self, address: str, port: int) -> bool:
+        return super().may_dial(address, port) and not clothed(address)
+
+
+def _host(host: str) -> str:
+    if not _NAME.fullmatch(host):
+        raise _bad("has no host that a name server would know")
+    # As browsers tell: whose last part is a number is meant as an address.
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            raise _odd() from None
+    return host
+
+
+def _address6(host: str) -> str:
+    try:
+        at = ipaddress.IPv6Address(host)
+    except ValueError:
+        raise _odd() from None
+    if at.scope_id is not None or clothed(str(at)):
+        raise _odd()
+    return str(at)
+
+
+def _bad(why: str) -> CallerError:
+    # Never with the address itself: it may hold what is secret.
+    return CallerError(f"the url {why}", code="http.bad_url", hint="write it as https://host/path, in ASCII")
+
+
+def _odd() -> Denied:
+    return Denied(
+        "the url names an address in a way that others read differently",
+        code=ODD_ADDRESS,
+        hint="write an IPv4 address as four decimal numbers, and IPv6 without one inside; or use a name",
+        details={"capability": "host:http"},
+    )
