@@ -20,4 +20,5 @@ from paddock.core.events_lifecycle import *
 from paddock.core.events_network import *
 from paddock.core.events_policy import *
 from paddock.core.events_principals import *
+from paddock.core.events_queue import *
 from paddock.core.events_secrets import *

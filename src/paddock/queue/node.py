@@ -17,7 +17,7 @@ from pathlib import Path
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
-from paddock.queue import leases
+from paddock.queue import leases, queue
 from paddock.queue.identity import node_id
 from paddock.queue.leases import EVERY, Here, Watch
 from paddock.store.database import Database
@@ -45,7 +45,7 @@ class Node:
 
     def __init__(self, name: str, database: Database, clock: Clock, *, lasting: bool) -> None:
         self.name = name
-        self.when_over: list[Callable[[Transaction, Here], None]] = []
+        self.when_over: list[Callable[[Transaction, Here], object]] = [queue.free]
         self.after_over: list[Callable[[], None]] = []
         self._database = database
         self._clock = clock

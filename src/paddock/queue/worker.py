@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import partial
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
@@ -93,13 +93,15 @@ class Worker:
         self._woken.set()
 
     async def work_forever(self) -> None:
+        told = ""
         while True:
             self._woken.clear()  # before the look: what is put meanwhile is looked for again
             try:
-                pause = await self._look()
+                pause, told = await self._look(), ""
             except PaddockError as error:
-                _log.warning("the queue could not be looked at: %s", error.message)
-                pause = LOOK_AGAIN
+                if error.message != told:  # a full disk stays full for long
+                    _log.warning("the queue could not be looked at: %s", error.message)
+                pause, told = LOOK_AGAIN, error.message
             try:
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
@@ -108,20 +110,18 @@ class Worker:
 
     async def _look(self) -> float:
         """Begin what is due and there is room for; how long to wait then."""
+        here = await self._node.here()  # before anything else: this frees what a former run of this home held
         while (room := self._at_once - len(self._running)) > 0:
             due = await self._database.read(lambda tx: queue.next_due(tx, self._kinds))
             now = self._clock.now()
             if due is None or due > now:
                 return seconds_until(due, now, LOOK_AGAIN)
-            for work in await self._take(now, room):
+            take = partial(queue.take, here=here, kinds=self._kinds, now=now, limit=room)
+            for work in await self._database.write(take):
                 task = asyncio.create_task(self._do(work), name=f"{work.kind} {work.key}")
                 self._running[task] = work
                 task.add_done_callback(self._ended)
         return LOOK_AGAIN  # whoever ends first wakes this
-
-    async def _take(self, now: datetime, room: int) -> list[Work]:
-        here = await self._node.here()
-        return await self._database.write(lambda tx: queue.take(tx, here, self._kinds, now=now, limit=room))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

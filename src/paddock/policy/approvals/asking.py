@@ -9,7 +9,7 @@ from typing import Any
 
 from paddock.core.canonical import hash_of
 from paddock.core.events_approvals import ApprovalRequested
-from paddock.policy.approvals import rows
+from paddock.policy.approvals import expiring, rows
 from paddock.policy.approvals.approval import LASTS, Approval, Kind, State
 from paddock.policy.approvals.binding import Binding, Subject
 from paddock.policy.approvals.unit import Unit
@@ -98,6 +98,7 @@ def ask_again(unit: Unit, approval: Approval, payload: Mapping[str, Any], editor
 
 def _keep(unit: Unit, approval: Approval, token: str) -> None:
     rows.keep(unit.tx, approval, token)
+    expiring.set_time(unit, approval)
     subject = approval.binding.subject
     unit.publish(approval.call).publish(
         ApprovalRequested(

@@ -10,7 +10,7 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Denied
 from paddock.core.ids import Tenant
-from paddock.policy.approvals import answering, rows, standing, using
+from paddock.policy.approvals import answering, expiring, rows, standing, using
 from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import Approval, State
 from paddock.policy.approvals.asking import Asked, ask, new_token
@@ -265,6 +265,14 @@ class Approvals:
             return over
 
         return await self._database.write(unit)
+
+    async def expire_one(self, tenant: str, approval_id: str) -> Approval | None:
+        """End this request if its time is over, and give it; None where it had ended, or its time is not over.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._write(tenant, lambda unit: expiring.expire(unit, approval_id))
 
     async def _ended(self, tenant: str, approval_id: str, state: State, why: str) -> None:
         await self._write(tenant, lambda unit: using.end(unit, rows.find(unit.tx, tenant, approval_id), state, why))

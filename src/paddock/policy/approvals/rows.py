@@ -15,6 +15,7 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.policy.approvals.approval import TRANSITIONS, Approval, Given, Kind, State
 from paddock.policy.approvals.binding import Binding, Subject
 from paddock.policy.approvals.who_may_answer import require_open
+from paddock.queue import queue
 from paddock.store.database import Transaction
 
 _COLUMNS = (
@@ -25,6 +26,7 @@ _COLUMNS = (
 _WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
 _OPEN = (State.PENDING.value, State.APPROVED.value)
 
+EXPIRE = "approval.expire"  # the kind of work that ends a request on time; see `expiring.py`
 AT_ONCE = 50  # requests with all that they are about, which may be large
 
 
@@ -206,6 +208,8 @@ def move(tx: Transaction, approval: Approval, state: State, *, at: str, why: str
     if not moved:
         require_open(find(tx, approval.binding.subject.tenant, approval.id))
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="look at it again")
+    if ended is not None:
+        queue.drop(tx, approval.binding.subject.tenant, EXPIRE, approval.id)
 
 
 def token_fits(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:

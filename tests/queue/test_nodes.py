@@ -1,0 +1,147 @@
+"""Who works on a database: each run has its own epoch, and is over when it is gone and not before."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from tests.queue.conftest import Yard
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import HostError
+from paddock.queue import leases
+from paddock.queue.identity import node_file, node_id
+from paddock.queue.leases import LEASE
+from paddock.queue.node import Here, open_node
+
+pytestmark = pytest.mark.req("K-26")
+
+
+def name_of(home: Path) -> str:
+    return node_id(home, SystemClock(), SystemRandom())
+
+
+def test_a_home_keeps_its_name_in_a_file_that_is_private_to_it(tmp_path: Path) -> None:
+    first = name_of(tmp_path)
+
+    assert first == name_of(tmp_path)
+    assert stat.S_IMODE(node_file(tmp_path).stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["node"]
+
+
+@pytest.mark.parametrize(("content", "mode"), [("node_x", 0o600), ("", 0o600), (None, 0o644)])
+def test_a_name_that_cannot_be_trusted_is_refused_with_what_to_type(
+    tmp_path: Path, content: str | None, mode: int
+) -> None:
+    file = node_file(tmp_path)
+    name_of(tmp_path)
+    if content is not None:
+        file.write_text(content)
+    file.chmod(mode)
+
+    with pytest.raises(HostError) as refused:
+        name_of(tmp_path)
+
+    assert refused.value.error_code == "node.id"
+    assert str(file) in refused.value.hint
+
+
+async def test_each_start_of_a_daemon_has_a_higher_epoch_and_ends_the_one_before(yard: Yard) -> None:
+    crashed, other = await yard.node("node_a").here(), await yard.node("node_b").here()
+
+    restarted = await yard.node("node_a").here()
+
+    assert (crashed, restarted) == (Here("node_a", 1), Here("node_a", 2))
+    assert set(await yard.database.read(leases.beats)) == {restarted, other}
+
+
+async def test_a_command_takes_no_epoch_before_it_needs_one_and_ends_nobody(yard: Yard) -> None:
+    daemon = await yard.node("node_a").here()
+    command = yard.node("node_a", lasting=False)
+    assert set(await yard.database.read(leases.beats)) == {daemon}
+
+    here = await command.here()
+
+    assert here == await command.here() == Here("node_a", 2)
+    assert set(await yard.database.read(leases.beats)) == {daemon, here}
+    await command.leave()
+    assert set(await yard.database.read(leases.beats)) == {daemon}
+
+
+async def test_a_daemon_that_starts_does_not_end_a_command_of_its_home(yard: Yard) -> None:
+    command = await yard.node("node_a", lasting=False).here()
+
+    await yard.node("node_a").here()
+
+    assert await yard.database.read(lambda tx: leases.alive(tx, *command))
+
+
+async def test_who_has_been_silent_for_a_whole_lease_is_over_and_who_speaks_is_not(yard: Yard) -> None:
+    watcher, talker, silent = (yard.node(f"node_{name}") for name in ("watcher", "talker", "silent"))
+    gone = await silent.here()
+    await talker.here()
+    assert await watcher.beat() == []
+
+    yard.clock.pass_time(LEASE / 2)
+    await talker.beat()
+    assert await watcher.beat() == []
+    yard.clock.pass_time(LEASE / 2)
+
+    assert await watcher.beat() == [gone]
+    assert not await yard.database.read(lambda tx: leases.alive(tx, *gone))
+    assert await yard.database.read(lambda tx: leases.alive(tx, "node_talker", 1))
+
+
+async def test_a_clock_that_is_moved_a_day_ends_nobody(yard: Yard) -> None:
+    watcher, other = yard.node("node_a"), yard.node("node_b")
+    await other.here()
+    await watcher.beat()
+
+    yard.clock.at = yard.clock.at.replace(day=2)  # the wall clock alone
+
+    assert await watcher.beat() == []
+
+
+async def test_who_was_taken_for_dead_goes_on_under_another_epoch_and_cannot_act_in_the_old_one(yard: Yard) -> None:
+    paused, watcher = yard.node("node_a"), yard.node("node_b")
+    old = await paused.here()
+    await watcher.beat()
+    yard.clock.pass_time(LEASE)
+    assert await watcher.beat() == [old]
+
+    with pytest.raises(HostError) as refused:
+        await yard.database.write(lambda tx: leases.require(tx, old))
+    await paused.beat()
+
+    assert refused.value.error_code == "node.lost"
+    assert await paused.here() == Here("node_a", 2)
+
+
+async def test_what_a_run_held_is_given_free_in_the_unit_that_ends_it(yard: Yard) -> None:
+    over: list[Here] = []
+    old = await yard.node("node_a").here()
+    restarted = yard.node("node_a")
+
+    def fails(tx: object, one: Here) -> None:
+        over.append(one)
+        if len(over) == 1:
+            raise HostError("the disk is full", code="store.full")
+
+    restarted.when_over.append(fails)
+    with pytest.raises(HostError):
+        await restarted.here()
+    assert set(await yard.database.read(leases.beats)) == {old}  # nothing of it was kept
+
+    await restarted.here()
+
+    assert set(over) == {old}
+    assert set(await yard.database.read(leases.beats)) == {Here("node_a", 2)}
+
+
+async def test_a_host_that_ends_gives_its_lease_back(yard: Yard, tmp_path: Path) -> None:
+    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as node:
+        here = await node.here()
+        assert set(await yard.database.read(leases.beats)) == {here}
+
+    assert await yard.database.read(leases.beats) == {}

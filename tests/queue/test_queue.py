@@ -1,0 +1,160 @@
+"""The queue: what is put is there once, is taken by one, is fair, and belongs to nobody whose lease is over."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from tests.queue.conftest import Yard
+
+from paddock.core.errors import Busy, CallerError, HostError
+from paddock.queue import queue
+from paddock.queue.leases import LEASE
+
+pytestmark = pytest.mark.req("K-26")
+
+
+async def test_what_is_put_twice_is_there_once_as_it_was_first(yard: Yard) -> None:
+    await yard.put("letter", payload={"to": "ann"})
+    await yard.put("letter", payload={"to": "bob"}, after=60)
+    await yard.put("letter", tenant="elsewhere")
+
+    taken = await yard.take(await yard.node("node_a").here())
+
+    assert [(work.tenant, work.key, work.payload) for work in taken] == [
+        ("default", "letter", {"to": "ann"}),
+        ("elsewhere", "letter", {}),
+    ]
+
+
+async def test_what_is_put_in_a_unit_that_fails_was_never_put(yard: Yard) -> None:
+    now = yard.clock.now()
+
+    def unit(tx: queue.Transaction) -> None:
+        queue.put(tx, "default", "post", "letter", due=now, now=now)
+        raise CallerError("on second thoughts")
+
+    with pytest.raises(CallerError):
+        await yard.database.write(unit)
+
+    assert await yard.left() == []
+
+
+async def test_only_what_is_due_is_taken_the_oldest_first(yard: Yard) -> None:
+    here = await yard.node("node_a").here()
+    await yard.put("late", after=10)
+    await yard.put("early", after=5)
+    await yard.put("later", after=60)
+    assert await yard.take(here) == []
+
+    yard.clock.pass_time(10)
+
+    assert [work.key for work in await yard.take(here)] == ["early", "late"]
+    assert await yard.take(here) == []
+
+
+async def test_a_tenant_with_much_to_do_does_not_keep_another_waiting(yard: Yard) -> None:
+    here = await yard.node("node_a").here()
+    await yard.put(*(f"much-{number}" for number in range(20)), tenant="busy")
+    yard.clock.pass_time(1)
+    await yard.put("one", tenant="quiet")
+    await yard.put("two", "three", "four", tenant="third")
+
+    taken = await yard.take(here, 6)
+
+    assert [(work.tenant, work.key) for work in taken] == [
+        ("busy", "much-0"),
+        ("busy", "much-1"),
+        ("quiet", "one"),
+        ("third", "four"),
+        ("third", "three"),
+        ("third", "two"),
+    ]
+
+
+async def test_a_tenant_has_room_for_so_much_and_no_more(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "MOST_ROWS", 2)
+    await yard.put("one", "two")
+
+    with pytest.raises(Busy) as refused:
+        await yard.put("three")
+    await yard.put("two")  # it is there
+    await yard.put("three", tenant="elsewhere")
+
+    assert refused.value.error_code == "queue.full"
+    with pytest.raises(CallerError, match="65,536 bytes"):
+        await yard.put("large", tenant="elsewhere", payload={"text": "x" * queue.MOST_BYTES})
+
+
+async def test_of_many_who_take_at_once_each_gets_something_else(yard: Yard) -> None:
+    keys = [f"letter-{number}" for number in range(40)]
+    await yard.put(*keys)
+    nodes = [await yard.node(f"node_{number}").here() for number in range(4)]
+
+    taken = await asyncio.gather(*(yard.take(here, 10) for here in nodes))
+
+    assert sorted(work.key for some in taken for work in some) == sorted(keys)
+
+
+async def test_what_a_dead_node_held_is_taken_by_another_and_the_dead_one_can_end_nothing(yard: Yard) -> None:
+    dying, other = yard.node("node_a"), yard.node("node_b")
+    await yard.put("letter")
+    (held,) = await yard.take(await dying.here())
+    await other.beat()
+    assert await yard.take(await other.here()) == []
+
+    yard.clock.pass_time(LEASE)
+    await other.beat()
+    (work,) = await yard.take(await other.here())
+
+    assert (work.key, work.tries) == ("letter", 2)
+    for late in (queue.done, lambda tx, one: queue.again(tx, one, yard.clock.now())):
+        with pytest.raises(HostError) as refused:
+            await yard.database.write(lambda tx, late=late: late(tx, held))
+        assert refused.value.error_code == "queue.stale"
+    with pytest.raises(HostError) as refused:
+        await yard.take(held.holder)
+    assert refused.value.error_code == "node.lost"
+    await yard.database.write(lambda tx: queue.done(tx, work))
+    assert await yard.left() == []
+
+
+async def test_a_daemon_that_starts_again_frees_its_own_at_once_and_nobody_elses(yard: Yard) -> None:
+    await yard.put("mine")
+    await yard.take(await yard.node("node_a").here())
+    await yard.put("theirs")
+    (theirs,) = await yard.take(await yard.node("node_b").here())
+
+    restarted = await yard.node("node_a").here()
+
+    assert [work.key for work in await yard.take(restarted)] == ["mine"]
+    await yard.database.write(lambda tx: queue.done(tx, theirs))
+
+
+async def test_what_went_well_and_is_not_over_is_forgiven_what_failed_before(yard: Yard) -> None:
+    here = await yard.node("node_a").here()
+    await yard.put("letter")
+    later = yard.clock.now() + timedelta(seconds=5)
+
+    (work,) = await yard.take(here)
+    await yard.database.write(lambda tx: queue.again(tx, work, later, reason="plugin.timeout"))
+    (failed,) = await yard.left()
+    yard.clock.pass_time(5)
+    (work,) = await yard.take(here)
+    await yard.database.write(lambda tx: queue.again(tx, work, later))
+    (well,) = await yard.left()
+
+    assert (failed["tries"], failed["reason"]) == (1, "plugin.timeout")
+    assert (well["tries"], well["reason"], well["node"]) == (0, None, None)
+
+
+async def test_what_was_dropped_cannot_be_ended_by_who_does_it(yard: Yard) -> None:
+    await yard.put("letter")
+    (work,) = await yard.take(await yard.node("node_a").here())
+
+    assert await yard.database.write(lambda tx: queue.drop(tx, "default", "post", "letter"))
+
+    with pytest.raises(HostError):
+        await yard.database.write(lambda tx: queue.done(tx, work))
+    assert not await yard.database.write(lambda tx: queue.drop(tx, "default", "post", "letter"))

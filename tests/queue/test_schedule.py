@@ -1,0 +1,69 @@
+"""When something is tried again, as arithmetic."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.queue.schedule import Again, GiveUp, Pauses, after_failure, next_regular, pause, seconds_until
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Chance:
+    """Gives the same bytes for ever."""
+
+    def __init__(self, byte: int) -> None:
+        self._byte = byte
+
+    def bytes(self, count: int) -> bytes:
+        return bytes([self._byte]) * count
+
+
+def test_pauses_double_up_to_the_longest_and_then_it_is_given_up() -> None:
+    pauses = Pauses(first=1, longest=5, tries=5)
+
+    verdicts = [after_failure(tries, NOW, Chance(0), pauses) for tries in range(1, 6)]
+
+    assert verdicts == [*(Again(NOW + timedelta(seconds=s)) for s in (1, 2, 4, 5)), GiveUp(5)]
+
+
+@given(
+    tries=st.integers(0, 10**6),
+    first=st.floats(0.001, 1_000),
+    longest=st.floats(0.001, 100_000),
+    byte=st.integers(0, 255),
+)
+def test_a_pause_stays_within_its_bounds_whatever_the_numbers(
+    tries: int, first: float, longest: float, byte: int
+) -> None:
+    pauses = Pauses(first=first, longest=longest, tries=10**9)
+
+    verdict = after_failure(tries, NOW, Chance(byte), pauses)
+
+    assert isinstance(verdict, Again)
+    waited = (verdict.due - NOW).total_seconds()
+    assert min(first, longest) - 1e-5 <= waited <= longest * 1.2 + 1e-5
+    assert pause(tries, pauses) <= pause(tries + 1, pauses)
+
+
+@given(seconds=st.integers(0, 10**8), every=st.integers(1, 10**6))
+def test_what_is_regular_keeps_its_step_and_is_never_due_in_the_past(seconds: int, every: int) -> None:
+    step, now = timedelta(seconds=every), NOW + timedelta(seconds=seconds)
+
+    due = next_regular(NOW, step, now)
+
+    assert now < due <= now + step
+    assert (due - NOW) % step == timedelta(0)
+
+
+def test_a_wait_is_never_longer_than_it_may_be_and_never_negative() -> None:
+    day = timedelta(days=1)
+    assert [seconds_until(due, NOW, 5) for due in (None, NOW - day, NOW + timedelta(seconds=2), NOW + day)] == [
+        5,
+        0,
+        2,
+        5,
+    ]

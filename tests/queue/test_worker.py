@@ -1,0 +1,188 @@
+"""The worker: does what is due when it is due, a few at once, tries again what fails, and gives up with a word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.queue.conftest import Yard
+
+from paddock.core.errors import PluginError
+from paddock.core.events_queue import QueueGivenUp
+from paddock.queue import queue, worker
+from paddock.queue.queue import Work
+from paddock.queue.schedule import Again, Pauses
+from paddock.queue.worker import Kind, open_worker
+
+pytestmark = pytest.mark.req("K-26")
+
+
+class Postman:
+    """Notes what it was asked to do, and does it as a test says."""
+
+    def __init__(self, how: Callable[[Work], Awaitable[Again | None]] | None = None) -> None:
+        self.seen: list[str] = []
+        self._how = how
+        self._met = asyncio.Condition()
+
+    async def __call__(self, work: Work) -> Again | None:
+        async with self._met:
+            self.seen.append(work.key)
+            self._met.notify_all()
+        return await self._how(work) if self._how else None
+
+    async def saw(self, count: int) -> None:
+        async with asyncio.timeout(20), self._met:
+            await self._met.wait_for(lambda: len(self.seen) >= count)
+
+
+async def until(yard: Yard, fits: Callable[[list[dict[str, Any]]], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not fits(await yard.left()):  # noqa: ASYNC110 - rows tell nobody
+            await asyncio.sleep(0.01)
+
+
+async def until_left(yard: Yard, count: int) -> None:
+    """Wait until so many rows are there that nobody holds, and no others."""
+    await until(yard, lambda rows: [row["node"] for row in rows] == [None] * count)
+
+
+async def test_what_is_put_is_done_as_soon_as_the_worker_is_woken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "LOOK_AGAIN", 60.0)
+    node, postman = yard.node("node_a"), Postman()
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node) as working:
+        await yard.put("now")
+        await yard.put("tomorrow", after=86_400)
+        await yard.put("other", kind="another kind")
+        working.wake()
+        await postman.saw(1)
+        await until_left(yard, 2)
+
+        yard.clock.pass_time(86_400)
+        working.wake()
+        await postman.saw(2)
+        await until_left(yard, 1)
+
+    assert postman.seen == ["now", "tomorrow"]
+
+
+async def test_no_more_than_so_many_are_done_at_once_and_all_are_done(yard: Yard) -> None:
+    busy = most = 0
+
+    async def slowly(work: Work) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.01)
+        busy -= 1
+
+    node, postman = yard.node("node_a"), Postman(slowly)
+    await yard.put(*(f"letter-{number}" for number in range(20)))
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}, at_once=3), node):
+        await postman.saw(20)
+        await until_left(yard, 0)
+
+    assert most == 3
+    assert len(set(postman.seen)) == 20
+
+
+async def test_what_fails_is_tried_again_later_and_given_up_with_a_word_in_the_ledger(yard: Yard) -> None:
+    over: list[str] = []
+
+    async def fails(work: Work) -> None:
+        raise PluginError("no ink", code="pen.empty")
+
+    kind = Kind(fails, Pauses(first=10, tries=3), given_up=lambda *told: over.append(told[-1]))
+    node = yard.node("node_a")
+    await yard.put("letter", payload={"to": "ann"})
+    async with open_worker(yard.worker(node, {"post": kind}), node) as working:
+        for tries in (1, 2):
+            working.wake()
+            await until(yard, lambda rows, tries=tries: (rows[0]["tries"], rows[0]["node"]) == (tries, None))
+            (row,) = await yard.left()
+            assert row["reason"] == "pen.empty"
+            assert row["due_at"] > yard.clock.now().isoformat()
+            yard.clock.pass_time(30)
+        working.wake()
+        await until_left(yard, 0)
+
+    assert yard.heard.events == [QueueGivenUp(kind="post", work="letter", times=3, error_code="pen.empty")]
+    assert over == ["pen.empty"]
+
+
+async def test_a_fault_of_ours_or_one_that_never_ends_counts_as_a_failure_and_others_go_on(yard: Yard) -> None:
+    async def odd(work: Work) -> None:
+        if work.key == "wrong":
+            raise ZeroDivisionError
+        if work.key == "endless":
+            await asyncio.Event().wait()
+
+    node, postman = yard.node("node_a"), Postman(odd)
+    await yard.put("wrong", "endless", "good")
+    kind = Kind(postman, Pauses(first=100), longest=0.05)
+    async with open_worker(yard.worker(node, {"post": kind}), node):
+        await until_left(yard, 2)
+
+    assert {row["key"]: row["reason"] for row in await yard.left()} == {"endless": "queue.timeout", "wrong": "internal"}
+
+
+async def test_what_kills_every_host_that_does_it_is_given_up_without_being_done_again(yard: Yard) -> None:
+    await yard.put("letter")
+    for _ in range(2):
+        await yard.take(await yard.node("node_a").here())  # and dies
+
+    node, postman = yard.node("node_a"), Postman()
+    async with open_worker(yard.worker(node, {"post": Kind(postman, Pauses(tries=2))}), node):
+        await until_left(yard, 0)
+
+    assert postman.seen == []
+    assert yard.heard.events == [QueueGivenUp(kind="post", work="letter", times=3, error_code="queue.interrupted")]
+
+
+async def test_what_is_not_over_is_done_again_when_it_says(yard: Yard) -> None:
+    async def twice(work: Work) -> Again | None:
+        return None if postman.seen.count(work.key) > 1 else Again(yard.clock.now() + timedelta(hours=1))
+
+    node, postman = yard.node("node_a"), Postman(twice)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node) as working:
+        await postman.saw(1)
+        await until_left(yard, 1)
+        yard.clock.pass_time(3600)
+        working.wake()
+        await until_left(yard, 0)
+
+    assert postman.seen == ["letter", "letter"]
+    assert yard.heard.events == []
+
+
+async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) -> None:
+    async def itself(work: Work) -> None:
+        await yard.database.write(lambda tx: queue.done(tx, work))
+
+    node, postman = yard.node("node_a"), Postman(itself)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node):
+        await postman.saw(1)
+        await until_left(yard, 0)
+
+    assert yard.heard.events == []
+
+
+async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unharmed(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_SECONDS_AT_THE_END", 0.2)
+
+    async def some(work: Work) -> None:
+        await (asyncio.sleep(0.05) if work.key == "short" else asyncio.Event().wait())
+
+    node, postman = yard.node("node_a"), Postman(some)
+    await yard.put("short", "long")
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node):
+        await postman.saw(2)
+
+    assert [(row["key"], row["tries"], row["node"]) for row in await yard.left()] == [("long", 0, None)]
