@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from paddock.host.refusals import LoggedRefusals
 from paddock.host.rulebook import open_rulebook
 from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
+from paddock.host.timed_work import open_timed_work
 from paddock.host.watching import PluginNews
 from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
@@ -197,11 +198,14 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
             tasks.start_soon(rulebook.look_again)
-            if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
-                tasks.start_soon(departures.look_again)
-                await resumption.come_back()
-                tasks.start_soon(resumption.expire_forever)
-            try:
-                yield host
-            finally:
-                await host.drain()
+            async with AsyncExitStack() as by_itself:
+                if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
+                    tasks.start_soon(departures.look_again)
+                    await resumption.come_back()
+                    tasks.start_soon(resumption.expire_forever)
+                    timed = open_timed_work(database, node, clock, random, approvals=approvals, resumption=resumption)
+                    await by_itself.enter_async_context(timed)
+                try:
+                    yield host
+                finally:
+                    await host.drain()
