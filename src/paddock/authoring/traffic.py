@@ -16,6 +16,7 @@ MASK = "•••"
 HOSTS = ("paddock.", "kaged.")
 EVENTS = frozenset(f"{host}event" for host in HOSTS)
 _SILENT = frozenset({"worker.describe"})  # the host's own affairs with the worker
+_HIDING = frozenset({"secrets.get"})  # whose answers nobody should read over a shoulder
 _CALLS = frozenset({"worker.call", "worker.action", "tools/call"})
 _OPEN = 4_096  # how many unanswered requests are remembered
 
@@ -108,7 +109,10 @@ class Traffic:
             return
         failed = message.get("error") is not None
         kind: Kind = ("refuses" if failed else "answers") if outward else ("error" if failed else "result")
-        self.tell(Exchange(outward, kind, name, message["error"] if failed else message.get("result"), took))
+        value = message["error"] if failed else message.get("result")
+        if kind == "answers" and name in _HIDING:
+            value = masked(value, ("value",))
+        self.tell(Exchange(outward, kind, name, value, took))
 
     def _plainly(self, method: str, params: Mapping[str, Any]) -> tuple[str, Any]:
         own = {name: value for name, value in params.items() if name not in ("_context", "_call", "_meta")}

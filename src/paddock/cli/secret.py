@@ -134,19 +134,16 @@ def rotate(
 
 
 def _keys(host: CommandHost) -> Keys:
-    from paddock.core.clock import SystemRandom
-    from paddock.secrets.keys import keys_from
+    from paddock.host.secret_keys import secret_keys
 
-    settings = host.loaded.settings.secrets
+    settings = host.loaded.settings
     at_terminal = sys.stderr.isatty()
-    return keys_from(
+    return secret_keys(
+        host.directories,
+        settings,
         os.environ,
-        host.directories.state,
-        SystemRandom(),
-        preferred=settings.key,
-        passphrase_file=settings.passphrase_file,
         ask=(lambda: _hidden("passphrase for secrets")) if at_terminal else None,
-        ask_new=_new_passphrase if at_terminal and not settings.passphrase_file else None,
+        ask_new=_new_passphrase if at_terminal and not settings.secrets.passphrase_file else None,
     )
 
 

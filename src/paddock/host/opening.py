@@ -43,6 +43,7 @@ from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.rulebook import open_rulebook
+from paddock.host.secret_keys import secret_keys
 from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
 from paddock.host.timed_work import open_timed_work
@@ -112,6 +113,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
+            keys=secret_keys(directories, settings, environ),
             artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
         ) as services,
         open_spans(settings.telemetry.otlp_endpoint) as spans,

@@ -27,6 +27,7 @@ from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.looking import Looks
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.refusals import LoggedRefusals
+from paddock.host.secret_keys import secret_keys
 from paddock.host.workshop.news import Audience, WorkshopNews
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.tapping import Tap, TappedBodies
@@ -91,6 +92,7 @@ async def open_workshop(
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
+            keys=secret_keys(directories, settings, environ),
         ) as services,
         owned_tasks() as tasks,
     ):

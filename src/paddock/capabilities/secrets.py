@@ -1,0 +1,88 @@
+"""The secrets family: the value of a secret that the plugin declares by name, for whoever it works for.
+
+secrets.get {name} → {value, found}
+
+A person's own comes first, and the tenant's where the declaration allows it. A plugin that names no call works for
+nobody, and gets no person's.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from paddock.capabilities.asking import Asking
+from paddock.capabilities.door import Handler
+from paddock.capabilities.params import text
+from paddock.core.errors import Denied
+from paddock.core.event import Publish
+from paddock.core.events_secrets import SecretUsed
+from paddock.core.ids import Tenant
+from paddock.core.printable import printable
+from paddock.secrets.declared import where_to_look
+from paddock.secrets.vault import Given, Vault
+
+LONGEST_NAME = 128
+_MOST_REMEMBERED = 4_096
+
+_Use: TypeAlias = tuple[str, str, str | None, str, str]
+
+
+class Secrets:
+    """Hands out secrets, and records that it did, once for each call.
+
+    Args:
+        vault: Where they are.
+        publish_for: Where a tenant's events are recorded.
+    """
+
+    def __init__(self, vault: Vault, publish_for: Callable[[Tenant], Publish]) -> None:
+        self._vault = vault
+        self._publish_for = publish_for
+        self._recorded: OrderedDict[_Use, None] = OrderedDict()
+
+    def handlers(self) -> dict[str, Handler]:
+        return {"secrets.get": self.get}
+
+    async def get(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
+        """`{value, found}`; the value is null where it is not set.
+
+        Raises:
+            Denied: the plugin does not declare it.
+            HostError: it is there and cannot be opened.
+        """
+        name = text(params, "name", longest=LONGEST_NAME)
+        order = where_to_look(asking.manifest, name, asking.operation)
+        if order is None:
+            raise Denied(
+                f"{asking.plugin} does not declare the secret {printable(name, LONGEST_NAME)}",
+                code="capability_denied",
+                hint="name it under 'secrets' in its manifest",
+                details={"capability": "host:secrets", "method": "secrets.get"},
+            )
+        person = asking.call.principal.person if asking.call is not None else None
+        given = await self._vault.get(asking.tenant, person, name, order)
+        if given is None:
+            return {"value": None, "found": False}
+        self._record(asking, name, given)
+        return {"value": given.value.reveal(), "found": True}
+
+    def _record(self, asking: Asking, name: str, given: Given) -> None:
+        request = asking.call.request if asking.call is not None else None
+        use = (asking.tenant, asking.plugin, request, name, given.owner)
+        if use in self._recorded:
+            self._recorded.move_to_end(use)
+            return
+        self._recorded[use] = None
+        if len(self._recorded) > _MOST_REMEMBERED:
+            self._recorded.popitem(last=False)
+        self._publish_for(asking.tenant).publish(
+            SecretUsed(
+                plugin=asking.plugin,
+                secret=name,
+                scope=given.scope.value,
+                request_id=request,
+                owner=given.owner or None,
+            )
+        )
