@@ -6,6 +6,7 @@ from pathlib import Path
 
 from paddock.capabilities import cache, keyvalue, keyvalue_rows, log
 from paddock.capabilities.artifacts import artifacts, rows
+from paddock.capabilities.http import fetch, headers, redirect, request
 from paddock.capabilities.methods import NEEDS
 from paddock.capabilities.pipes import arrival, channel, frames
 from paddock.capabilities.storage import limits
@@ -42,6 +43,13 @@ def test_the_page_names_the_bounds_as_they_are() -> None:
         f"a frame | {frames.LARGEST_FRAME} bytes",
         f"nothing moves | {arrival.IDLE_SECONDS:g} s",
         f"up to {artifacts.MOST_INLINE >> 20} MiB travels in the message itself",
+        f"`retries` ({request.USUAL_RETRIES}), `backoff` in seconds ({request.USUAL_BACKOFF:g})",
+        f"a body, either way | {request.LARGEST_BODY >> 20} MiB",
+        f"| {request.USUAL_SECONDS:g} s, or what `timeout` says, up to {request.MOST_SECONDS:g} s",
+        f"repetitions | {request.USUAL_RETRIES}, or what `retries` says, up to {request.MOST_RETRIES}",
+        f"{headers.MOST_HEADERS}, with {headers.LONGEST_HEADERS} characters in all",
+        f"requests under way of a plugin and tenant | {fetch.AT_ONCE}",
+        f"followed {redirect.MOST_REDIRECTS} times",
     ):
         assert words in page, words
     assert arrival.IDLE_SECONDS == channel.STALL_SECONDS

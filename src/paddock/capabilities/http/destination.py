@@ -22,7 +22,6 @@ from paddock.manifest.capability import Capability, Network
 from paddock.rpc.http_client import Origin, split_url
 
 LONGEST_URL = 8_192
-ODD_ADDRESS = "http.odd_address"
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -126,7 +125,7 @@ def _bad(why: str) -> CallerError:
 def _odd() -> Denied:
     return Denied(
         "the url names an address in a way that others read differently",
-        code=ODD_ADDRESS,
+        code="http.odd_address",
         hint="write an IPv4 address as four decimal numbers, and IPv6 without one inside; or use a name",
         details={"capability": "host:http"},
     )

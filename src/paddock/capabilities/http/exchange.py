@@ -20,11 +20,7 @@ from paddock.rpc.http_client import HttpClient, HttpLost, Origin, TooLarge
 
 DIAL_SECONDS = 10.0
 
-TOO_LARGE = "http.too_large"
-UNTRUSTED = "http.untrusted"
-UNREACHABLE = "http.unreachable"
-LOST = "http.lost"
-REPEATABLE = frozenset({UNREACHABLE, LOST})
+REPEATABLE = frozenset({"http.unreachable", "http.lost"})
 """What may be otherwise a moment later."""
 
 
@@ -79,12 +75,14 @@ class Exchange:
         except NotDialled as error:
             if error.denied:
                 raise _denied(origin, error.code, "leads to an address that is not public") from None
-            raise Unreachable(f"{origin} cannot be reached ({error.code})", code=UNREACHABLE) from None
+            raise Unreachable(f"{origin} cannot be reached ({error.code})", code="http.unreachable") from None
         except TooLarge as error:
-            raise Unreachable(f"{origin}: {error}", code=TOO_LARGE, hint="ask for less, or raise max_bytes") from None
+            raise Unreachable(
+                f"{origin}: {error}", code="http.too_large", hint="ask for less, or raise max_bytes"
+            ) from None
         except HttpLost as error:
-            code = UNTRUSTED if isinstance(error.__cause__, ssl.SSLError) else LOST
-            raise Unreachable(f"{origin}: {error}", code=code) from None
+            untrusted = isinstance(error.__cause__, ssl.SSLError)
+            raise Unreachable(f"{origin}: {error}", code="http.untrusted" if untrusted else "http.lost") from None
         finally:
             client.close()
 

@@ -38,7 +38,6 @@ from paddock.core.ids import PluginName, Tenant
 AT_ONCE = 16  # of one plugin and tenant
 AT_ONCE_IN_ALL = 256
 _LOOKUPS = 4
-TIMED_OUT = "http.timeout"
 ENDED = "http.ended"  # whoever asked is gone
 
 
@@ -137,7 +136,7 @@ class Http:
                 reply = await self._tried(asking, exchange, asked, hop, sent, until)
                 sent.status, sent.error = reply.status, None
                 return reply, sent.times
-            raise Unreachable(f"{hop.place.origin} did not answer within {asked.seconds:g} s", code=TIMED_OUT)
+            raise Unreachable(f"{hop.place.origin} did not answer within {asked.seconds:g} s", code="http.timeout")
         except PaddockError as error:
             sent.error = error.error_code
             raise
@@ -173,7 +172,7 @@ class Http:
             wait = wait_before(sent.times, asked.backoff, self._chance(), told)
             if sent.times > again or anyio.current_time() + wait >= until:
                 if reply is None:
-                    raise failure or Unreachable("no answer", code=TIMED_OUT)
+                    raise failure or Unreachable("no answer", code="http.timeout")
                 return reply
             await anyio.sleep(wait)
 
