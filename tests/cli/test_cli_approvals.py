@@ -289,13 +289,13 @@ def test_at_a_terminal_the_person_is_shown_what_would_be_done_and_asked(caller: 
 def test_at_a_terminal_nobody_is_asked_for_a_yes_that_would_not_count(caller: Paddock) -> None:
     caller.quickly("user", "add", "second", "--role", "approver")
     left = caller.on_terminal(*TO_BOB, answers=["later"], prompt=PROMPT, code=4)
-    taken_back = caller.on_terminal(*TO_BOB, answers=["y"], prompt=PROMPT, code=5)
+    taken_back = caller.on_terminal(*TO_BOB, answers=["y"], prompt=PROMPT, code=1)
     caller.quickly("user", "remove", "second", "--yes")
 
     assert "mail send waits for a person (action)" in left
     assert "Another person has to say yes. Take it back?" in left
     assert "Allow it?" not in left
-    assert "the call was cancelled" in taken_back or "took it back" in taken_back
+    assert "the call was cancelled" in taken_back
 
 
 @both_ways

@@ -67,6 +67,14 @@ def call(
             " another tenant.",
         ),
     ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--idempotency-key",
+            metavar="KEY",
+            help="What has an effect has it once under one key: the same call again prints the same answer.",
+        ),
+    ] = None,
     tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
@@ -87,13 +95,13 @@ def call(
         if daemon is None:
             if wait is False:
                 require_daemon("--detach")
-            made = _by_ourselves(name, given, seconds, answering, waiting, acting_as, tenant)
+            made = _by_ourselves(name, given, seconds, answering, waiting, acting_as, tenant, key)
         elif wait is not False:
-            made = _by_the_daemon(daemon, name, given, seconds, answering, waiting, acting_as)
+            made = _by_the_daemon(daemon, name, given, seconds, answering, waiting, acting_as, key)
         else:
             if answers is not None:
                 raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
-            _detached(daemon, name, given, acting_as, tenant, as_json=as_json)
+            _detached(daemon, name, given, acting_as, tenant, key, as_json=as_json)
             return
     except NotFound as error:
         if error.error_code == "callable.not_found":
@@ -139,10 +147,22 @@ def _not_params(where: str, words: str, code: str = "not_json") -> Invalid:
     return Invalid("the parameters are not valid", [Problem(where, words, hint, code)], code="invalid_params")
 
 
+def _asked_for(name: str, params: dict[str, Any], key: str | None) -> dict[str, Any]:
+    """The body that asks a daemon for a call."""
+    return {"name": name, "params": params} | ({} if key is None else {"idempotency_key": key})
+
+
 def _detached(
-    daemon: DaemonClient, name: str, params: dict[str, Any], acting_as: str | None, tenant: str, *, as_json: bool
+    daemon: DaemonClient,
+    name: str,
+    params: dict[str, Any],
+    acting_as: str | None,
+    tenant: str,
+    key: str | None,
+    *,
+    as_json: bool,
 ) -> None:
-    made = daemon.post("/calls?detach=1", {"name": name, "params": params}, acting_as=acting_as)
+    made = daemon.post("/calls?detach=1", _asked_for(name, params, key), acting_as=acting_as)
     if as_json:
         document(made)
         return
@@ -202,10 +222,11 @@ def _by_the_daemon(
     answering: Answering,
     waiting: Waiting,
     acting_as: str | None = None,
+    key: str | None = None,
 ) -> dict[str, Any]:
     held: list[str] = []
     try:
-        with daemon.called({"name": name, "params": params}, seconds, acting_as) as events:
+        with daemon.called(_asked_for(name, params, key), seconds, acting_as) as events:
             return followed(daemon, _noting_held(events, held), answering, waiting)
     except (TimedOut, KeyboardInterrupt):
         # Hanging up ends a call that runs. One that waits for a person would go on once they said yes.
@@ -296,11 +317,12 @@ def _by_ourselves(
     waiting: Waiting,
     acting_as: str | None,
     tenant: str,
+    key: str | None,
 ) -> dict[str, Any]:
     from paddock.cli.event_loop import run
     from paddock.cli.one_call import call_once
 
     try:
-        return run(call_once(name, params, seconds, answering, waiting, acting_as, tenant))
+        return run(call_once(name, params, seconds, answering, waiting, acting_as, tenant, key))
     except TimeoutError:
         raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.questions import Answer
 from paddock.gate.calls import LiveCall
+from paddock.gate.effects.keys import checked_key
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 from paddock.http.api.approvals import remembered
@@ -30,8 +32,10 @@ async def call_once(
     waiting: Waiting,
     acting_as: str | None = None,
     tenant: str = DEFAULT_TENANT,
+    key: str | None = None,
 ) -> dict[str, Any]:
-    """The call as data, with its result; `acting_as` is in whose name it is made, and `tenant` where.
+    """The call as data, with its result; `acting_as` is in whose name it is made, `tenant` where, and `key` what an
+    effect happens once under.
 
     Raises:
         PaddockError: it failed.
@@ -46,6 +50,8 @@ async def call_once(
                 if acting_as is None
                 else host.context_of(await host.principal(acting_as, whose), operator=operator)
             )
+            if key is not None:
+                context = replace(context, idempotency_key=checked_key(key))
             async with asyncio.timeout(seconds):
                 live = host.calls.begin_named(name, params, context)
                 try:

@@ -57,6 +57,7 @@ class LiveCall:
         self.result: Any = None
         self.error: PaddockError | None = None
         self.held: NeedsApproval | None = None  # while it waits for a person
+        self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
@@ -118,6 +119,8 @@ class LiveCall:
         shown = self.summary()
         if self.status == "succeeded":
             shown["result"] = self.result
+        if self.replay_of is not None:
+            shown["replay_of"] = self.replay_of
         if self.error is not None:
             shown["error"] = to_json(self.error)
         if self.held is not None:
@@ -154,6 +157,10 @@ class LiveCall:
 
     async def asked_to_cancel(self) -> None:
         await self._cancel_asked.wait()
+
+    def replay(self, call: CallId) -> None:
+        """What it gives came of a former call under the same key."""
+        self.replay_of = call
 
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
@@ -337,7 +344,16 @@ class Calls:
     ) -> None:
         ask = live.questions.put if answers else None
         work = asyncio.ensure_future(
-            self._gate.call(target, params, live.context, call=live.id, approval=approval, on_event=live.tell, ask=ask)
+            self._gate.call(
+                target,
+                params,
+                live.context,
+                call=live.id,
+                approval=approval,
+                on_event=live.tell,
+                on_replay=live.replay,
+                ask=ask,
+            )
         )
         asked = asyncio.ensure_future(live.asked_to_cancel())
         try:

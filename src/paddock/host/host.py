@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import anyio
@@ -18,6 +18,7 @@ from paddock.core.errors import Conflict, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, RequestId, Tenant, new_id
 from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.claiming import Claims
+from paddock.gate.effects.keys import checked_key
 from paddock.gate.gate import Gate
 from paddock.host.actions import Actions
 from paddock.host.approving import Approving
@@ -116,6 +117,7 @@ class Host:
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
         approval_token: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Any:
         """Call `<plugin>.<callable>` and wait for the result.
 
@@ -129,6 +131,8 @@ class Host:
             ask: Puts the plugin's questions to a person; without it they are declined.
             approval_token: The `token` that came with a NeedsApproval: comes back for that call, once, instead of
                 making another. It is for the same caller, name and parameters.
+            idempotency_key: What has an effect has it once under one key: the same call again gives the same answer,
+                and other parameters are a Conflict.
 
         Raises:
             NeedsApproval: a person is asked first; the call is found among `calls`, and goes on once they said yes.
@@ -136,6 +140,8 @@ class Host:
         """
         if context is None:
             context = self.operator_context(None) if principal is None else self.context_of(principal)
+        if idempotency_key is not None:
+            context = replace(context, idempotency_key=checked_key(idempotency_key))
         target = self._gate.catalogue(context.tenant).find(name)
         if approval_token is not None:
             return await (await self.claimed(approval_token, name, params, context)).wait()

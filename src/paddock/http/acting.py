@@ -16,9 +16,10 @@ from paddock.core.call import CallContext
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.calls import LiveCall
+from paddock.gate.effects.keys import checked_key
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
-from paddock.http.endpoint import AS, LONGEST_NAME, PREFIX
+from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
 
@@ -28,15 +29,19 @@ async def context_of(host: Host, request: Request) -> CallContext:
 
     Raises:
         CallerError: several are named.
+        Invalid: the idempotency key is none.
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
     operator, named, tenant = caller_of(request).operator, request.headers.getlist(AS), await tenant_of(host, request)
     trace = request.headers.get("traceparent", "")[:_LONGEST_TRACE] or None
+    key = request.headers.get(KEY)
+    key = None if key is None else checked_key(key)
     if not named:
-        return replace(host.operator_context(operator, tenant), trace=trace)
+        return replace(host.operator_context(operator, tenant), trace=trace, idempotency_key=key)
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    return replace(host.context_of(await host.principal(named[0], tenant), operator=operator), trace=trace)
+    acting = host.context_of(await host.principal(named[0], tenant), operator=operator)
+    return replace(acting, trace=trace, idempotency_key=key)
 
 
 def address_of(live: LiveCall) -> str:

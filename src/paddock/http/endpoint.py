@@ -19,6 +19,7 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
 AS = "paddock-as"  # the header that names who the operator acts as
+KEY = "idempotency-key"  # under which an effect happens once
 LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
 WHOSE = {"tenant": "Of which tenant (`default`)."}  # see `acting.py`
 

@@ -19,6 +19,14 @@ _AS = {
     "schema": _TEXT,
 }
 
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "What has an effect has it once under one key: the same call again gives the same answer, with"
+    " `Idempotency-Replayed: true`; other parameters are a conflict.",
+    "schema": {**_TEXT, "maxLength": 255},
+}
+
 PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "What went wrong (RFC 9457). `code` is stable; the same one stands in the command line's JSON.",
@@ -73,6 +81,7 @@ def _operation(one: Endpoint) -> dict[str, Any]:
             *({"name": name, "in": "path", "required": True, "schema": _TEXT} for name in _PARAMETER.findall(one.path)),
             *({"name": name, "in": "query", "description": what, "schema": _TEXT} for name, what in one.query.items()),
             *([_AS] if one.for_others else []),
+            *([_KEY] if one.for_others and one.method == "POST" else []),
         ],
         "responses": {
             **answers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from paddock.core.errors import Invalid, NeedsApproval, Problem
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS, LiveCall
+from paddock.gate.effects.keys import checked_key
 from paddock.host.explaining import to_value
 from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of, tenant_of
@@ -85,7 +87,8 @@ class CallRoutes:
                 also=_ALSO,
                 for_others=True,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters; `approval_token`: the `token`"
-                " of a call that waited for a person, to come back for it, once, with the same name and parameters.",
+                " of a call that waited for a person, to come back for it, once, with the same name and parameters;"
+                " `idempotency_key`: as the header of that name.",
             ),
             Endpoint(
                 "GET",
@@ -161,9 +164,11 @@ class CallRoutes:
 
     async def make_call(self, request: Request) -> Response:
         body = await json_object(request)
-        only(body, name=str, params=dict, approval_token=str)
+        only(body, name=str, params=dict, approval_token=str, idempotency_key=str)
         name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
         context = await context_of(self._host, request)
+        if "idempotency_key" in body:
+            context = replace(context, idempotency_key=checked_key(body["idempotency_key"]))
         if "approval_token" in body:
             return await self._answered(
                 request, await self._host.claimed(body["approval_token"], name, params, context)
@@ -187,7 +192,8 @@ class CallRoutes:
                 await live.wait()
             except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
                 return answer(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
-        return answer(live.to_json(), headers={"content-location": where})
+        replayed = {} if live.replay_of is None else {"idempotency-replayed": "true"}
+        return answer(live.to_json(), headers={"content-location": where, **replayed})
 
     async def list_calls(self, request: Request) -> Response:
         most, tenant = number(request, "limit", _LISTED, KEPT_CALLS), await tenant_of(self._host, request)

@@ -1,0 +1,124 @@
+"""The records of effects: on both engines, whoever comes second changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paddock.core.errors import HostError
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.effects import records
+from paddock.gate.effects.machine import Resolution, State
+from paddock.gate.effects.records import Effect, EffectKey
+from paddock.queue.leases import Here
+from paddock.store.database import Transaction, open_direct
+
+pytestmark = pytest.mark.req("K-08")
+
+OF = EffectKey(Tenant("default"), "mail", "send", "k1")
+HERE, THERE = Here("node_a", 1), Here("node_b", 1)
+NOW = "2026-01-01T00:00:00+00:00"
+
+
+def claimed(tx: Transaction, of: EffectKey = OF, call: str = "call_1", payload_hash: str = "h") -> Effect | None:
+    return records.claim(
+        tx,
+        of,
+        call=CallId(call),
+        payload_hash=payload_hash,
+        holder=HERE,
+        recovery="none",
+        now=NOW,
+        principal="user:ann",
+    )
+
+
+def started(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect:
+    effect = claimed(tx, of, call)
+    assert effect is not None
+    records.start(tx, effect, holder=HERE, now=NOW, payload={"to": "bob"}, payload_hash="h", context={"request": "r"})
+    return replace(effect, state=State.STARTED)
+
+
+def test_a_key_is_claimed_once_and_free_again_where_the_call_came_to_nothing(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(claimed)
+        second = database.write(lambda tx: claimed(tx, call="call_2"))
+        assert first is not None and (first.fence, first.state) == (1, State.CLAIMED)
+        assert second is None
+
+        assert database.write(lambda tx: records.give_back(tx, first))
+        third = database.write(lambda tx: claimed(tx, call="call_3"))
+    assert third is not None and third.call == "call_3"
+
+
+def test_what_had_no_effect_can_be_tried_again_under_a_higher_fence_and_what_had_one_cannot(
+    database_address: str,
+) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.fail(tx, first, now=NOW, error={"code": "no"}))
+        again = database.write(lambda tx: started(tx, call="call_2"))
+        assert again.fence == 2
+
+        with pytest.raises(HostError) as stale:  # the answer of the first comes late
+            database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b"1"))
+        assert stale.value.error_code == "effect.stale"
+
+        database.write(lambda tx: records.succeed(tx, again, now=NOW, result=b"2"))
+        assert database.write(lambda tx: claimed(tx, call="call_3")) is None
+        kept = database.read(lambda tx: records.find(tx, OF))
+    assert kept is not None
+    assert (kept.state, kept.result, kept.payload, kept.call) == (State.SUCCEEDED, b"2", None, "call_2")
+
+
+def test_another_payload_takes_no_key_not_even_of_what_failed(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.fail(tx, first, now=NOW, error={}))
+        assert database.write(lambda tx: claimed(tx, payload_hash="other")) is None
+
+
+def test_what_is_in_doubt_keeps_what_it_was_made_with_until_somebody_resolves_it(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.lose(tx, first, error={"code": "host.lost"}))
+        (doubt,) = database.read(lambda tx: records.in_state(tx, State.IN_DOUBT))
+        assert (doubt.payload, doubt.context, doubt.error) == (
+            {"to": "bob"},
+            {"request": "r"},
+            {"code": "host.lost"},
+        )
+        database.write(
+            lambda tx: records.succeed(tx, doubt, now=NOW, result=b"{}", by=Resolution.HUMAN, who="user:ann")
+        )
+        over = database.read(lambda tx: records.find_call(tx, Tenant("default"), "call_1"))
+    assert over is not None
+    assert (over.state, over.resolution, over.resolved_by, over.payload) == (
+        State.SUCCEEDED,
+        Resolution.HUMAN,
+        "user:ann",
+        None,
+    )
+
+
+def test_what_a_run_holds_is_found_and_another_runs_is_not(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        database.write(started)
+        database.write(lambda tx: claimed(tx, OF._replace(key="k2"), "call_2"))
+        held = database.read(lambda tx: records.held_by(tx, HERE))
+        others = database.read(lambda tx: records.held_by(tx, THERE))
+    assert [(effect.call, effect.state) for effect in held] == [("call_1", State.STARTED), ("call_2", State.CLAIMED)]
+    assert others == []
+
+
+def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b"1"))
+        assert database.write(lambda tx: records.forget(tx, before="2025-12-31", now=NOW)) == 0
+        assert database.write(lambda tx: records.forget(tx, before="2026-02-01", now=NOW)) == 1
+        kept = database.read(lambda tx: records.find(tx, OF))
+        assert database.write(lambda tx: claimed(tx, call="call_2")) is None
+    assert kept is not None and (kept.result, kept.principal, kept.known.forgotten) == (None, None, True)
