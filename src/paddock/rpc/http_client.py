@@ -279,7 +279,7 @@ class Response:
         self._beside += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._ended_badly = True
             raise HttpLost(f"its answer is not HTTP: {error}") from error
         if self._beside > MOST_HEAD and not self._complete:

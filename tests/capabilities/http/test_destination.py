@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
+import socket
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.capabilities.http.destination import WebDestinations, place_of
 from paddock.core.errors import CallerError, Denied
@@ -40,6 +46,16 @@ def test_an_address_that_others_read_differently_is_refused(host: str) -> None:
     with pytest.raises((Denied, CallerError)) as refused:
         place_of(f"http://{host}/")
     assert refused.value.error_code in ("http.odd_address", "http.bad_url")
+
+
+_NUMBERS = st.integers(0, 2**32).flatmap(lambda n: st.sampled_from([f"{n}", f"{n:#x}", f"0{n:o}", f"{n % 256}"]))
+
+
+@given(st.lists(_NUMBERS, min_size=1, max_size=5).map(".".join))
+def test_whatever_the_system_takes_for_an_ipv4_address_is_read_as_the_same_or_refused(host: str) -> None:
+    with contextlib.suppress(Denied, CallerError, OSError):
+        read = place_of(f"http://{host}/").origin.host
+        assert ipaddress.IPv4Address(read).packed == socket.inet_aton(host)
 
 
 @pytest.mark.parametrize(

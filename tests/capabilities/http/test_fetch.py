@@ -41,6 +41,7 @@ async def test_a_page_is_fetched_from_the_address_that_was_checked_and_recorded_
     assert asking.tally == {"http.fetch": 1}
 
 
+@pytest.mark.req("S-09", "http")
 async def test_what_was_not_granted_is_refused_and_recorded_and_nobody_is_asked(tmp_path: Path) -> None:
     names = here()
     async with serving(page=reply()) as server, open_stage(tmp_path, outside=names) as stage:

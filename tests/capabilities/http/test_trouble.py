@@ -182,3 +182,24 @@ async def test_a_plugin_that_goes_away_leaves_an_entry_and_no_connection(tmp_pat
         (event,) = stage.recorded(PluginFetched)
         await left.wait()
     assert (event.status, event.error_code) == (None, "http.ended")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes",
+        b"220 mail.example ESMTP\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000,
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+        b"",
+    ],
+)
+async def test_what_is_no_answer_of_http_is_told_as_such(tmp_path: Path, said: bytes) -> None:
+    async def serve(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        del seen
+        writer.write(said)
+
+    async with serving(page=serve) as server, open_stage(tmp_path, outside=here()) as stage:
+        refused = await stage.refused(asker(server.port), "http.fetch", request={"url": url(server)}, retries=0)
+    assert refused.error_code in ("http.lost", "http.too_large")

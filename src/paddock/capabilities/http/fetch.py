@@ -198,4 +198,7 @@ class Http:
 def _mark(asking: Asking) -> Mark:
     if asking.call is None:
         return Mark()
-    return Mark(asking.call_id, asking.call.fence, asking.call.idempotency_key or asking.call_id)
+    key = asking.call.idempotency_key or asking.call_id
+    # Others may have chosen the same key, and the service cannot tell one tenant of this host from another.
+    own = None if key is None else "\0".join((asking.tenant, asking.plugin, key))
+    return Mark(asking.call_id, asking.call.fence, own)
