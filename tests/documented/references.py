@@ -23,12 +23,16 @@ from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
 def leaves() -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its full name."""
     for name in COMMANDS:
-        command = loaded(name)
-        children = getattr(command, "commands", None)
-        if children:
-            yield from ((f"paddock {name} {child}", inner) for child, inner in children.items())
-        else:
-            yield f"paddock {name}", command
+        yield from _below(f"paddock {name}", loaded(name))
+
+
+def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if not children:
+        yield name, command
+        return
+    for child, inner in children.items():
+        yield from _below(f"{name} {child}", inner)
 
 
 def cli_reference() -> str:

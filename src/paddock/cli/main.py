@@ -27,6 +27,7 @@ COMMANDS = {
     "call": Entry("paddock.cli.call", "Call a plugin and print what it answers."),
     "dev": Entry("paddock.cli.dev", "Run a plugin from its folder, and again whenever a file is saved."),
     "calls": Entry("paddock.cli.calls", "Look at, follow and cancel the calls of a running daemon."),
+    "run": Entry("paddock.cli.run", "See what is not known of calls with an effect, and settle it."),
     "artifact": Entry("paddock.cli.artifact", "Fetch the big bytes that plugins made."),
     "serve": Entry("paddock.cli.serve", "Run the enabled plugins and take calls until stopped."),
     "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),

@@ -1,0 +1,57 @@
+"""`paddock run doubt`: a person finds out what became of a call whose host was killed, and says so."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import daemon
+from fixtures.packages import native, write_file
+
+pytestmark = pytest.mark.req("K-08")
+
+ENDLESS = """
+import time
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.tool
+def add(params, context):
+    context.progress(1, 2)
+    time.sleep(600)
+plugin.run()
+"""
+
+
+def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_became_of_it(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    tools = [{"name": "add", "description": "Add", "effects": ["db_write"], "input_schema": {"type": "object"}}]
+    folder = native(tmp_path / "notes", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=tools)
+    write_file(folder / "main.py", ENDLESS)
+    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "enable", "notes")
+    again = ("call", "notes.add", "--idempotency-key", "k1", "--json")
+    with daemon(paddock) as running:
+        made = paddock(*again, "--detach").json["call_id"]
+        with running.following(f"/calls/{made}/events") as events:
+            next(events)  # the plugin has begun
+        running.stop(signal.SIGKILL)
+
+    with daemon(paddock):
+        (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
+        assert (doubt["call_id"], doubt["key"], doubt["state"]) == (made, "k1", "in_doubt")
+        assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
+        assert "the host that made it is gone" in paddock("run", "doubt", "show", made).out
+
+        said = paddock("run", "doubt", "resolve", made, "--happened", "--result", '{"added": 1}')
+        assert "notes add has happened" in said.err
+        replayed = paddock(*again).json
+        assert (replayed["result"], replayed["replay_of"]) == ({"added": 1}, made)
+        assert paddock("run", "doubt", "resolve", made, "--happened", "--json", code=1).error["code"] == (
+            "effect.not_in_doubt"
+        )
+    types = [entry["type"] for entry in paddock("ledger", "show", made, "--json").json["entries"]]
+    assert types == ["call.started", "effect.in_doubt", "effect.resolved"]
