@@ -50,7 +50,7 @@ class PluginEntry:
         """The plugin's system configuration with every `${VAR}` filled and every text in it a `Secret`.
 
         Raises:
-            Invalid: Variables that are not set, each with its key; never with a value.
+            Invalid: Variables and secrets that are not set, each with its key; never with a value.
         """
         problems: list[Problem] = []
         values = fill(dict(self.written), environ, f'plugins."{self.name}"', problems)

@@ -1,6 +1,7 @@
 """`${VAR}` inside strings of our own files: filled from the environment when a file is loaded.
 
-`$${` stands for a plain `${`. What a variable held is never part of a message.
+Where the host has secrets, `${secret:NAME}` is one of them. `$${` stands for a plain `${`. What a variable held is
+never part of a message.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from typing import Any, cast
 
 from paddock.core.errors import Problem
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+SECRET = "secret:"  # noqa: S105 - how a name begins, and no password
+"""How the name of a secret begins among those of variables, which cannot hold a colon."""
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*|secret:[!-z|~]{1,128})\}|\$\{")
 
 
 def has_reference(text: str) -> bool:
@@ -36,27 +40,22 @@ def _fill_text(text: str, environ: Mapping[str, str], path: str, problems: list[
     def replacement(match: re.Match[str]) -> str:
         if match.group() == "$${":
             return "${"
-        name = match.group(1)
-        if name is None:
-            problems.append(
-                Problem(
-                    path,
-                    "`${` without a variable name",
-                    "write ${NAME}, or $${ for a plain ${",
-                    "config.reference",
-                    line,
-                )
-            )
-        elif name not in environ:
-            problems.append(
-                Problem(
-                    path,
-                    f"the environment variable {name} is not set",
-                    f"export {name}=…",
-                    "config.variable_unset",
-                    line,
-                )
-            )
-        return environ.get(name or "", "")
+        name: str | None = match.group(1)
+        value = environ.get(name) if name is not None else None
+        if value is None:
+            problems.append(_problem(name, path, line))
+        return value or ""
 
     return _REFERENCE.sub(replacement, text)
+
+
+def _problem(name: str | None, path: str, line: int | None) -> Problem:
+    if name is None:
+        hint = "write ${NAME}, or $${ for a plain ${"
+        return Problem(path, "`${` without a variable name", hint, "config.reference", line)
+    if name.startswith(SECRET):
+        secret = name.removeprefix(SECRET)
+        hint = f"paddock secret set {secret}"
+        return Problem(path, f"the secret {secret} is not set", hint, "config.secret_unset", line)
+    hint = f"export {name}=…"
+    return Problem(path, f"the environment variable {name} is not set", hint, "config.variable_unset", line)

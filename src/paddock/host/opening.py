@@ -94,6 +94,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     create_directories(directories)
     settings = load_settings(directories, environ, cwd=config.cwd).settings
     clock, random = SystemClock(), SystemRandom()
+    keys = secret_keys(directories, settings, environ)
     opening = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
@@ -113,7 +114,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
-            keys=secret_keys(directories, settings, environ),
+            keys=keys,
             artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
         ) as services,
         open_spans(settings.telemetry.otlp_endpoint) as spans,
@@ -122,7 +123,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         room = Room(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
         approvals = approvals_on(database, clock, random, room)
         news = PluginNews(logs)
-        starter = Starter(store, Looks(DiskMachine()), directories, settings, environ)
+        starter = Starter(store, Looks(DiskMachine()), directories, settings, environ, keys)
         around = Surroundings(
             bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock))),
             wire_for=partial(wire_for, door=services.door),

@@ -24,6 +24,7 @@ from paddock.host.commands import base_interpreter, command_of
 from paddock.host.filling import filled
 from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
+from paddock.host.secret_references import WithSecrets
 from paddock.manifest.kind_boundary import within_kind
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.plugins.enabling import require_intact
@@ -35,6 +36,7 @@ from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.rows import versions_of
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, Elsewhere, Functions, Prepared
+from paddock.secrets.keys import Keys
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environment
@@ -59,6 +61,7 @@ class Starter:
     directories: Directories
     settings: Settings
     environ: Mapping[str, str]
+    keys: Keys
 
     async def __call__(self, deployment: Deployment) -> Prepared:
         if deployment.functions is not None:
@@ -160,9 +163,13 @@ class Starter:
             Invalid: it does not fit what the plugin declares; carries every mistake.
         """
         entry = read_entries(store.values_file).get(manifest.name)
-        system = entry.system_values(self.environ) if entry else {}
+        system = entry.system_values(self.known_in(store)) if entry else {}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
         return with_places(manifest, merged, self.places_of(store.tenant, manifest.name))
+
+    def known_in(self, store: PluginStore) -> Mapping[str, str]:
+        """What a plugin's configuration may refer to: variables, and secrets of the tenant."""
+        return WithSecrets(self.environ, store, self.keys)
 
     def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
         event = PluginConfigValidationFailed(

@@ -74,6 +74,7 @@ async def open_workshop(
     create_directories(directories)
     settings = load_settings(directories, environ).settings
     clock, random = SystemClock(), SystemRandom()
+    keys = secret_keys(directories, settings, environ)
     trees = directories.data / TREES
     opening = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
@@ -92,7 +93,7 @@ async def open_workshop(
             publish_for=lambda tenant: LoggedRefusals(events.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
-            keys=secret_keys(directories, settings, environ),
+            keys=keys,
         ) as services,
         owned_tasks() as tasks,
     ):
@@ -100,7 +101,7 @@ async def open_workshop(
         await asyncio.to_thread(shutil.rmtree, trees, ignore_errors=True)
         news = WorkshopNews(logs, audience)
         news.on_gone = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
-        starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, config or {})
+        starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, keys, config or {})
         bodies = TappedBodies(warden, clock, tap)
         around = Surroundings(
             bodies=bodies,

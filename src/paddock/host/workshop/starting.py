@@ -40,7 +40,7 @@ class FolderStarter(Starter):
 
     def config_of(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         entry = read_entries(store.local_file).get(manifest.name)
-        kept = entry.system_values(self.environ) if entry else {}
+        kept = entry.system_values(self.known_in(store)) if entry else {}
         ours = _fields(manifest.system_config_schema)
         system = {**kept, **{name: value for name, value in self.given.items() if name in ours}}
         project = {name: value for name, value in self.given.items() if name not in ours}
