@@ -19,7 +19,7 @@ from paddock_sdk import Plugin
 plugin = Plugin("notes", "1.0.0")
 @plugin.tool
 def add(params, context):
-    context.progress(1, 2)
+    plugin.progress(1, 2)
     time.sleep(600)
 plugin.run()
 """
