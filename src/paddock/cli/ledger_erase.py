@@ -8,6 +8,7 @@ from pathlib import Path
 from paddock.cli.opening import at_this_machine, reading
 from paddock.cli.principals import unit_in
 from paddock.core.ids import Tenant
+from paddock.gate.effects.records import erase as erase_effects
 from paddock.gate.quotas import forget_use
 from paddock.ledger.erase import known_as
 from paddock.policy.forgetting import Forgotten, forget
@@ -33,8 +34,9 @@ def erase_now(tenant: str, principal: str, reason: str) -> Erased:
         store = host.plugins.of(Tenant(tenant))
 
         def unit(tx: Transaction) -> Forgotten:
-            counted = forget_use(tx, tenant, known_as(tx, tenant, principal))
-            return forget(unit_in(store, tx), principal, by=by, explanation=reason, beside=counted)
+            names = known_as(tx, tenant, principal)
+            beside = forget_use(tx, tenant, names) + erase_effects(tx, tenant, names, store.now())
+            return forget(unit_in(store, tx), principal, by=by, explanation=reason, beside=beside)
 
         forgotten = store.database.write(unit)
         return Erased(forgotten, store.database.empty_log())

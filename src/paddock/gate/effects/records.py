@@ -8,7 +8,7 @@ there first, and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -223,6 +223,30 @@ def forget(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> int:
             (now, row["tenant"], row["plugin"], row["callable"], row["key"]),
         )
     return len(rows)
+
+
+def erase(tx: Transaction, tenant: str, names: Collection[str], now: str) -> int:
+    """Let go of who made effects, and of what they were made with and gave, for whoever wants nothing known of them.
+
+    That a key stood for something stays known. What is under way or in doubt keeps what it was made with until it is
+    over, since nobody could find out what became of it otherwise. How many rows were cleared.
+    """
+    cleared = 0
+    for name in names:
+        cleared += tx.execute(
+            "UPDATE effects SET principal = NULL, result = NULL, error = NULL, forgotten_at = ? "
+            "WHERE tenant = ? AND principal = ? AND state IN (?, ?)",
+            (now, tenant, name, State.SUCCEEDED, State.FAILED_NO_EFFECT),
+        )
+        cleared += tx.execute(
+            "UPDATE effects SET principal = NULL WHERE tenant = ? AND principal = ?",
+            (tenant, name),
+        )
+        cleared += tx.execute(
+            "UPDATE effects SET resolved_by = NULL WHERE tenant = ? AND resolved_by = ?",
+            (tenant, name),
+        )
+    return cleared
 
 
 def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequence[Any]) -> None:
