@@ -67,6 +67,7 @@ def test_whatever_the_system_takes_for_an_ipv4_address_is_read_as_the_same_or_re
         "http://example.com:/", "http://example.com:٣/", "http://exa mple.com/", "http://example.com/\r\nHost: x",
         "http://example.com./", "http://.example.com/", "http://a..b/", "http://ex%61mple.com/", "http://bücher.example/",
         "http://①②⑦.⓪.⓪.①/", "http://[::1/", "http://example.com/" + "a" * 9000, "http://-a.example/",
+        "http://example.com:secret/",
     ],
 )  # fmt: skip
 def test_what_is_no_plain_web_address_is_refused_without_being_repeated(url: str) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from paddock.cage.network.destinations import Destinations
 from paddock.cage.spec import Reach
 from paddock.core.errors import CallerError, Denied
+from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Network
 from paddock.rpc.http_client import Origin, split_url
 
@@ -56,15 +57,18 @@ def place_of(url: str) -> Place:
     try:
         parts = urlsplit(url)
         origin, target = split_url(url.partition("#")[0])
-    except ValueError as error:
-        raise _bad(str(error)) from None
+    except ValueError:
+        raise _bad("is none with a host, or has characters that none can have") from None
     if len(url) > LONGEST_URL:
         raise _bad(f"is longer than {LONGEST_URL} characters")
     if "@" in parts.netloc or "\\" in url:
         raise _bad("has a name or password, or a backslash, in it")
     if parts.netloc.endswith(":") or parts.port == 0:
         raise _bad("has a port that is none")
-    host = _address6(origin.host) if "[" in parts.netloc else _host(origin.host)
+    try:
+        host = _address6(origin.host) if "[" in parts.netloc else _host(origin.host)
+    except ipaddress.AddressValueError:
+        raise _odd(origin) from None
     return Place(Origin(origin.scheme, host, origin.port), target)
 
 
@@ -100,20 +104,14 @@ def _host(host: str) -> str:
         raise _bad("has no host that a name server would know")
     # As browsers tell: whose last part is a number is meant as an address.
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        try:
-            ipaddress.IPv4Address(host)
-        except ValueError:
-            raise _odd() from None
+        ipaddress.IPv4Address(host)
     return host
 
 
 def _address6(host: str) -> str:
-    try:
-        at = ipaddress.IPv6Address(host)
-    except ValueError:
-        raise _odd() from None
+    at = ipaddress.IPv6Address(host)
     if at.scope_id is not None or clothed(str(at)):
-        raise _odd()
+        raise ipaddress.AddressValueError
     return str(at)
 
 
@@ -122,10 +120,10 @@ def _bad(why: str) -> CallerError:
     return CallerError(f"the url {why}", code="http.bad_url", hint="write it as https://host/path, in ASCII")
 
 
-def _odd() -> Denied:
+def _odd(origin: Origin) -> Denied:
     return Denied(
         "the url names an address in a way that others read differently",
         code="http.odd_address",
         hint="write an IPv4 address as four decimal numbers, and IPv6 without one inside; or use a name",
-        details={"capability": "host:http"},
+        details={"capability": f"net:{printable(origin.host, 60)}:{origin.port}"},
     )

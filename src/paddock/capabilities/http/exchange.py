@@ -97,6 +97,8 @@ def _denied(origin: Origin, reason: str, why: str) -> Denied:
     return Denied(
         f"{origin} {why}",
         code="http.not_allowed",
-        hint=f"declare '{wanted}' in its manifest, and grant it" if reason == NOT_GRANTED else "",
+        hint=f"declare '{wanted}' in its manifest, and grant it"
+        if reason == NOT_GRANTED
+        else "only a grant of the address itself, 'net:ADDRESS:PORT', opens a way to it",
         details={"capability": wanted, "reason": reason},
     )
