@@ -124,9 +124,10 @@ def rotate(
     if rotated is None:
         done(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, unreadable=[])
         return
-    words = f"{rotated.moved} secrets are under the key {rotated.key_id}" + (
-        ", begun before" if rotated.resumed else ""
-    )
+    many = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
+    words = f"{many} went under the key {rotated.key_id}"
+    if rotated.resumed:
+        words += ", which ends the rotation that was begun before"
     done(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, unreadable=list(rotated.unreadable))
     if rotated.unreadable:
         names = printable(", ".join(rotated.unreadable), 400)
