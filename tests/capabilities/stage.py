@@ -199,6 +199,10 @@ async def open_stage(
         kept_values = KeyValue(database, clock, values)
         kept_cache = Cache(clock, cache)
         vault = Vault(database, keys_from({}, directory / "state", SystemRandom(), preferred="file"))
+
+        async def secret(asking: Asking, name: str) -> str | None:
+            return (await door.answer(asking, "paddock.secrets.get", {"name": name}))["value"]
+
         handlers = {
             **Log(sink, clock).handlers(),
             **Rate(clock).handlers(),
@@ -209,7 +213,7 @@ async def open_stage(
             **kept_artifacts.handlers(),
             **Secrets(vault, publisher).handlers(),
             # The system's clock: what is sent really travels.
-            **Http(publisher, SystemClock(), SystemRandom(), outside=outside, tls=tls).handlers(),
+            **Http(publisher, SystemClock(), SystemRandom(), outside=outside, tls=tls, secret=secret).handlers(),
         }
         with closing(Asked(publisher)) as asked:
             door = Door(handlers, UseByTheRules(book), asked=asked, denials=Denials(publisher, clock))

@@ -21,6 +21,7 @@ from paddock.capabilities.door import Door
 from paddock.capabilities.http.fetch import Http
 from paddock.capabilities.keyvalue import KeyValue
 from paddock.capabilities.log import Log
+from paddock.capabilities.methods import namespace
 from paddock.capabilities.rate import Rate
 from paddock.capabilities.secrets import Secrets
 from paddock.capabilities.storage.storage import Storage, open_storage
@@ -86,7 +87,14 @@ async def open_services(
     ):
         cache = Cache(clock)
         rate, audit = Rate(clock), Audit(publish_for, clock)
-        values, log, web = KeyValue(database, clock), Log(_into(logs), clock), Http(publish_for, clock, random)
+
+        async def secret(asking: Asking, name: str) -> str | None:
+            # Through the door again: what is needed for a secret is needed for its use too.
+            asked_for = f"{namespace(asking.manifest)}.secrets.get"
+            return (await door.answer(asking, asked_for, {"name": name}))["value"]
+
+        values, log = KeyValue(database, clock), Log(_into(logs), clock)
+        web = Http(publish_for, clock, random, secret=secret)
         families = (tables, values, cache, log, kept, rate, audit, web)
         secrets = Secrets(Vault(database, keys), publish_for)
         handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from paddock.capabilities.http.exchange import Reply
 from paddock.capabilities.http.headers import shown
+from paddock.capabilities.http.hop import Reply
 
 LONGEST_TEXT = 3 << 20
 """In bytes of JSON, where a control character has six."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ from paddock.cage.network.destinations import NOT_GRANTED, Destination
 from paddock.cage.network.dialing import NotDialled, Outside, dial
 from paddock.capabilities.http.destination import WebDestinations
 from paddock.capabilities.http.headers import Headers, on_the_wire
-from paddock.capabilities.http.request import Hop
+from paddock.capabilities.http.hop import Hop, Reply
 from paddock.core.errors import Denied, Unreachable
 from paddock.rpc.http_client import HttpClient, HttpLost, Origin, TooLarge
 
@@ -22,15 +22,6 @@ DIAL_SECONDS = 10.0
 
 REPEATABLE = frozenset({"http.unreachable", "http.lost"})
 """What may be otherwise a moment later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer, whole; its headers by name in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ entry in the ledger.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -24,13 +24,15 @@ from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.http.answer import answered
 from paddock.capabilities.http.destination import WebDestinations
-from paddock.capabilities.http.exchange import REPEATABLE, Exchange, Reply
+from paddock.capabilities.http.exchange import REPEATABLE, Exchange
 from paddock.capabilities.http.headers import Mark, marked
+from paddock.capabilities.http.hop import Hop, Reply
 from paddock.capabilities.http.redirect import MOST_REDIRECTS, following
-from paddock.capabilities.http.request import Hop, Wanted, wanted
+from paddock.capabilities.http.request import Wanted, wanted
 from paddock.capabilities.http.retry import AGAIN, may_repeat, retry_after, wait_before
+from paddock.capabilities.http.secret_headers import blanked
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, Denied, PaddockError, Unreachable
+from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachable
 from paddock.core.event import Publish
 from paddock.core.events_capabilities import PluginFetched
 from paddock.core.ids import PluginName, Tenant
@@ -67,6 +69,7 @@ class Http:
         random: Spreads repetitions in time.
         outside: Looks names up and makes connections; the system's where none is given.
         tls: How servers are trusted; as the system does where it is not given.
+        secret: The value of a secret that a plugin names, where it may have it; None where it is not set.
     """
 
     def __init__(
@@ -77,12 +80,14 @@ class Http:
         *,
         outside: Outside | None = None,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        secret: Callable[[Asking, str], Awaitable[str | None]],
     ) -> None:
         self._publish_for = publish_for
         self._clock = clock
         self._random = random
         self._outside = outside or SystemOutside()
         self._tls = cache(tls)  # takes a moment, and most hosts never need it
+        self._secret = secret
         self._under_way: dict[tuple[Tenant, PluginName], _UnderWay] = {}
 
     def handlers(self) -> dict[str, Handler]:
@@ -100,16 +105,25 @@ class Http:
         asked = wanted(params)
         with self._room(asking) as lookups:
             exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups)
+            exchange.check(asked.first.place.origin)  # before a secret is fetched for it
+            values = [await self._value(asking, one.secret) for one in asked.secrets]
+            filled = [one.filled(value) for one, value in zip(asked.secrets, values, strict=True)]
             until = anyio.current_time() + asked.seconds
-            hop, attempts = asked.first, 0
+            hop, attempts = replace(asked.first, headers=(*asked.first.headers, *filled)), 0
             for _ in range(MOST_REDIRECTS + 1):
                 reply, times = await self._recorded(asking, exchange, asked, hop, until)
                 attempts += times
                 then = following(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
                 if then is None:
-                    return answered(reply, hop.place.url, attempts)
+                    return answered(blanked(reply, values), hop.place.url, attempts)
                 hop = then
         raise Unreachable(f"more than {MOST_REDIRECTS} redirects", code="http.too_many_redirects")
+
+    async def _value(self, asking: Asking, name: str) -> str:
+        value = await self._secret(asking, name)
+        if value is None:
+            raise NotFound(f"the secret {name} is not set", code="http.no_secret", hint=f"paddock secret set {name}")
+        return value
 
     @contextmanager
     def _room(self, asking: Asking) -> Generator[anyio.Semaphore, None, None]:

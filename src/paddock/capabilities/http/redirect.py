@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 from paddock.capabilities.http.destination import place_of
 from paddock.capabilities.http.headers import for_anybody, without_content
-from paddock.capabilities.http.request import Hop
+from paddock.capabilities.http.hop import Hop
 from paddock.core.errors import CallerError, Unreachable
 
 MOST_REDIRECTS = 5

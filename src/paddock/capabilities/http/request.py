@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import orjson
 
-from paddock.capabilities.http.destination import LONGEST_URL, Place, place_of
-from paddock.capabilities.http.headers import Headers, given_headers, value_of
+from paddock.capabilities.http.destination import LONGEST_URL, place_of
+from paddock.capabilities.http.headers import value_of
+from paddock.capabilities.http.hop import Hop
+from paddock.capabilities.http.secret_headers import SecretHeader, apart
 from paddock.capabilities.methods import SAFE, http_method
 from paddock.capabilities.params import number, text, wrong
 
@@ -24,25 +26,11 @@ _KNOWN = frozenset({"method", "url", "headers", "body", "json", "base64", "timeo
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """One request to one place."""
-
-    method: str
-    place: Place
-    headers: Headers
-    body: bytes | None
-
-    @property
-    def safe(self) -> bool:
-        """Whether it changes nothing there."""
-        return self.method in SAFE
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
     """A request, with how long and how often it is tried."""
 
     first: Hop
+    secrets: tuple[SecretHeader, ...]
     seconds: float
     most_bytes: int
     redirects: bool
@@ -70,7 +58,7 @@ def wanted(params: Mapping[str, Any]) -> Wanted:
     redirects: Any = request.get("redirects", True)
     if not isinstance(redirects, bool):
         raise wrong("redirects", "must be true or false")
-    headers = given_headers(request.get("headers") or {})
+    headers, secrets = apart(request.get("headers") or {})
     body, kind = _body(request)
     if body is not None and method in SAFE:
         raise wrong("body", f"cannot be sent with {method}", "use POST")
@@ -78,8 +66,12 @@ def wanted(params: Mapping[str, Any]) -> Wanted:
         headers = (*headers, ("Content-Type", kind))
     if body is None and method not in SAFE and method != "DELETE":
         body = b""  # so that it is said to be empty
+    place = place_of(text(request, "url", longest=LONGEST_URL))
+    if secrets and place.origin.scheme != "https":
+        raise wrong("url", "is not https, and a secret would go over the wire for all to read", "use https")
     return Wanted(
-        Hop(method, place_of(text(request, "url", longest=LONGEST_URL)), headers, body),
+        Hop(method, place, headers, body),
+        secrets,
         number(request, "timeout", least=0.1, most=MOST_SECONDS, default=USUAL_SECONDS),
         int(number(request, "max_bytes", least=1, most=LARGEST_BODY, default=LARGEST_BODY)),
         redirects,

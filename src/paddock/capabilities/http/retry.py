@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from paddock.capabilities.http.headers import IDEMPOTENCY, Headers, value_of
-from paddock.capabilities.http.request import MOST_BACKOFF, Hop
+from paddock.capabilities.http.hop import Hop
+from paddock.capabilities.http.request import MOST_BACKOFF
 
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""

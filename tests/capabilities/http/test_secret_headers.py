@@ -1,0 +1,98 @@
+"""A secret goes out in a header, and the plugin never sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.capabilities.http.outside import HOST, Names, asker, authority, here, reply, serving, url
+from tests.capabilities.stage import open_stage, wire_code
+from tests.capabilities.test_secrets import keep
+
+from paddock.capabilities.asking import Asking
+from paddock.core.events_capabilities import PluginFetched
+from paddock.core.events_secrets import SecretUsed
+from paddock.manifest.capability import parse
+
+pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
+
+VALUE = "s3cr3t-t0ken"
+BEARER = {"Authorization": {"secret": "api_token", "prefix": "Bearer "}}
+
+
+def declaring(asking: Asking, *names: str) -> Asking:
+    """The same plugin with these secrets in its manifest, and the grant for them."""
+    manifest = replace(asking.manifest, secrets=names)
+    return replace(asking, manifest=manifest, granted=(*asking.granted, parse("host:secrets")))
+
+
+async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_nor_back(tmp_path: Path) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    page = reply(body=b"you said Bearer " + VALUE.encode(), content_type="text/plain", x_echo=VALUE)
+    async with (
+        serving(theirs, page=page) as server,
+        open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage,
+    ):
+        keep(stage, tmp_path, "api_token", VALUE + "\n")
+        asking = declaring(asker(server.port, tally={}), "api_token")
+        request = {"url": url(server, scheme="https"), "headers": BEARER}
+        answer = await stage.ask(asking, "http.fetch", request=request)
+        (used,), events = stage.recorded(SecretUsed), stage.recorded(PluginFetched)
+    assert server.seen[0].headers["authorization"] == f"Bearer {VALUE}"
+    assert answer["body"] == "you said Bearer [secret]" and answer["headers"]["x-echo"] == "[secret]"
+    assert VALUE not in str((answer, events, used)) and used.secret == "api_token"
+    assert asking.tally == {"http.fetch": 1, "secrets.get": 1}
+
+
+async def test_a_secret_does_not_go_along_to_another_host(tmp_path: Path) -> None:
+    names = Names(api_example_com=[["127.0.0.1"]], other_example_com=[["127.0.0.1"]])
+    theirs, ours = authority(tmp_path, HOST, "other.example.com")
+    async with (
+        serving(theirs, there=reply()) as other,
+        serving(theirs) as server,
+        open_stage(tmp_path, outside=names, tls=lambda: ours) as stage,
+    ):
+        there = url(other, "/there", host="other.example.com", scheme="https")
+        server.pages["/page"] = [reply(302, location=there)]
+        keep(stage, tmp_path, "api_token", VALUE)
+        asking = declaring(asker(server.port, other.port, hosts=(HOST, "other.example.com")), "api_token")
+        await stage.ask(asking, "http.fetch", request={"url": url(server, scheme="https"), "headers": BEARER})
+    assert "authorization" in server.seen[0].headers
+    assert len(other.seen) == 1 and VALUE not in str(other.seen)
+
+
+async def test_a_secret_that_is_not_declared_not_granted_or_not_set_is_not_sent(tmp_path: Path) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    async with serving(theirs, page=reply()) as server, open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage:
+        request = {"url": url(server, scheme="https"), "headers": BEARER}
+        unset = await stage.refused(declaring(asker(server.port), "api_token"), "http.fetch", request=request)
+        keep(stage, tmp_path, "api_token", VALUE)
+        undeclared = await stage.refused(declaring(asker(server.port), "other"), "http.fetch", request=request)
+        ungranted = await stage.refused(asker(server.port), "http.fetch", request=request)
+        elsewhere = {**request, "url": "https://evil.example.com/"}
+        outside = await stage.refused(declaring(asker(server.port), "api_token"), "http.fetch", request=elsewhere)
+        assert stage.recorded(SecretUsed) == []
+    codes = [one.error_code for one in (unset, undeclared, ungranted, outside)]
+    assert codes == ["http.no_secret", "capability_denied", "capability_denied", "http.not_allowed"]
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("address", "headers"),
+    [
+        ("http://api.example.com/", BEARER),
+        ("https://api.example.com/", {"User-Agent": {"secret": "api_token"}}),
+        ("https://api.example.com/", {"Host": {"secret": "api_token"}}),
+        ("https://api.example.com/", {"X": {"secret": ""}}),
+        ("https://api.example.com/", {"X": {"value": "y"}}),
+        ("https://api.example.com/", {"X": {"secret": "api_token", "prefix": "a\r\nY: "}}),
+    ],
+)
+async def test_a_secret_stands_only_where_it_is_safe(tmp_path: Path, address: str, headers: dict[str, Any]) -> None:
+    names = here()
+    async with open_stage(tmp_path, outside=names) as stage:
+        asking = declaring(asker(80, 443), "api_token")
+        refused = await stage.refused(asking, "http.fetch", request={"url": address, "headers": headers})
+    assert wire_code(refused) == -32602 and names.asked == []
