@@ -30,10 +30,12 @@ from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.approval import State as Asked
 from paddock.policy.approvals.desk import Approvals
+from paddock.queue import queue
 from paddock.queue.leases import Here, require
 from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
+RECOVER = "effect.recover"  # the kind of work that finds out what became of one
 HOST_LOST = "the host that made it is gone"
 _LOOK_AGAIN = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
 
@@ -187,7 +189,7 @@ class Effects:
             elif course.fate.known and not isinstance(error, TimedOut | OutputInvalid):
                 records.fail(tx, started, now=now, error=told)
             else:
-                records.lose(tx, started, error=told)
+                self._lose(tx, started, told)
             self._record_in(tx, course, ended)
 
         try:
@@ -212,7 +214,7 @@ class Effects:
             if effect.state is State.CLAIMED:
                 records.give_back(tx, effect)
                 continue
-            records.lose(tx, effect, error={"code": "host.lost", "message": HOST_LOST})
+            self._lose(tx, effect, {"code": "host.lost", "message": HOST_LOST})
             told = EffectInDoubt(effect.of.plugin, effect.of.callable, HOST_LOST, effect.recovery)
             self._publish_in(tx, effect.of.tenant, effect.call).publish(told)
 
@@ -235,6 +237,14 @@ class Effects:
         if mine is not None and mine.call == course.call:
             del self._underway[key_of(course)]
             mine.over.set()
+
+    def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any]) -> None:
+        """Nobody knows what became of it; where its plugin says how, it is found out soon."""
+        records.lose(tx, effect, error=error)
+        if effect.recovery != "none":
+            now = self._clock.now()
+            with suppress(Busy):  # then a person finds out
+                queue.put(tx, effect.of.tenant, RECOVER, effect.call, due=now, now=now)
 
     async def _hold(self, course: Course) -> None:
         """Until the person has answered, whoever comes with the key waits for the same answer."""

@@ -169,6 +169,8 @@ def _callable(spec: CallableSpec) -> dict[str, Any]:
             "timeout_sec": spec.timeout_sec,
             "annotations": spec.annotations,
             "of": spec.of,
+            "recovery": spec.recovery if spec.recovery != "none" else None,
+            "probe": spec.probe,
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from paddock.core.ids import PluginName
 from paddock.manifest.effects import HARMLESS, Effect
 from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, Observability, Requires
+from paddock.manifest.recovery import read_recovery
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import (
     check_plugin_name,
@@ -37,6 +38,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         effects=effects_of_kind(report, fields, kind),
         required_scopes=fields.texts("scopes"),
         timeout_sec=fields.optional_integer("timeout_sec"),
+        recovery=read_recovery(fields),
     )
     return Manifest(
         name=PluginName(name),

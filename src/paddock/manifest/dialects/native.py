@@ -35,6 +35,7 @@ from paddock.manifest.model import (
     Timing,
 )
 from paddock.manifest.names import is_mcp_tool_name, is_tool_name
+from paddock.manifest.recovery import check_probes, read_recovery
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import (
     check_callable_name,
@@ -195,6 +196,7 @@ _FORMS = (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD
 
 def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> tuple[CallableSpec, ...]:
     found: list[CallableSpec] = []
+    pairs: list[tuple[Fields, CallableSpec]] = []
     seen: set[str] = set()
     for key, form in _FORMS:
         for index, item in enumerate(fields.items(key)):
@@ -214,6 +216,8 @@ def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> 
                 )
             seen.add(spec.name)
             found.append(spec)
+            pairs.append((one, spec))
+    check_probes(report, pairs)
     return tuple(found)
 
 
@@ -235,6 +239,8 @@ def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> C
         timeout_sec=fields.optional_integer("timeout_sec"),
         annotations=fields.object("annotations") or {},
         of=fields.text("of"),
+        recovery=read_recovery(fields),
+        probe=fields.text("probe"),
     )
 
 

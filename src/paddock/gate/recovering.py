@@ -1,0 +1,132 @@
+"""Finding out what became of effects that are in doubt, in the way that their plugin declares.
+
+    probe        the plugin has a callable that looks: it is asked with the key and the parameters, and only reads
+    native_key   whatever the plugin calls knows the key: the call is made again under it, and happens once all the same
+    none         nobody can find out but a person
+
+What is not found out now stays in doubt and is tried again. Whether the call may be made at all was decided when it was
+made, and it may have happened: so nobody decides about it once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import orjson
+
+from paddock.core.call import CallContext
+from paddock.core.canonical import hash_of
+from paddock.core.clock import Clock
+from paddock.core.errors import PaddockError, PluginError, TimedOut
+from paddock.core.event import Publish
+from paddock.core.events_effects import EffectResolved
+from paddock.core.ids import CallId, RequestId, Tenant
+from paddock.core.outward import to_json
+from paddock.gate.catalogue import Target
+from paddock.gate.effects import records
+from paddock.gate.effects.machine import Resolution, State
+from paddock.gate.effects.records import Effect
+from paddock.gate.gate import Gate
+from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.plugins.supervision.flight import Fate
+from paddock.principals.subjects import principal_of
+from paddock.store.database import Database, Transaction
+
+NOT_FOUND = {"code": "effect.not_happened", "message": "its plugin looked, and it has not happened"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of an effect, by whose word."""
+
+    by: Resolution
+    happened: bool
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Asks plugins what became of their effects.
+
+    Args:
+        gate: Where they are called.
+        database: Where the records are.
+        clock: Tells when.
+        publish_in: Where it is told what was found out, in a unit of work.
+    """
+
+    gate: Gate
+    database: Database
+    clock: Clock
+    publish_in: Callable[[Transaction, Tenant, str | None], Publish]
+
+    async def recover(self, tenant: Tenant, call: str) -> bool:
+        """Find out what became of the effect of a call; whether it is known now.
+
+        Raises:
+            PaddockError: it cannot be found out now: its plugin is not there, does not run, or does not answer.
+        """
+        effect = await self.database.read(lambda tx: records.find_call(tx, tenant, call))
+        if effect is None or effect.state is not State.IN_DOUBT:
+            return True
+        target = self.gate.catalogue(tenant).find_in(effect.of.plugin, effect.of.callable)
+        match target.spec.recovery:
+            case "probe":
+                found = await self._probed(target, effect)
+            case "native_key":
+                found = await self._made_again(target, effect)
+            case _:
+                return False
+        await self.database.write(lambda tx: self._settle(tx, effect, found))
+        return True
+
+    async def _probed(self, target: Target, effect: Effect) -> _Found:
+        probe = self.gate.catalogue(effect.of.tenant).find_in(effect.of.plugin, target.spec.probe)
+        payload = {"idempotency_key": effect.of.key, "params": dict(effect.payload or {})}
+        answer = await self.gate.call(probe, payload, await self._context(effect))
+        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        if not isinstance(fields.get("happened"), bool):
+            raise PluginError(
+                f"{effect.of.plugin} {target.spec.probe} does not say whether it has happened",
+                code="effect.probe",
+                hint='a probe answers {"happened": true, "result": …} or {"happened": false}',
+                details={"plugin": effect.of.plugin},
+            )
+        return _Found(Resolution.PROBE, fields["happened"], fields.get("result"))
+
+    async def _made_again(self, target: Target, effect: Effect) -> _Found:
+        context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=effect.fence)
+        fate = Fate()
+        try:
+            result = await self.gate.supervisor.call(
+                target.key, target.spec, dict(effect.payload or {}), context, fate=fate
+            )
+        except PaddockError as error:
+            if not fate.answered or isinstance(error, TimedOut):
+                raise  # it was not asked, or gave no answer: nothing is known yet
+            return _Found(Resolution.NATIVE_KEY, happened=False, error=to_json(error))
+        broken = target.broken_by(result)
+        if broken:
+            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
+        return _Found(Resolution.NATIVE_KEY, happened=True, result=result)
+
+    def _settle(self, tx: Transaction, effect: Effect, found: _Found) -> None:
+        now = self.clock.now().isoformat()
+        if found.happened:
+            records.succeed(tx, effect, now=now, result=orjson.dumps(found.result), by=found.by)
+        else:
+            records.fail(tx, effect, now=now, error=found.error or NOT_FOUND, by=found.by)
+        state = State.SUCCEEDED if found.happened else State.FAILED_NO_EFFECT
+        digest = hash_of(found.result) if found.happened else None
+        told = EffectResolved(effect.of.plugin, effect.of.callable, state.value, found.by.value, None, digest)
+        self.publish_in(tx, effect.of.tenant, effect.call).publish(told)
+
+    async def _context(self, effect: Effect) -> CallContext:
+        kept = dict(effect.context or {})
+        name, now = str(kept.get("principal") or ""), self.clock.now()
+        principal = await self.database.read(lambda tx: principal_of(tx, name, effect.of.tenant, now))
+        request = RequestId(str(kept.get("request") or CallId(effect.call)))
+        return CallContext(principal, request, effect.of.tenant)

@@ -1,0 +1,35 @@
+"""How a plugin says that it can be found out whether an effect of its has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import CallableSpec, Recovery
+from paddock.manifest.report import Fields, Report
+
+_READS = (Effect.READ_ONLY,)
+
+
+def read_recovery(fields: Fields) -> Recovery:
+    """What a document says of it; the schema has reported what is none."""
+    said = fields.text("recovery")
+    return next((one for one in get_args(Recovery) if one == said), "none")
+
+
+def check_probes(report: Report, pairs: Sequence[tuple[Fields, CallableSpec]]) -> None:
+    """See that each probe is a callable of the same plugin that only looks."""
+    by_name = {spec.name: spec for _, spec in pairs}
+    for fields, spec in pairs:
+        path = fields.at("probe") if "probe" in fields else fields.path
+        if spec.recovery == "probe" and not spec.probe:
+            report.error(path, "needs the name of what looks", "give probe: the name of another callable", "missing")
+        elif spec.probe and spec.recovery != "probe":
+            report.error(path, "is for a callable whose recovery is probe", "say recovery: probe", "unexpected")
+        elif spec.probe and spec.probe not in by_name:
+            hint = f"one of {', '.join(sorted(by_name))}"
+            report.error(path, f"names {spec.probe!r}, which is no callable of this plugin", hint, "unknown_name")
+        elif spec.probe and by_name[spec.probe].effects != _READS:
+            hint = "declare its effects as read_only"
+            report.error(path, f"names {spec.probe!r}, which does not only read", hint, "wrong_value")

@@ -1,0 +1,45 @@
+"""How a manifest says that it can be found out whether an effect has happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.manifest.documents import kernel, native, sound, the_only_error
+
+from paddock.manifest.reading import Reading
+
+pytestmark = pytest.mark.req("K-08")
+
+LOOK = {"name": "was_sent", "description": "Look", "effects": ["read_only"]}
+
+
+def mail(**more: Any) -> Reading:
+    return native(tools=[{"name": "send", "description": "Send", "effects": ["external_send"], **more}, LOOK])
+
+
+def test_what_is_not_said_is_found_out_by_a_person() -> None:
+    assert sound(mail()).callables[0].recovery == "none"
+
+
+def test_a_plugin_names_the_callable_that_looks_or_that_its_other_side_knows_the_key() -> None:
+    probed = sound(mail(recovery="probe", probe="was_sent")).callables[0]
+
+    assert (probed.recovery, probed.probe) == ("probe", "was_sent")
+    assert sound(mail(recovery="native_key")).callables[0].recovery == "native_key"
+    assert sound(kernel(recovery="native_key")).callables[0].recovery == "native_key"
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "code"),
+    [
+        ({"recovery": "probe"}, "tools[0]", "missing"),
+        ({"probe": "was_sent"}, "tools[0].probe", "unexpected"),
+        ({"recovery": "probe", "probe": "nobody"}, "tools[0].probe", "unknown_name"),
+        ({"recovery": "probe", "probe": "send"}, "tools[0].probe", "wrong_value"),
+    ],
+)
+def test_a_probe_that_is_none_is_refused(said: dict[str, Any], path: str, code: str) -> None:
+    error = the_only_error(mail(**said))
+
+    assert (error.path, error.code) == (path, code)
