@@ -91,6 +91,7 @@ class Effects:
         self._node = node
         self._record_in = record_in
         self._publish_in = publish_in
+        self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
         self._underway: dict[EffectKey, _Underway] = {}
         self._unsettled: list[Callable[[Transaction], None]] = []
 
@@ -197,6 +198,8 @@ class Effects:
         except StoreUnavailable as failure:
             self._unsettled.append(unit)
             raise unrecorded(course.call, effect.of.plugin, failure, happened=error is None) from failure
+        if error is not None:
+            self.when_lost()
 
     async def settle_again(self) -> None:
         """Record what could not be recorded at its time.

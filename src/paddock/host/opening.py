@@ -206,7 +206,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     tasks.start_soon(departures.look_again)
                     await resumption.come_back()
                     tasks.start_soon(resumption.expire_forever)
-                    timed = open_timed_work(database, node, clock, random, approvals=approvals, resumption=resumption)
+                    timed = open_timed_work(
+                        database, node, clock, random, gate=gate, approvals=approvals, resumption=resumption
+                    )
                     await by_itself.enter_async_context(timed)
                 try:
                     yield host

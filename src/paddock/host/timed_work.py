@@ -9,6 +9,9 @@ from datetime import datetime
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound
 from paddock.core.ids import Tenant
+from paddock.gate.gate import Gate
+from paddock.gate.once import RECOVER
+from paddock.gate.recovering import Recovery
 from paddock.gate.resume import Resumption
 from paddock.ledger.append import LedgerTable
 from paddock.policy.approvals.approval import OPEN
@@ -16,9 +19,12 @@ from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.expiring import EXPIRE
 from paddock.queue.node import Node
 from paddock.queue.queue import Work
-from paddock.queue.schedule import Again
+from paddock.queue.schedule import Again, Pauses
 from paddock.queue.worker import Kind, Worker, open_worker
 from paddock.store.database import Database, Transaction
+
+A_DAY = Pauses(longest=900.0, tries=105)
+"""For what only has to wait: a plugin may be switched off for a while, or whatever it asks may be down."""
 
 
 def expiry(approvals: Approvals, resumption: Resumption) -> Kind:
@@ -39,15 +45,36 @@ def expiry(approvals: Approvals, resumption: Resumption) -> Kind:
     return Kind(expire)
 
 
+def recovering(recovery: Recovery) -> Kind:
+    """Finds out what became of effects. What cannot be found out in a day waits for a person, or for the next start."""
+
+    async def recover(work: Work) -> Again | None:
+        await recovery.recover(work.tenant, work.key)
+        return None
+
+    return Kind(recover, A_DAY)
+
+
 @asynccontextmanager
 async def open_timed_work(
-    database: Database, node: Node, clock: Clock, random: Random, *, approvals: Approvals, resumption: Resumption
+    database: Database,
+    node: Node,
+    clock: Clock,
+    random: Random,
+    *,
+    gate: Gate,
+    approvals: Approvals,
+    resumption: Resumption,
 ) -> AsyncGenerator[Worker, None]:
     """Do what falls due for as long as the block runs."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
-    kinds = {EXPIRE: expiry(approvals, resumption)}
+    kinds = {
+        EXPIRE: expiry(approvals, resumption),
+        RECOVER: recovering(Recovery(gate, database, clock, publish_in)),
+    }
     async with open_worker(Worker(database, node, clock, random, kinds, publish_in), node) as worker:
+        gate.start.effects.when_lost = worker.wake
         yield worker
