@@ -1,7 +1,8 @@
-"""Taking over MCP servers: keys move to local.toml and nowhere else, and each server is consented to."""
+"""Taking over MCP servers: keys are sealed among the secrets, and each server is consented to."""
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,27 @@ from fixtures.commands import Paddock, Said
 from fixtures.packages import bundle, write_json, zipped
 
 FIRST, SECOND = "canary-7b1f0e2d-first", "canary-7b1f0e2d-second"
+SERVER = """
+import hashlib, json, os, sys
+
+TOOL = {"name": "digest", "description": "A digest of its key", "inputSchema": {"type": "object"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    match asked["method"]:
+        case "initialize":
+            answer = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}}
+            answer["serverInfo"] = {"name": "keyed", "version": "1"}
+        case "tools/list":
+            answer = {"tools": [TOOL]}
+        case "tools/call":
+            digest = hashlib.sha256(os.environ["API_TOKEN"].encode()).hexdigest()
+            answer = {"content": [{"type": "text", "text": digest}]}
+        case _:
+            answer = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
 
 
 def servers(**more: Any) -> dict[str, Any]:
@@ -32,31 +54,51 @@ def places_of(paddock: Paddock, *canaries: str) -> list[str]:
     )
 
 
+def sealed(paddock: Paddock) -> dict[str, int]:
+    """What secrets there are, each with its version."""
+    return {row["name"]: row["version"] for row in paddock.quickly("secret", "list", "--json").json["secrets"]}
+
+
 def assert_silent(said: Said) -> None:
     assert "canary" not in said.out
     assert "canary" not in said.err
 
 
 @pytest.mark.req("B-02", "import")
-def test_keys_of_imported_servers_land_in_local_toml_and_nowhere_else(paddock: Paddock, source: Path) -> None:
+def test_keys_of_imported_servers_are_sealed_and_stand_nowhere(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     said = paddock("import", file, "--yes", "--json")
 
     assert [one["name"] for one in said.json["imported"]] == ["weather", "github"]
     assert [one["action"] for one in said.json["imported"]] == ["installed", "installed"]
     assert_silent(said)
-    assert places_of(paddock, FIRST, SECOND) == ["local.toml"]
+    assert places_of(paddock, FIRST, SECOND) == []
+    assert places_of(paddock, "${secret:plugin/weather/") == ["local.toml"]  # it does find what is there
     assert paddock.local.stat().st_mode & 0o777 == 0o600
     entries = tomllib.loads(paddock.local.read_text())["plugins"]
-    assert entries["weather"]["WEATHER_KEY"] == FIRST
-    assert entries["github"]["TOKEN"] == SECOND
+    assert entries["weather"]["WEATHER_KEY"] == "${secret:plugin/weather/WEATHER_KEY}"
+    assert entries["github"]["TOKEN"] == "${secret:plugin/github/TOKEN}"
+    assert sealed(paddock) == {"plugin/weather/WEATHER_KEY": 1, "plugin/github/TOKEN": 1, "plugin/github/MODE": 1}
 
     for command in (["list", "--verbose"], ["list", "--json"], ["info", "weather"], ["info", "github", "--json"]):
         assert_silent(paddock.quickly("plugin", *command))
     paddock.quickly("plugin", "enable", "weather")
     paddock("plugin", "uninstall", "weather", "--yes")
-    assert places_of(paddock, FIRST) == []
-    assert places_of(paddock, SECOND) == ["local.toml"]
+    assert sealed(paddock) == {"plugin/github/TOKEN": 1, "plugin/github/MODE": 1}
+
+
+@pytest.mark.req("B-02", "import")
+def test_an_imported_server_gets_its_key_when_it_starts(paddock: Paddock, source: Path) -> None:
+    script = source / "server.py"
+    script.write_text(SERVER)
+    key = 'canary "$ ${1}'
+    server = {"command": "python3", "args": [str(script)], "env": {"API_TOKEN": key}}
+    file = write_json(source / "mcp.json", {"mcpServers": {"keyed": server}})
+    paddock.quickly("import", file, "--capability", f"read:fs:{script}", "--yes")
+    paddock.quickly("plugin", "enable", "keyed", "--yes")
+    said = paddock("call", "keyed.digest", "--params", "{}", "--json")
+    assert hashlib.sha256(key.encode()).hexdigest() in said.out
+    assert places_of(paddock, "canary") == []
 
 
 @pytest.mark.req("B-02", "import")
@@ -118,7 +160,8 @@ def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Pat
     assert "NOT caged" in said.err
     assert "https://mcp.example.com/v1" in said.err
     assert_silent(said)
-    assert places_of(paddock, FIRST) == ["local.toml"]
+    assert places_of(paddock, FIRST) == []
+    assert list(sealed(paddock)) == ["plugin/tickets/Authorization"]
     assert "NOT caged" in paddock.quickly("plugin", "info", "tickets").out
 
 
@@ -148,7 +191,8 @@ def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(
         "fields": ["TOKEN"],
     }
     assert_silent(said)
-    assert places_of(paddock, "canary-rotated") == ["local.toml"]
+    assert places_of(paddock, "canary-rotated") == []
+    assert sealed(paddock)["plugin/github/TOKEN"] == 2
     assert places_of(paddock, SECOND) == []
 
     told = paddock.quickly("plugin", "upgrade", "github", "--yes", code=6)
@@ -216,7 +260,7 @@ def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, sou
     said = paddock.quickly("import", file, "--yes", "--json")
 
     assert "Runs the command: node weather.js" in said.err
-    assert "copied into local.toml: WEATHER_KEY. mcp.json still has what it had" in said.err
+    assert "sealed among your secrets: WEATHER_KEY. mcp.json still has what it had" in said.err
     assert [one["configured"] for one in said.json["imported"]] == [["WEATHER_KEY"], ["TOKEN"]]
     assert_silent(said)
 
@@ -259,7 +303,8 @@ def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_wit
 
     assert "is not read: the variables in that file are not taken over" in said.err
     assert_silent(said)
-    assert places_of(paddock, "sk-ant-canary-1") == ["local.toml"]
+    assert places_of(paddock, "sk-ant-canary-1") == []
+    assert len(sealed(paddock)) == 1
 
 
 @pytest.mark.req("B-02")

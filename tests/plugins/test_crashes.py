@@ -201,8 +201,18 @@ def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template
     assert die_everywhere(run, template, ["plugin", "uninstall", "notes", "--yes"], "notes") > 5
 
 
+REFERENCE = "${secret:plugin/weather/KEY}"
+
+
+def keys_of_weather(paddock: Paddock) -> tuple[int | None, str | None]:
+    """The version of the sealed key, and what stands in its place."""
+    sealed = {row["name"]: row["version"] for row in paddock.quickly("secret", "list", "--json").json["secrets"]}
+    entries = tomllib.loads(paddock.local.read_text())["plugins"]
+    return sealed.get("plugin/weather/KEY"), entries.get("weather", {}).get("KEY")
+
+
 @pytest.mark.req("B-02", "import")
-def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin(
+def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin_and_no_plugin_without_its_key(
     run: Warm, template: Path, tmp_path: Path
 ) -> None:
     servers = {"mcpServers": {"weather": {"command": "node", "args": ["w.js"], "env": {"KEY": "canary-55aa"}}}}
@@ -212,13 +222,16 @@ def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin(
         shutil.rmtree(paddock.home, ignore_errors=True)
         shutil.copytree(template, paddock.home)
         done = run("import", file, "--yes", fatal=fatal)
-        paddock.quickly("plugin", "enable", "bystander")
+        paddock.quickly("plugin", "enable", "bystander")  # clears away what was left
         installed = seen(paddock, "weather") is not None
-        if not installed:
-            assert "canary-55aa" not in paddock.local.read_text(), f"killed at step {fatal}"
+        assert keys_of_weather(paddock) == ((1, REFERENCE) if installed else (None, None)), f"killed at step {fatal}"
         # Typed again, the key is there, whichever side of the moment it died on.
         paddock.quickly("import", file, "--yes")
-        assert "canary-55aa" in paddock.local.read_text(), f"killed at step {fatal}"
+        assert keys_of_weather(paddock) == (1, REFERENCE), f"killed at step {fatal}"
+        # And it goes with its plugin.
+        if fatal % 10 == 0:
+            paddock.quickly("plugin", "uninstall", "weather", "--yes")
+            assert keys_of_weather(paddock) == (None, None)
         if not done["killed"]:
             assert installed
             return

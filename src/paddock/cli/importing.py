@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,9 +52,10 @@ def import_(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import MCP servers. Each is shown and asked about; keys are copied into local.toml, which only you can read."""
+    """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets."""
     from paddock.cli.opening import changing
     from paddock.cli.plugin_changes import take, tell_taken
+    from paddock.cli.secret_keys import keys_for
     from paddock.core.outward import exit_code, to_json
     from paddock.manifest.names import slug
     from paddock.plugins.sources import ARCHIVE_SUFFIXES, parse_source
@@ -80,6 +82,7 @@ def import_(
     done: list[dict[str, Any]] = []
     failures: list[PaddockError] = []
     with changing() as host:
+        store = replace(host.plugins, keys=keys_for(host))
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 say(f"[{index + 1}/{len(servers)}] {printable(title)}")
@@ -87,7 +90,7 @@ def import_(
             try:
                 one = _ready(reading, added)
                 grants = [*(grant or []), *(capability or [])]
-                done.append({"server": title} | _take_over(host.plugins, reading, one, path, grants, again, yes=yes))
+                done.append({"server": title} | _take_over(store, reading, one, path, grants, again, yes=yes))
                 _tell_copied(done[-1], one, path)
             except PaddockError as error:
                 # One server says nothing about the next.
@@ -197,7 +200,7 @@ def _tell_copied(value: dict[str, Any], one: Imported, path: Path) -> None:
     if copied and value["action"] in ("installed", "upgraded"):
         value["configured"] = copied
         names = printable(", ".join(copied), 400)
-        say(f"  {styled('→', 'dim')} copied into local.toml: {names}. {printable(path.name)} still has what it had")
+        say(f"  {styled('→', 'dim')} sealed among your secrets: {names}. {printable(path.name)} still has what it had")
 
 
 def _summarise(done: Sequence[dict[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +9,13 @@ import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, changes_in, done, read
+from paddock.cli.secret_keys import keys_for, typed_unseen
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
-    from paddock.host.command import CommandHost
-    from paddock.secrets.keys import Keys
     from paddock.secrets.rows import Listed
     from paddock.store.database import Transaction
 
@@ -43,7 +41,7 @@ def set_(name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_js
     value = _typed(name)
     with reading(tenant) as host:
         database = host.plugins.database
-        kept = keep_secret(database, _keys(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
+        kept = keep_secret(database, keys_for(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
     done(as_json, f"set {_named(kept)}, version {kept.version}", **_value(kept))
 
 
@@ -119,7 +117,7 @@ def rotate(
     )
     with reading() as host:
         rotated = rotation.rotate(
-            host.plugins.database, _keys(host), SystemRandom(), changes_in(host.plugins), preferred=to
+            host.plugins.database, keys_for(host), SystemRandom(), changes_in(host.plugins), preferred=to
         )
     if rotated is None:
         done(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, unreadable=[])
@@ -132,20 +130,6 @@ def rotate(
     if rotated.unreadable:
         names = printable(", ".join(rotated.unreadable), 400)
         say(f"  {styled('!', 'yellow')} damaged, and left as they are: {names}; set them again, then rotate again")
-
-
-def _keys(host: CommandHost) -> Keys:
-    from paddock.host.secret_keys import secret_keys
-
-    settings = host.loaded.settings
-    at_terminal = sys.stderr.isatty()
-    return secret_keys(
-        host.directories,
-        settings,
-        os.environ,
-        ask=(lambda: _hidden("passphrase for secrets")) if at_terminal else None,
-        ask_new=_new_passphrase if at_terminal and not settings.secrets.passphrase_file else None,
-    )
 
 
 def _owner(tenant: str, user: str | None) -> str:
@@ -171,7 +155,7 @@ def _typed(name: str) -> Secret:
     from paddock.secrets.rows import LONGEST_VALUE
 
     at_terminal = sys.stdin.isatty()
-    value = _hidden(name) if at_terminal else Secret(sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n"))
+    value = typed_unseen(name) if at_terminal else Secret(sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n"))
     if not value:
         raise OperatorError(
             "no value was given, and nothing was changed",
@@ -181,24 +165,6 @@ def _typed(name: str) -> Secret:
     if len(value.reveal()) > LONGEST_VALUE:
         raise OperatorError(f"the value is longer than {LONGEST_VALUE // 1024} KiB", code="config.too_large")
     return value
-
-
-def _hidden(what: str) -> Secret:
-    import getpass
-
-    from paddock.core.secret import Secret
-
-    try:
-        return Secret(getpass.getpass(f"{printable(what, 128)} (not shown): ", sys.stderr))
-    except EOFError:
-        return Secret("")
-
-
-def _new_passphrase() -> Secret:
-    first = _hidden("new passphrase for secrets")
-    if not first or first != _hidden("the same again"):
-        raise OperatorError("the two are not the same, and nothing was changed", code="config.no_value")
-    return first
 
 
 def _named(row: Listed) -> str:

@@ -18,6 +18,7 @@ from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, uncovered
 from paddock.manifest.native_writer import to_document
 from paddock.plugins.entries import Report
+from paddock.plugins.kept_keys import changed_keys, require_key, sealing, written
 from paddock.plugins.leavings import refuse_leaving
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.local_environment import built_for
@@ -71,6 +72,7 @@ def commit(
         )
     with built_for(store, prepared.lock, progress) as environment, store.changing():
         refuse(store, prepared, allow_downgrade=allow_downgrade)
+        seal = sealing(store, prepared)
         if environment is not None:
             store.environments.place(environment)
         _require_environment(store, prepared)
@@ -81,8 +83,13 @@ def commit(
         prepared.staged.root.rename(root)
         store.remember_stats(manifest.name, manifest.version)
         row = _row(store, prepared, blob)
-        store.database.write(lambda tx: _insert(tx, store, prepared, row, allow_downgrade))
-        record_installed(store.local_file, manifest.name, manifest.version, values=prepared.values)
+
+        def unit(tx: Transaction) -> None:
+            _insert(tx, store, prepared, row, allow_downgrade)
+            seal(tx)
+
+        store.database.write(unit)
+        record_installed(store.local_file, manifest.name, manifest.version, values=written(store, prepared))
         drop_expired(store)
     return row
 
@@ -102,26 +109,32 @@ def refuse(store: PluginStore, prepared: Prepared, *, allow_downgrade: bool = Fa
 
     Raises:
         Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
-        OperatorError: local.toml cannot take its entry.
+        OperatorError: local.toml cannot take its entry, or its keys cannot be sealed.
+        HostError: its keys were sealed before, and what opens them is not here.
         Busy: another plugin had that name, and is still leaving.
     """
     refuse_leaving(store, prepared.manifest.name)
     store.database.read(lambda tx: _refuse_stale(tx, prepared, allow_downgrade))
     refuse_entry(store.local_file, prepared.manifest.name, prepared.values)
+    require_key(store, prepared)
 
 
 def changed_values(store: PluginStore, prepared: Prepared) -> list[str]:
     """The fields for which a configuration file now has another value than this machine."""
     entry = read_entries(store.local_file).get(prepared.manifest.name)
     kept = entry.written if entry else dict[str, Any]()
-    return [key for key, value in prepared.values.items() if kept.get(key) != value]
+    changed = set(changed_keys(store, prepared))
+    return [key for key, value in written(store, prepared).items() if key in changed or kept.get(key) != value]
 
 
 def take_values(store: PluginStore, prepared: Prepared) -> None:
     """Keep the values that came with a plugin whose package is installed already."""
     with store.changing():
-        for key in changed_values(store, prepared):
-            set_system_value(store.local_file, prepared.manifest.name, key, prepared.values[key])
+        values = written(store, prepared)
+        changed = changed_values(store, prepared)
+        store.database.write(sealing(store, prepared))
+        for key in changed:
+            set_system_value(store.local_file, prepared.manifest.name, key, values[key])
 
 
 def take_signature(store: PluginStore, prepared: Prepared) -> None:

@@ -26,6 +26,7 @@ from paddock.store.database import DirectDatabase, Transaction
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environments
+    from paddock.secrets.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class PluginStore:
     tenant: Tenant = DEFAULT_TENANT
     environments_allowed: bool = False  # for packages that come with requirements of their own
     by: PrincipalId | None = None  # who makes changes with it; None where the host does so by itself
+    keys: Keys | None = None  # seals keys that come with a plugin; without it they stand in its configuration
 
     def of(self, tenant: Tenant) -> PluginStore:
         """The same plugins as another tenant has them, with grants, a record and configuration of its own."""

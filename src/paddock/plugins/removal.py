@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from paddock.capabilities.keyvalue_rows import forget_values
 from paddock.config.local import read_entries, record_installed, remove_entry
 from paddock.core.errors import Conflict
 from paddock.core.events_lifecycle import PluginUninstalled
 from paddock.core.events_principals import ConsentRevoked
-from paddock.core.ids import Tenant
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins import leavings
+from paddock.plugins.kept_keys import forget_keys, sealed_values
 from paddock.plugins.plugin_store import PluginStore, tenants_in
-from paddock.plugins.registry import require_plugin
+from paddock.plugins.registry import manifest_of, require_plugin
 from paddock.plugins.rows import (
     PluginRow,
     VersionRow,
@@ -50,7 +53,7 @@ def _removable(tx: Transaction, name: str, force: bool) -> PluginRow:
 
 
 def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts and configuration.
+    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts, keys, configuration.
 
     What it keeps beside the rows is marked only: it goes when nothing of the plugin runs any more (`leavings.drop`).
 
@@ -64,6 +67,7 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         versions = versions_of(tx, plugin.name)
         delete_plugin(tx, plugin.name)
         forget_values(tx, plugin.name)
+        forget_keys(store, tx, plugin.name)
         for one in forget_consents(tx, plugin.name):
             theirs = replace(store, tenant=Tenant(one.tenant))
             theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by=store.by or "host"))
@@ -122,10 +126,19 @@ def mend_entries(store: PluginStore) -> None:
         entries = read_entries(store.local_file)
         for name, plugin in rows.items():
             if name not in entries or entries[name].installed != plugin.default_version:
-                record_installed(store.local_file, name, plugin.default_version, local=plugin.local)
+                known = entries[name].written if name in entries else dict[str, Any]()
+                keys = store.database.read(partial(_sealed, store, plugin))
+                lost = {field: value for field, value in keys.items() if field not in known}
+                record_installed(store.local_file, name, plugin.default_version, local=plugin.local, values=lost)
         for name, entry in entries.items():
             if entry.installed is not None and name not in rows:
                 remove_entry(store.local_file, name)
+
+
+def _sealed(store: PluginStore, plugin: PluginRow, tx: Transaction) -> dict[str, str]:
+    """References to the keys that were sealed with the version in use; local.toml is the default tenant's."""
+    row = find_version(tx, plugin.name, plugin.default_version)
+    return sealed_values(store.of(DEFAULT_TENANT), tx, manifest_of(row)) if row is not None else {}
 
 
 def _forget(store: PluginStore, versions: list[VersionRow], blobs: list[str]) -> None:

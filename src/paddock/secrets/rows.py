@@ -182,6 +182,16 @@ def secrets(tx: Transaction, tenant: str, owner: str | None = None) -> list[List
     return [Listed(**row) for row in rows]
 
 
+def secrets_below(tx: Transaction, prefix: str) -> list[Listed]:
+    """The secrets of every tenant whose name begins so; no person's."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM secrets WHERE owner = '' AND sealed IS NOT NULL AND substr(name, 1, ?) = ?"  # noqa: S608
+        " ORDER BY tenant, name",
+        (len(prefix), prefix),
+    )
+    return [Listed(**row) for row in rows]
+
+
 def find_secret(tx: Transaction, tenant: str, person: str | None, name: str, order: Order) -> Found | None:
     """The first of these that is set; see `declared.where_to_look`. Without a person there is none of theirs."""
     for scope in order:

@@ -37,11 +37,21 @@ def keep_secret(
         OperatorError: `secret.key`, when it cannot be used.
     """
     for _ in range(_TRIES):  # more than one only where somebody rotates at the same time
-        key = keys.find(database.read(key_in_use) or _first_key(database, keys, deed))
+        key = sealing_key(database, keys, deed)
         kept = database.write(partial(_set, deed=deed, name=name, owner=owner, value=value, key=key, random=random))
         if kept is not None:
             return kept
     raise HostError("the key for secrets changes all the time", code="secret.key", hint="is a rotation going on?")
+
+
+def sealing_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transaction], Deed]) -> WrappingKey:
+    """The key in use, for `set_secret`; made where there is none yet.
+
+    Raises:
+        HostError: `secret.key_missing`, when it is nowhere.
+        OperatorError: `secret.key`, when it cannot be used.
+    """
+    return keys.find(database.read(key_in_use) or _first_key(database, keys, deed))
 
 
 def _first_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transaction], Deed]) -> KeyNote:

@@ -1,0 +1,49 @@
+"""The keys for secrets, for a command: whoever types is asked for a passphrase where one is needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from paddock.core.errors import OperatorError
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.core.secret import Secret
+    from paddock.host.command import CommandHost
+    from paddock.secrets.keys import Keys
+
+
+def keys_for(host: CommandHost) -> Keys:
+    """The keys of this home. Nobody is asked before a key is needed, or without a terminal."""
+    from paddock.host.secret_keys import secret_keys
+
+    settings = host.loaded.settings
+    at_terminal = sys.stderr.isatty()
+    return secret_keys(
+        host.directories,
+        settings,
+        os.environ,
+        ask=(lambda: typed_unseen("passphrase for secrets")) if at_terminal else None,
+        ask_new=_new_passphrase if at_terminal and not settings.secrets.passphrase_file else None,
+    )
+
+
+def typed_unseen(what: str) -> Secret:
+    """What a person types at a prompt that does not show it; empty where they type nothing."""
+    import getpass
+
+    from paddock.core.secret import Secret
+
+    try:
+        return Secret(getpass.getpass(f"{printable(what, 128)} (not shown): ", sys.stderr))
+    except EOFError:
+        return Secret("")
+
+
+def _new_passphrase() -> Secret:
+    first = typed_unseen("new passphrase for secrets")
+    if not first or first != typed_unseen("the same again"):
+        raise OperatorError("the two are not the same, and nothing was changed", code="config.no_value")
+    return first
