@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.gate.test_governed_calls import ANN, Office, made_by
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT, CallId
 from paddock.gate.course import Course
+from paddock.ledger.entry import Draft, prepared
 
 
 class Large(dict[str, Any]):
@@ -36,3 +38,35 @@ async def test_an_entry_that_waits_for_the_disk_holds_neither_parameters_nor_whe
 
         assert gone() is None
         assert (course.ended().error_code, course.ended().error_message) == ("invalid_params", "1 are too many")
+
+
+@pytest.mark.req("K-17")
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        ({"found": 1, "metrics": {"tokens": 3}, "model": "m", "nondeterminism": {"seed": 1}}, None),
+        (None, CallerError("no such thing", code="invalid_params")),
+    ],
+)
+async def test_what_a_call_tells_the_ledger_is_what_its_event_says(
+    tmp_path: Path, result: Any, error: CallerError | None
+) -> None:
+    async with Office(tmp_path).open() as host:
+        target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
+        course = Course(CallId("call_1"), target, {"text": "x"}, made_by(ANN), 0.0)
+        course.approval, course.proposed, course.replay_of = "apr_1", "mail.send", CallId("call_0")
+        course.end(0.0123, result, error)
+        at = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
+
+        quickly = prepared("evt_1", Draft(course.apart, "default", at, "call_1"), NoChance())
+        as_event = prepared("evt_1", Draft(course.ended(), "default", at, "call_1"), NoChance())
+
+        assert quickly == as_event
+        assert quickly.at == at.isoformat()
+
+
+class NoChance:
+    """Salts that are all alike."""
+
+    def bytes(self, count: int) -> bytes:
+        return bytes(count)

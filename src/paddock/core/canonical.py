@@ -24,6 +24,7 @@ _FRACTION = re.compile(rb"[:,\[]-?\d+[.eE]")
 _SORTED_OTHERWISE = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
 _NO_NUMBER = b'{["tfn'  # how a value begins that is none
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_SHA256 = hashlib.sha256()
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -58,7 +59,9 @@ def hash_of(value: object) -> str:
         # Without numbers that are written otherwise, and keys that are sorted otherwise, this is the canonical form.
         alike = written.isascii() or _SORTED_OTHERWISE.search(written) is None
         if alike and written[0] in _NO_NUMBER and _FRACTION.search(written) is None:
-            return "sha256:" + hashlib.sha256(written).hexdigest()
+            digest = _SHA256.copy()  # takes two thirds of the time that making one does
+            digest.update(written)
+            return "sha256:" + digest.hexdigest()
         return sha256_of(value)
     except (orjson.JSONEncodeError, CallerError):
         return "sha256-as-written:" + hashlib.sha256(_as_written(value)).hexdigest()

@@ -19,6 +19,9 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 def deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
     """Whether containers are nested more than `depth` deep (or are too many to tell)."""
+    # Most are objects of a few scalars, and every call comes by here, with what it is made with and what it gives.
+    if type(value) is dict and depth and _SCALARS.issuperset(map(type, cast("dict[Any, Any]", value).values())):
+        return False
     layer: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
     seen = 0
     for _ in range(depth):
@@ -27,7 +30,7 @@ def deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
         seen += len(layer)
         if seen > MAX_NODES:
             return True
-        # Most values are scalars, which a look at their type tells in a third of the time: each call comes by here.
+        # Most values are scalars, which a look at their type tells in a third of the time.
         layer = [
             inner
             for outer in layer

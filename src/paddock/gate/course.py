@@ -13,10 +13,12 @@ from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
+from paddock.core.event import field_names
 from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
 from paddock.gate.effects.records import Effect
+from paddock.ledger.entry import Apart
 from paddock.plugins.supervision.flight import Fate, OnEvent
 from paddock.policy.decision import Decision
 
@@ -28,6 +30,7 @@ _LONGEST_MODEL = 200
 _THE_END = ("plugin.method_returned",)
 _BOTH = ("plugin.method_called", *_THE_END)
 _NOTHING: Mapping[str, Any] = {}
+_UNKNOWN: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
 
 
 class CallCancelled(Conflict):
@@ -167,46 +170,62 @@ class Course:
             self._error_message = known.message if known else None
 
     def ended(self) -> CallEnded:
-        """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once."""
-        target, context, decision, told = self.target, self.context, self.decision, self.told
+        """What became of it, as an event."""
+        _, facts, personal = self.apart()
+        return CallEnded(**{**_UNKNOWN, **facts, **personal})
+
+    def apart(self) -> Apart:
+        """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once.
+
+        What is about people, or was written by a plugin, stands apart; see `ledger/entry.py`.
+        """
+        target, context, decision, told, said = self.target, self.context, self.decision, self.told, self._said
         metrics: dict[str, Any] = {}
         if told is not None and told.count:
             metrics["events"] = told.count
         if self.tally:
             metrics["asked"] = dict(self.tally)
-        return CallEnded(
-            name=target.key.plugin,
-            method=target.spec.name,
-            version=target.manifest.version,
-            digest=target.key.digest,
-            effects=self._effects,
-            request_id=context.request,
-            operator_id=context.operator,
-            project_id=context.project,
-            session_id=context.session,
-            agent_path=context.agent_path,
-            owner=context.principal.owner,
-            payload_hash=self._payload_hash,
-            result_hash=self._result_hash,
-            status=self.status,
-            success=self.status == "succeeded",
-            duration_ms=self.duration_ms,
-            metrics=metrics,
-            plugin_metrics=self._said.metrics,
-            events_hash=None if told is None else told.hash,
-            error_code=self.error_code,
-            error_category=self._error_category,
-            error_message=self._error_message,
-            nondeterminism=self._said.nondeterminism,
-            model=self._said.model,
-            decision=decision.word if decision else None,
-            policies=decision.policies if decision else (),
-            policy_version=decision.version if decision else None,
-            approval=self.approval,
-            stands_for=() if not self.ran else _THE_END if self.started else _BOTH,
-            proposed=self.proposed,
-            replay_of=self.replay_of,
-        )
+        facts: dict[str, Any] = {
+            "name": target.key.plugin,
+            "method": target.spec.name,
+            "version": target.manifest.version,
+            "digest": target.key.digest,
+            "effects": self._effects,
+            "request_id": context.request,
+            "status": self.status,
+            "success": self.status == "succeeded",
+            "duration_ms": self.duration_ms,
+            "metrics": metrics,
+            "policies": (),
+            "stands_for": () if not self.ran else _THE_END if self.started else _BOTH,
+        }
+        if decision is not None:
+            facts["decision"] = decision.word
+            facts["policies"] = decision.policies
+            facts["policy_version"] = decision.version
+        personal: dict[str, Any] = {"payload_hash": self._payload_hash}
+        if self._result_hash is not None:
+            personal["result_hash"] = self._result_hash
+        for part, name, value in (
+            (facts, "approval", self.approval),
+            (facts, "error_code", self.error_code),
+            (facts, "error_category", self._error_category),
+            (facts, "replay_of", self.replay_of),
+            (personal, "operator_id", context.operator),
+            (personal, "project_id", context.project),
+            (personal, "session_id", context.session),
+            (personal, "agent_path", context.agent_path),
+            (personal, "owner", context.principal.owner),
+            (personal, "events_hash", None if told is None else told.hash),
+            (personal, "error_message", self._error_message),
+            (personal, "plugin_metrics", said.metrics),
+            (personal, "nondeterminism", said.nondeterminism),
+            (personal, "model", said.model),
+            (personal, "proposed", self.proposed),
+        ):
+            if value is not None:
+                part[name] = value
+        return Apart(CallEnded, facts, personal)
 
 
 class Telling:

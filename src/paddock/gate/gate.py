@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeAlias
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
-from paddock.core.event import Event
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
@@ -27,6 +26,7 @@ from paddock.gate.once import Replayed, TakenMeanwhile
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
+from paddock.ledger.entry import Made
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
@@ -53,7 +53,7 @@ class Records(Protocol):
 
     def take(
         self,
-        event: Event | Callable[[], Event],
+        event: Made,
         tenant: str,
         *,
         call: str | None = None,
@@ -334,7 +334,7 @@ class Gate:
         context = course.context
         course.end(self.clock.monotonic(), result, error)
         self.records.take(
-            course.ended,
+            course.apart,
             context.tenant,
             call=course.call,
             request=context.request,

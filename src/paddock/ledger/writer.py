@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from paddock.core.clock import Clock, Random
@@ -16,7 +15,7 @@ from paddock.core.errors import HostError, PaddockError
 from paddock.core.event import Event
 from paddock.core.ids import Tenant, new_ids
 from paddock.ledger.append import append
-from paddock.ledger.entry import Draft
+from paddock.ledger.entry import Draft, Made
 from paddock.store.database import Database, Transaction
 
 MOST_WAITING = 50_000
@@ -24,7 +23,7 @@ CROWDED = 10_000  # from here on, whoever has made most of them is asked to wait
 TOO_CROWDED = 2 * CROWDED  # and from here on everybody
 LARGEST_BATCH = 500
 RETRY_AFTER = 1.0
-GATHER = 0.01  # seconds for which a batch waits for more: a transaction for each call would cost more than the call
+GATHER = 0.05  # seconds for which a batch waits for more: a transaction of its own would cost more than a call
 _PATIENCE = 5  # lost races with other nodes before it counts as failing
 
 
@@ -67,7 +66,7 @@ class LedgerWriter:
 
     def take(
         self,
-        event: Event | Callable[[], Event],
+        event: Made,
         tenant: str,
         *,
         call: str | None = None,
