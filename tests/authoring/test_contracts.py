@@ -32,6 +32,11 @@ async def found(tmp_path: Path, kind: str, check: str, file: str = "", old: str 
             marks=pytest.mark.req("K-19", "agent schema validation"),
         ),
         pytest.param(
+            "agent schema validation", '"required_actions": []',
+            '"required_actions": [{"operator": ACTION, "payload": {}, "idempotency_hint": "answer:{letter_id}"}]',
+            "{letter_id} is not in the payload", marks=pytest.mark.req("K-25"),
+        ),
+        pytest.param(
             "agent required context", "if text is None:", "if False:", "did not answer NEEDS_CONTEXT",
             marks=pytest.mark.req("K-19", "agent required context"),
         ),

@@ -1,7 +1,7 @@
 """The one door: every call, whoever makes it, goes through `Gate.call`.
 
     scope → meet → validate input → decide → claim or replay → (approve) → start → run
-          → check output, and what agents propose → record
+          → check output, and what agents propose under which keys → record
 
 Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
 recorded once, afterwards.
@@ -27,6 +27,7 @@ from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
 from paddock.ledger.entry import Made
+from paddock.manifest.model import Kind
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
@@ -121,6 +122,7 @@ class Gate:
             Invalid: the payload does not fit; carries every mistake.
             Failed: it does not fit either, and the plugin does not run.
             OutputInvalid: the answer does not fit what the plugin promised.
+            BadHint: the agent that was called hints at a key that cannot be filled in.
             PaddockError: see `Supervisor.call`.
         """
         if self.records.crowded(context.tenant) or self.records.failing is not None:
@@ -162,7 +164,8 @@ class Gate:
                 fate=course.fate,
             )
             self._kept_promise(target, result)
-            self._may_propose(course, result)
+            if target.manifest.kind is Kind.AGENT:
+                result = self._proposal(course, result)
         except BaseException as error:
             await self._ended(course, None, error)
             if approval is not None and not course.started and isinstance(error, PaddockError):
@@ -297,11 +300,15 @@ class Gate:
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)
 
-    def _may_propose(self, course: Course, result: Any) -> None:
-        found = self.proposals.denied(course.target, result) if self.proposals is not None else None
+    def _proposal(self, course: Course, result: Any) -> Any:
+        """The answer of an agent, which may propose that others do something."""
+        if self.proposals is None:
+            return result
+        found = self.proposals.denied(course.target, result)
         if found is not None:
             course.proposed, course.decision = found
             raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
+        return self.proposals.with_keys(course.target, result)
 
     def _replay(self, course: Course, replayed: Replayed, on_replay: OnReplay | None) -> Any:
         """Give what came of a call that was made before under the same key, to whoever may make it today."""

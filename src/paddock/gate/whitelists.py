@@ -1,7 +1,8 @@
 """Agents keep to their whitelists: what they call, and what they propose that others should.
 
 An agent's whitelist is `allowed_actions` of its manifest. Whether something stands on it is a rule like any other, so a
-denial is recorded and explained as others are.
+denial is recorded and explained as others are. Under which keys it is to be done, where an agent hints at that, is
+filled in on the way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.deciding import Decides, InForce
+from paddock.gate.proposed_keys import BadHint, with_keys
 from paddock.manifest.model import Kind, Manifest
 from paddock.plugins.runtimes.proposals import proposed
 from paddock.policy.decision import Decision, Deny
@@ -65,7 +67,7 @@ class OnTheirWhitelists:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """Looks at what agents propose.
+    """Looks at what agents propose, and fills in under which keys.
 
     Args:
         rules: Where the rules that are in force are found.
@@ -76,17 +78,26 @@ class Proposals:
     offers: Offers
 
     def denied(self, agent: Target, result: Any) -> tuple[str, Deny] | None:
-        """The first that the agent may not propose, and why; None for an answer that is no agent's, or proposes
-        nothing beyond its whitelist."""
+        """The first that the agent may not propose, and why; None where its answer proposes nothing beyond its
+        whitelist."""
         manifest = agent.manifest
-        if manifest.kind is not Kind.AGENT:
-            return None
         subject = _as_agent(manifest, agent.key.tenant)
         for name in dict.fromkeys(proposed(manifest, result)):
             decision = self.rules.policy.decide(to_propose(subject, self._target(name, agent.key.tenant)))
             if isinstance(decision, Deny):
                 return name, decision
         return None
+
+    def with_keys(self, agent: Target, result: Any) -> Any:
+        """Its answer, with the keys filled in that it hints at.
+
+        Raises:
+            BadHint: one of them comes to no key.
+        """
+        answer, problems = with_keys(agent.manifest, result)
+        if problems:
+            raise BadHint(agent.key.plugin, agent.spec.name, problems)
+        return answer
 
     def _target(self, name: str, tenant: Tenant) -> CallableTarget:
         try:

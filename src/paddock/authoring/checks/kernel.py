@@ -9,6 +9,7 @@ from typing import Any, cast
 from paddock.authoring.checks.calls import judge
 from paddock.authoring.checks.finding import Finding, failed, passed, skipped
 from paddock.authoring.checks.subject import Answer, Subject
+from paddock.gate.proposed_keys import with_keys
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import Kind
 from paddock.plugins.runtimes.proposals import proposed
@@ -54,7 +55,7 @@ def _first(subject: Subject, check: str) -> dict[str, Any] | Finding:
 
 
 async def agent_schema(subject: Subject) -> Finding:
-    """Its answers fit its output schema, and its confidence is one."""
+    """Its answers fit its output schema, its confidence is one, and its hints at keys can be filled in."""
     name = "agent schema validation"
     if not subject.only.output_schema:
         return failed(name, "it declares no output schema", "name one in `schemas.output`")
@@ -68,7 +69,8 @@ async def agent_schema(subject: Subject) -> Finding:
     confidence = answer.fields.get("confidence")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
         return failed(name, "its answer has no confidence from 0 to 1", "emit `confidence`")
-    return passed(name)
+    wrong = with_keys(subject.manifest, answer.raw).problems
+    return failed(name, f"{wrong[0].path} {wrong[0].message}", wrong[0].hint) if wrong else passed(name)
 
 
 async def agent_context(subject: Subject) -> Finding:

@@ -42,10 +42,11 @@ def _answers(manifest: Manifest, result: Any) -> Iterator[Any]:
     for block in _entries(_fields(result).get("content")) or ():
         for text in (_fields(block).get("text"), _fields(_fields(block).get("resource")).get("text")):
             if isinstance(text, str):
-                yield _read(text)
+                yield json_in(text)
 
 
-def _read(text: str) -> Any:
+def json_in(text: str) -> Any:
+    """What a text says that is JSON; None where it is another."""
     try:
         return json.loads(text.strip("\ufeff \t\r\n"))
     except ValueError:
