@@ -12,7 +12,8 @@ JsonObject: TypeAlias = dict[str, Any]
 class Context(NamedTuple):
     """Who is calling. Project, agent and session are all known, or all None for a call of the host's own.
 
-    `scopes` are those of the callable's `required_scopes` that the caller has.
+    `scopes` are those of the callable's `required_scopes` that the caller has. A call with an effect has an
+    `idempotency_key`: it is the same when the host makes the call again to find out what became of it.
     """
 
     operator_id: str | None = None
@@ -21,6 +22,7 @@ class Context(NamedTuple):
     session_id: str | None = None
     request_id: str = ""
     scopes: tuple[str, ...] = ()
+    idempotency_key: str | None = None
 
 
 class Underway:
@@ -44,7 +46,7 @@ class Underway:
 
 
 NOBODY = Context()
-_TEXTS = ("operator_id", "project_id", "agent_path", "session_id", "request_id")
+_TEXTS = ("operator_id", "project_id", "agent_path", "session_id", "request_id", "idempotency_key")
 
 
 def take_context(params: JsonObject) -> tuple[Context, str | None]:

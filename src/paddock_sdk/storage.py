@@ -5,6 +5,9 @@ A statement by itself is a transaction. Several become one in a block, which is 
     with plugin.storage.transaction() as tables:
         tables.exec("UPDATE account SET money = money - ? WHERE id = ?", [5, "a"])
         tables.exec("UPDATE account SET money = money + ? WHERE id = ?", [5, "b"])
+
+A call whose recovery is `atomic` says in the block what it is going to answer, with `tables.answers(...)`: whoever asks
+again after a crash gets that.
 """
 
 from __future__ import annotations
@@ -32,6 +35,11 @@ class Statements:
     def __init__(self, service: Service, transaction: JsonObject | None = None) -> None:
         self._service = service
         self._within = transaction or {}
+        self.result: JsonObject = {}  # what goes with the commit
+
+    def answers(self, result: Any) -> None:
+        """What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`."""
+        self.result = {"result": result}
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> Answer[Rows]:
         """Read with a SELECT."""
@@ -63,12 +71,13 @@ class Sql(Service):
     async def transaction(self) -> AsyncGenerator[Statements, None]:
         """Several statements as one: kept when the block ends, undone when it fails."""
         within = await self.ask("begin", {}, _transaction)
+        statements = Statements(self, within)
         try:
-            yield Statements(self, within)
+            yield statements
         except BaseException:
             self.ask("rollback", within)  # not waited for: whatever failed may be the host itself, or a cancellation
             raise
-        await self.ask("commit", within)
+        await self.ask("commit", {**within, **statements.result})
 
 
 class Storage:
@@ -84,6 +93,10 @@ class Storage:
         # Whether storage was granted is the host's word: a plugin that is its own program is not told.
         self._service = Service(ask, f"{namespace}.storage", declared=True)
         self._statements = Statements(self._service, transaction)
+
+    def answers(self, result: Any) -> None:
+        """What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`."""
+        self._statements.answers(result)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> Rows:
         """Read with a SELECT."""
@@ -101,14 +114,15 @@ class Storage:
     def transaction(self) -> Generator[Storage, None, None]:
         """Several statements as one: kept when the block ends, undone when it fails."""
         within = self._service.ask("begin", {}, _transaction).wait()
+        tables = Storage(self._ask, self._namespace, within)
         try:
-            yield Storage(self._ask, self._namespace, within)
+            yield tables
         except BaseException:
             # What went wrong in the block is what the caller has to hear, not that undoing it failed too.
             with suppress(HostRefused, HostGone):
                 self._service.ask("rollback", within).wait()
             raise
-        self._service.ask("commit", within).wait()
+        self._service.ask("commit", {**within, **tables._statements.result}).wait()
 
 
 def _transaction(answer: Any) -> JsonObject:

@@ -30,6 +30,18 @@ def test_a_plugin_names_the_callable_that_looks_or_that_its_other_side_knows_the
     assert sound(kernel(recovery="native_key")).callables[0].recovery == "native_key"
 
 
+def test_what_only_changes_the_plugins_own_tables_can_be_atomic() -> None:
+    tool = {"name": "keep", "description": "Keep", "effects": ["db_write"], "recovery": "atomic"}
+
+    assert sound(native(tools=[tool], capabilities=["storage:write"])).callables[0].recovery == "atomic"
+    for lacking in ({"capabilities": []}, {"capabilities": ["storage:read"]}):
+        error = the_only_error(native(tools=[tool], **lacking))
+        assert (error.path, error.code) == ("tools[0].recovery", "missing")
+    for effects in (["db_write", "external_send"], ["external_send"], ["unknown"]):
+        error = the_only_error(native(tools=[tool | {"effects": effects}], capabilities=["storage:write"]))
+        assert (error.path, error.code) == ("tools[0].recovery", "wrong_value")
+
+
 @pytest.mark.parametrize(
     ("said", "path", "code"),
     [

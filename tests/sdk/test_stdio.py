@@ -148,6 +148,7 @@ def test_a_handler_that_fails_costs_only_its_own_call(greeted: Conversation) -> 
 @pytest.mark.req("G-28", "python context extraction")
 def test_the_context_is_split_off_and_whole(greeted: Conversation) -> None:
     run = {"operator_id": "op", "project_id": "p", "agent_path": "primary", "session_id": "s", "request_id": "r"}
+    run["idempotency_key"] = "k1"
     context = {**run, "scopes": ["mail:read"]}
 
     seen = greeted.call("tiny.echo", {"_context": context, "_call": "token", "a": 1})

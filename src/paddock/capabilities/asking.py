@@ -37,6 +37,7 @@ class Asking:
         tally: Where that call counts what is asked for in it; None where there is no such call.
         operation: Which of the plugin's operations the call runs, where that is known.
         call_id: Of that call, for whoever gets requests that are made for it.
+        atomic: Whether what that call changes in the plugin's tables is noted there, as its recovery wants it.
         subject: The plugin, as the rules see it.
     """
 
@@ -54,4 +55,5 @@ class Asking:
     tally: Tally | None = None
     operation: str | None = None
     call_id: CallId | None = None
+    atomic: bool = False
     subject: Subject = field(kw_only=True)

@@ -92,6 +92,8 @@ class CallContext:
     """Under one key an effect happens once. A call that is given none stands for itself."""
     fence: int | None = None
     """Of a call with an effect: how often its key was claimed. What comes with a lower one is stale."""
+    call: CallId | None = None
+    """Of a call with an effect: its id, for whoever gets requests that are made for it."""
 
     def __post_init__(self) -> None:
         if (self.project is None) is (self.agent_path is None) is (self.session is None):

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, Principal
 from paddock.core.errors import NeedsApproval
+from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
 from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
 from paddock.manifest.effects import IN_WORDS, Effect
 from paddock.plugins.mending import for_tenant
 from paddock.policy.approvals.approval import Approval
+
+_KEPT: dict[str, Any] = {
+    "request": RequestId,
+    "tenant": Tenant,
+    "operator": OperatorId,
+    "project": ProjectId,
+    "agent_path": AgentPath,
+    "session": SessionId,
+    "workflow": WorkflowId,
+    "step": StepId,
+    "idempotency_key": str,
+}
 
 
 def waiting(approval: Approval, target: Target, **more: str) -> NeedsApproval:
@@ -54,3 +68,8 @@ def kept_context(context: CallContext) -> dict[str, Any]:
     kept = asdict(context)
     del kept["principal"]
     return {"principal": context.principal.id} | {name: value for name, value in kept.items() if value is not None}
+
+
+def context_again(kept: Mapping[str, Any], principal: Principal) -> CallContext:
+    """The surroundings of a call that was kept, for whoever makes it now."""
+    return CallContext(principal, **{name: _KEPT[name](value) for name, value in kept.items() if name in _KEPT})

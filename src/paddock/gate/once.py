@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -37,6 +38,8 @@ from paddock.store.database import Database, Transaction
 
 RECOVER = "effect.recover"  # the kind of work that finds out what became of one
 HOST_LOST = "the host that made it is gone"
+_STOPPING = timedelta(seconds=10)  # until a plugin that was told to stop has, or was ended
+_CHANGES_TABLES = ("storage.exec", "storage.commit")
 _LOOK_AGAIN = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
 
 
@@ -92,6 +95,7 @@ class Effects:
         self._record_in = record_in
         self._publish_in = publish_in
         self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
+        self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
         self._underway: dict[EffectKey, _Underway] = {}
         self._unsettled: list[Callable[[Transaction], None]] = []
 
@@ -187,10 +191,12 @@ class Effects:
         def unit(tx: Transaction) -> None:
             if error is None:
                 records.succeed(tx, started, now=now, result=written)
-            elif course.fate.known and not isinstance(error, TimedOut | OutputInvalid):
+            elif _had_no_effect(course, error):
                 records.fail(tx, started, now=now, error=told)
             else:
-                self._lose(tx, started, told)
+                # What may still be at work is given the time to end: whoever looks earlier may see too little.
+                stopping = isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic"
+                self._lose(tx, started, told, _STOPPING if stopping else timedelta())
             self._record_in(tx, course, ended)
 
         try:
@@ -198,7 +204,9 @@ class Effects:
         except StoreUnavailable as failure:
             self._unsettled.append(unit)
             raise unrecorded(course.call, effect.of.plugin, failure, happened=error is None) from failure
-        if error is not None:
+        if error is None:
+            self.when_succeeded(effect)
+        else:
             self.when_lost()
 
     async def settle_again(self) -> None:
@@ -241,13 +249,22 @@ class Effects:
             del self._underway[key_of(course)]
             mine.over.set()
 
-    def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any]) -> None:
+    async def look_again(self) -> None:
+        """Have it found out once more what became of effects in doubt, where that was given up or found no room."""
+        left = await self._database.read(records.nobody_looks)
+        if left:
+            await self._database.write(lambda tx: [self._find_out(tx, effect) for effect in left])
+
+    def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta = timedelta()) -> None:
         """Nobody knows what became of it; where its plugin says how, it is found out soon."""
         records.lose(tx, effect, error=error)
         if effect.recovery != "none":
-            now = self._clock.now()
-            with suppress(Busy):  # then a person finds out
-                queue.put(tx, effect.of.tenant, RECOVER, effect.call, due=now, now=now)
+            self._find_out(tx, effect, wait)
+
+    def _find_out(self, tx: Transaction, effect: Effect, wait: timedelta = timedelta()) -> None:
+        now = self._clock.now()
+        with suppress(Busy):  # then at the next start, or a person does
+            queue.put(tx, effect.of.tenant, work_of(effect), effect.call, due=now + wait, now=now)
 
     async def _hold(self, course: Course) -> None:
         """Until the person has answered, whoever comes with the key waits for the same answer."""
@@ -310,6 +327,26 @@ def key_of(course: Course) -> EffectKey:
     return EffectKey(
         course.context.tenant, key.plugin, course.target.spec.name, course.context.idempotency_key or course.call
     )
+
+
+def work_of(effect: Effect) -> str:
+    """The kind of work that finds out what became of it. What is atomic is known to the home that made it alone, in the
+    files of its plugins."""
+    return recover_at(effect.holder.node) if effect.recovery == "atomic" else RECOVER
+
+
+def recover_at(node: str) -> str:
+    """The kind of that work that only this node can do."""
+    return f"{RECOVER}:{node}"
+
+
+def _had_no_effect(course: Course, error: BaseException) -> bool:
+    """Whether it is certain that a call which failed did nothing."""
+    if not course.fate.known or isinstance(error, TimedOut | OutputInvalid):
+        return False
+    # Its tables tell better than its answer whether it has changed them.
+    atomic = course.effect is not None and course.effect.recovery == "atomic"
+    return not (atomic and any(course.tally.get(method) for method in _CHANGES_TABLES))
 
 
 def _kept(course: Course) -> Mapping[str, Any]:

@@ -1,10 +1,12 @@
 """Finding out what became of effects that are in doubt, in the way that their plugin declares.
 
+    atomic       the call changes nothing but its plugin's tables, and the host notes there that it has
     probe        the plugin has a callable that looks: it is asked with the key and the parameters, and only reads
     native_key   whatever the plugin calls knows the key: the call is made again under it, and happens once all the same
     none         nobody can find out but a person
 
-What is not found out now stays in doubt and is tried again. Whether the call may be made at all was decided when it was
+What is not found out now stays in doubt and is tried again. A plugin that declares another way by now did not prepare
+for it when the call was made: then a person finds out. Whether the call may be made at all was decided when it was
 made, and it may have happened: so nobody decides about it once more.
 """
 
@@ -12,29 +14,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import orjson
 
+from paddock.capabilities.storage.notes import Done
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, PluginError, TimedOut
 from paddock.core.event import Publish
 from paddock.core.events_effects import EffectResolved
-from paddock.core.ids import CallId, RequestId, Tenant
+from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.effects import records
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.gate import Gate
+from paddock.gate.held import context_again
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.supervision.flight import Fate
 from paddock.principals.subjects import principal_of
 from paddock.store.database import Database, Transaction
 
 NOT_FOUND = {"code": "effect.not_happened", "message": "its plugin looked, and it has not happened"}
+
+
+class Notes(Protocol):
+    """Where it is noted what calls have changed in their plugins' tables."""
+
+    async def end_call(
+        self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
+    ) -> Done | None:
+        """What a call has noted. One that has noted nothing changes nothing from here on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +69,18 @@ class Recovery:
         gate: Where they are called.
         database: Where the records are.
         clock: Tells when.
+        notes: What calls have noted in their plugins' tables.
         publish_in: Where it is told what was found out, in a unit of work.
     """
 
     gate: Gate
     database: Database
     clock: Clock
+    notes: Notes
     publish_in: Callable[[Transaction, Tenant, str | None], Publish]
 
     async def recover(self, tenant: Tenant, call: str) -> bool:
-        """Find out what became of the effect of a call; whether it is known now.
+        """Find out what became of the effect of a call; False where only a person can.
 
         Raises:
             PaddockError: it cannot be found out now: its plugin is not there, does not run, or does not answer.
@@ -73,7 +89,11 @@ class Recovery:
         if effect is None or effect.state is not State.IN_DOUBT:
             return True
         target = self.gate.catalogue(tenant).find_in(effect.of.plugin, effect.of.callable)
-        match target.spec.recovery:
+        match effect.recovery:
+            case "atomic":
+                found = await self._noted(target, effect)
+            case said if said != target.spec.recovery:
+                return False
             case "probe":
                 found = await self._probed(target, effect)
             case "native_key":
@@ -82,6 +102,13 @@ class Recovery:
                 return False
         await self.database.write(lambda tx: self._settle(tx, effect, found))
         return True
+
+    async def _noted(self, target: Target, effect: Effect) -> _Found:
+        of = effect.of
+        done = await self.notes.end_call(
+            of.tenant, target.key.plugin, effect.call, effect.fence, started_at=effect.started_at or effect.claimed_at
+        )
+        return _Found(Resolution.ATOMIC, done is not None, None if done is None else done.result)
 
     async def _probed(self, target: Target, effect: Effect) -> _Found:
         probe = self.gate.catalogue(effect.of.tenant).find_in(effect.of.plugin, target.spec.probe)
@@ -99,6 +126,7 @@ class Recovery:
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found:
         context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=effect.fence)
+        context = replace(context, call=effect.call)
         fate = Fate()
         try:
             result = await self.gate.supervisor.call(
@@ -125,8 +153,7 @@ class Recovery:
         self.publish_in(tx, effect.of.tenant, effect.call).publish(told)
 
     async def _context(self, effect: Effect) -> CallContext:
-        kept = dict(effect.context or {})
+        kept = {"request": effect.call, "tenant": effect.of.tenant, **(effect.context or {})}
         name, now = str(kept.get("principal") or ""), self.clock.now()
         principal = await self.database.read(lambda tx: principal_of(tx, name, effect.of.tenant, now))
-        request = RequestId(str(kept.get("request") or CallId(effect.call)))
-        return CallContext(principal, request, effect.of.tenant)
+        return context_again(kept, principal)

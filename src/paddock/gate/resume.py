@@ -14,12 +14,12 @@ from typing import Any
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, PaddockError
-from paddock.core.ids import AgentPath, CallId, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls import Calls, LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
-from paddock.gate.held import waiting
+from paddock.gate.held import context_again, waiting
 from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.principals.subjects import principal_of
@@ -182,11 +182,10 @@ class Resumption:
         return True
 
     async def _context(self, approval: Approval) -> CallContext:
-        kept = dict(approval.context)
         tenant, now = approval.binding.subject.tenant, self._clock.now()
-        name = str(kept.pop("principal"))
+        name = str(approval.context["principal"])
         principal = await self._database.read(lambda tx: principal_of(tx, name, tenant, now))
-        return CallContext(principal=principal, **_typed(kept))
+        return context_again(approval.context, principal)
 
 
 def ended(approval: Approval) -> PaddockError:
@@ -202,20 +201,3 @@ def ended(approval: Approval) -> PaddockError:
             return Conflict("nobody answered in time", code="approval.expired", hint=hint, details=details)
         case _:
             return Conflict(f"the request is {approval.state}{why}", code=f"approval.{approval.state}", details=details)
-
-
-_TYPES: dict[str, Any] = {
-    "request": RequestId,
-    "tenant": Tenant,
-    "operator": OperatorId,
-    "project": ProjectId,
-    "agent_path": AgentPath,
-    "session": SessionId,
-    "workflow": WorkflowId,
-    "step": StepId,
-    "idempotency_key": str,
-}
-
-
-def _typed(kept: dict[str, Any]) -> dict[str, Any]:
-    return {name: _TYPES[name](value) for name, value in kept.items() if name in _TYPES}

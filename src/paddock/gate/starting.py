@@ -108,7 +108,7 @@ class Start:
             course.effect = await self.database.write(unit)
             if course.effect is not None:
                 key, fence = course.effect.of.key, course.effect.fence
-                course.context = replace(context, idempotency_key=key, fence=fence)
+                course.context = replace(context, idempotency_key=key, fence=fence, call=course.call)
         except Changed as changed:
             course.started = False
             await self.approvals.void(context.tenant, changed.approval.id, changed.why)

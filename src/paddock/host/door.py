@@ -28,6 +28,7 @@ from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
 from paddock.core.ids import PluginName, Tenant
+from paddock.gate.effects.records import Effect
 from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
 from paddock.secrets.keys import Keys
@@ -44,6 +45,12 @@ class Services:
     artifacts: Artifacts
     cache: Cache
     rate: Rate
+    secrets: Vault
+
+    def happened(self, effect: Effect) -> None:
+        """The record of an effect says that it has happened: nobody looks for that in its plugin's tables."""
+        if effect.recovery == "atomic":
+            self.storage.let_go(effect.of.tenant, PluginName(effect.of.plugin), effect.call)
 
     async def forget(self, plugin: PluginName) -> None:
         """Drop what is open here of a plugin that was uninstalled and does not run any more."""
@@ -96,12 +103,13 @@ async def open_services(
         values, log = KeyValue(database, clock), Log(_into(logs), clock)
         web = Http(publish_for, clock, random, secret=secret)
         families = (tables, values, cache, log, kept, rate, audit, web)
-        secrets = Secrets(Vault(database, keys), publish_for)
+        vault = Vault(database, keys)
+        secrets = Secrets(vault, publish_for)
         handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
         door = Door(handlers, decides, asked=asked, denials=Denials(publish_for, clock))
         try:
-            yield Services(door, tables, kept, cache, rate)
+            yield Services(door, tables, kept, cache, rate, vault)
         finally:
             asked.close()
 

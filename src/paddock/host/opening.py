@@ -156,10 +156,12 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     quotas,
                     clock.monotonic,
                 ),
+                secrets=services.secrets,
                 clock=clock,
                 random=random,
                 node=node,
             )
+            gate.start.effects.when_succeeded = services.happened
             gate.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
             resumption = Resumption(gate, calls, approvals, database, clock)
@@ -207,7 +209,14 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     await resumption.come_back()
                     tasks.start_soon(resumption.expire_forever)
                     timed = open_timed_work(
-                        database, node, clock, random, gate=gate, approvals=approvals, resumption=resumption
+                        database,
+                        node,
+                        clock,
+                        random,
+                        gate=gate,
+                        approvals=approvals,
+                        resumption=resumption,
+                        notes=services.storage,
                     )
                     await by_itself.enter_async_context(timed)
                 try:

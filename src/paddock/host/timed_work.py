@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import NotFound
+from paddock.core.errors import NotFound, StoreUnavailable
 from paddock.core.ids import Tenant
 from paddock.gate.gate import Gate
-from paddock.gate.once import RECOVER
-from paddock.gate.recovering import Recovery
+from paddock.gate.once import RECOVER, recover_at
+from paddock.gate.recovering import Notes, Recovery
 from paddock.gate.resume import Resumption
 from paddock.ledger.append import LedgerTable
 from paddock.policy.approvals.approval import OPEN
@@ -65,16 +65,17 @@ async def open_timed_work(
     gate: Gate,
     approvals: Approvals,
     resumption: Resumption,
+    notes: Notes,
 ) -> AsyncGenerator[Worker, None]:
     """Do what falls due for as long as the block runs."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
-    kinds = {
-        EXPIRE: expiry(approvals, resumption),
-        RECOVER: recovering(Recovery(gate, database, clock, publish_in)),
-    }
+    recover = recovering(Recovery(gate, database, clock, notes, publish_in))
+    kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
+    with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
+        await gate.start.effects.look_again()
     async with open_worker(Worker(database, node, clock, random, kinds, publish_in), node) as worker:
         gate.start.effects.when_lost = worker.wake
         yield worker

@@ -60,7 +60,7 @@ class SchemaFile:
 Schema: TypeAlias = JsonObject | SchemaFile
 
 
-Recovery: TypeAlias = Literal["native_key", "probe", "none"]
+Recovery: TypeAlias = Literal["atomic", "native_key", "probe", "none"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from paddock.manifest.capability import Capability, Storage
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Recovery
 from paddock.manifest.report import Fields, Report
 
 _READS = (Effect.READ_ONLY,)
+_OWN_TABLES = (Effect.DB_WRITE,)
 
 
 def read_recovery(fields: Fields) -> Recovery:
     """What a document says of it; the schema has reported what is none."""
     said = fields.text("recovery")
     return next((one for one in get_args(Recovery) if one == said), "none")
+
+
+def check_atomic(
+    report: Report, pairs: Sequence[tuple[Fields, CallableSpec]], capabilities: Sequence[Capability]
+) -> None:
+    """See that what is atomic changes the plugin's own tables and nothing else: of more no transaction tells."""
+    for fields, spec in pairs:
+        if spec.recovery != "atomic":
+            continue
+        if spec.effects != _OWN_TABLES:
+            hint = "declare db_write alone, or find out another way"
+            report.error(fields.at("recovery"), "is for what changes only the plugin's tables", hint, "wrong_value")
+        elif Storage("write") not in capabilities:
+            hint = "ask for storage:write among the capabilities"
+            report.error(fields.at("recovery"), "needs tables to change", hint, "missing")
 
 
 def check_probes(report: Report, pairs: Sequence[tuple[Fields, CallableSpec]]) -> None:

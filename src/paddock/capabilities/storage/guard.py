@@ -29,6 +29,7 @@ from paddock.capabilities.storage.allowed_names import (
     WRITES_JSON,
 )
 from paddock.capabilities.storage.limits import CHECKED_EVERY, CHECKED_EVERY_OF_HOARDERS, StorageLimits
+from paddock.capabilities.storage.notes import TABLE as NOTES
 
 _OK, _DENY = apsw.SQLITE_OK, apsw.SQLITE_DENY
 
@@ -187,6 +188,8 @@ class Guard:
     def _allowed(self, action: int, first: str, second: str, schema: str | None) -> bool:
         if action in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
             return True
+        if NOTES in (first.lower(), second.lower()):
+            return False  # the host's own, whatever is to be done with it
         if action == apsw.SQLITE_READ:
             return self._readable(first.lower(), schema)
         if action == apsw.SQLITE_FUNCTION:

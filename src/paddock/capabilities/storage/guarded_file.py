@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -16,13 +16,16 @@ from typing import Any, NamedTuple, cast
 import apsw
 import orjson
 
+from paddock.capabilities.storage import notes
 from paddock.capabilities.storage.examined import Examined, examine
 from paddock.capabilities.storage.failures import failure, file_failure, no_access, refused
 from paddock.capabilities.storage.functions import bound_functions
 from paddock.capabilities.storage.guard import Guard
 from paddock.capabilities.storage.limits import FIXED, LARGEST_VALUE, StorageLimits
+from paddock.capabilities.storage.notes import Doing, Done
 from paddock.capabilities.storage.values import Bindable, Bindings, as_objects, estimated_size, too_large
 from paddock.core.errors import StoreUnavailable
+from paddock.core.ids import CallId
 
 _PAGE = 4096
 _BUSY_MS = 2_000
@@ -31,8 +34,9 @@ _LONGEST_REMEMBERED = 4_096
 # Full-text tables keep their index in tables beside them, which are nobody's business.
 _TABLES = (
     "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual', 'view')"
-    " AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
+    " AND substr(name, 1, 7) <> 'sqlite_' AND name <> ? ORDER BY name"
 )
+_HAS = "SELECT 1 FROM main.sqlite_schema WHERE name = ? COLLATE NOCASE"
 _SETTINGS = {
     apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
     apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
@@ -63,8 +67,10 @@ class GuardedFile:
         self._monotonic = monotonic
         self._guard = Guard(limits, monotonic)
         self._examined: OrderedDict[str, Examined] = OrderedDict()
+        self._changes_before = 0  # of the transaction that is open
         create(path)
         self._connection = self._opened()
+        self._has_notes = self._has(notes.TABLE)
 
     def close(self) -> None:
         """Let go of the file; an open transaction is rolled back."""
@@ -75,13 +81,15 @@ class GuardedFile:
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
-    def run(self, sql: str, bound: Bindings, *, may_write: bool, seconds: float) -> Answer:
+    def run(self, sql: str, bound: Bindings, *, may_write: bool, seconds: float, doing: Doing | None = None) -> Answer:
         """Run one statement of the plugin's: wholly, or not at all.
+
+        Outside of a transaction, what it changes is noted together with the change where `doing` says for which call.
 
         Raises:
             Denied: it is not the plugin's to run.
             CallerError: it is wrong, or wants too much.
-            Conflict: a constraint forbids it.
+            Conflict: a constraint forbids it, or its call may not change anything any more.
             StoreUnavailable, HostError: the file or the disk; nothing was changed.
         """
         deadline = self._monotonic() + seconds
@@ -93,7 +101,7 @@ class GuardedFile:
                 return Answer(0, known.columns, self._fetched(known, bound, may_write, deadline))
             if not may_write:
                 raise refused(sql, "a query only reads; change tables with exec")  # noqa: TRY301
-            return self._changed(known, bound, deadline)
+            return self._changed(known, bound, deadline, doing)
         except Exception as error:
             # The one boundary to SQLite: whatever comes out of it is told in our own words.
             raise failure(error, sql, self._guard, self.path) from error
@@ -104,25 +112,64 @@ class GuardedFile:
 
     def tables(self) -> list[str]:
         """The names of the plugin's tables and views."""
-        return [row[0] for row in self._host(_TABLES)]
+        return [row[0] for row in self._host(_TABLES, (notes.TABLE,))]
 
     def begin(self) -> None:
         """Begin a transaction, which the following statements belong to."""
         self._host("BEGIN IMMEDIATE")
+        self._changes_before = self._connection.total_changes()
 
-    def commit(self) -> None:
-        """Make the transaction's changes durable. When that fails, nothing of it was kept."""
+    def commit(self, doing: Doing | None = None) -> None:
+        """Make the transaction's changes durable. When that fails, nothing of it was kept.
+
+        What it changes is noted together with the change where `doing` says for which call.
+
+        Raises:
+            Conflict: that call may not change anything any more.
+            StoreUnavailable, HostError: the file or the disk.
+        """
         try:
+            if doing is not None and self._connection.total_changes() != self._changes_before:
+                self._note(doing)
             self._host("COMMIT")
         except BaseException:
             self.rollback()
             raise
+        self._has_notes |= doing is not None and doing.noted
 
     def rollback(self) -> None:
         """Take back the transaction's changes, where there are any left."""
         self._examined.clear()
         if self.in_transaction:
             self._host("ROLLBACK")
+
+    def end_call(self, call: CallId, fence: int, *, started_at: str, now: str) -> Done | None:
+        """What a call has noted; see `notes.end`.
+
+        Raises:
+            StoreUnavailable, HostError: it cannot be known now.
+        """
+        self._host("BEGIN IMMEDIATE")
+        try:
+            self._place_for_notes()
+            done = notes.end(self._host, call, fence, started_at=started_at, now=now)
+            self._host("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+        self._has_notes = True
+        return done
+
+    def _note(self, doing: Doing) -> None:
+        self._place_for_notes()
+        notes.note(self._host, doing)
+
+    def _place_for_notes(self) -> None:
+        if not self._has_notes:
+            notes.create(self._host)
+
+    def _has(self, name: str) -> bool:
+        return bool(self._host(_HAS, (name,)))
 
     # --- running ----------------------------------------------------------------------------------------------------
 
@@ -139,7 +186,7 @@ class GuardedFile:
                 self._examined.popitem(last=False)
         return known
 
-    def _changed(self, known: Examined, bound: Bindings, deadline: float) -> Answer:
+    def _changed(self, known: Examined, bound: Bindings, deadline: float, doing: Doing | None) -> Answer:
         connection = self._connection
         nested = connection.in_transaction
         connection.execute("SAVEPOINT a_call" if nested else "BEGIN IMMEDIATE")
@@ -147,7 +194,12 @@ class GuardedFile:
             before = connection.total_changes()
             rows = self._fetched(known, bound, True, deadline)
             # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
-            affected = connection.changes() if connection.total_changes() != before and not known.defines else 0
+            changed = connection.total_changes() != before
+            affected = connection.changes() if changed and not known.defines else 0
+            if known.altering and not self._has_notes and self._has(notes.TABLE):
+                raise refused(known.statement, f"the name {notes.TABLE}")  # noqa: TRY301
+            if doing is not None and changed and not nested:
+                self._note(doing)
             connection.execute("RELEASE a_call" if nested else "COMMIT")
         except BaseException:
             self._undo(nested)
@@ -155,6 +207,7 @@ class GuardedFile:
         finally:
             if known.defines:
                 self._examined.clear()
+        self._has_notes |= doing is not None and doing.noted
         return Answer(affected, known.columns, rows)
 
     def _undo(self, nested: bool) -> None:
@@ -192,10 +245,10 @@ class GuardedFile:
 
     # --- our own statements -----------------------------------------------------------------------------------------
 
-    def _host(self, sql: str) -> list[Any]:
+    def _host(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         self._guard.host_runs()
         try:
-            rows = cast("list[Any]", self._connection.execute(sql).fetchall())
+            rows = cast("list[Any]", self._connection.execute(sql, values).fetchall())
         except apsw.ConstraintError as error:
             raise failure(error, sql, self._guard, self.path) from error
         except apsw.Error as error:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from paddock.capabilities.storage.guarded_file import GuardedFile
 from paddock.capabilities.storage.limits import StorageLimits
 from paddock.core.errors import Busy, Conflict, NotFound, PaddockError
+from paddock.core.ids import CallId
 from paddock.core.printable import printable
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ class OpenTransaction:
     id: str
     instance: str  # the process that began it
     ends_at: float  # at the latest, by the loop's clock
+    call: CallId | None = None  # in which it was begun
+    atomic: bool = False  # whether that call notes what it changes
     timer: asyncio.TimerHandle | None = None
 
     def stop_timer(self) -> None:
@@ -46,6 +49,8 @@ class Place:
         self.file: GuardedFile | None = None
         self.transaction: OpenTransaction | None = None
         self.step = asyncio.Lock()  # within the transaction: one statement at a time
+        self.over: list[str] = []  # calls whose notes nobody will ask for
+        self.looked_through = False  # whether old notes were let go of since this host runs
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._limits = limits

@@ -5,6 +5,8 @@ storage.exec {sql, params}    → {rows_affected}, and {rows, columns} where the
 storage.schema {}             → {tables}
 storage.begin {}              → {transaction}; pass it as `transaction` to the calls that belong to it
 storage.commit {transaction}, storage.rollback {transaction} → {}
+
+What a call changes whose recovery is `atomic` is noted with the change; `exec` and `commit` take its `result` then.
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ import apsw
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.params import text, wrong
+from paddock.capabilities.storage import notes
 from paddock.capabilities.storage.guarded_file import Answer, GuardedFile
 from paddock.capabilities.storage.limits import LONGEST_SQL, StorageLimits
 from paddock.capabilities.storage.names import file_of, files_of, full_name
+from paddock.capabilities.storage.notes import Doing, Done
 from paddock.capabilities.storage.place import OpenTransaction, Place
 from paddock.capabilities.storage.values import Bindings, bindings
 from paddock.capabilities.storage.workers import Workers
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import PaddockError, StoreUnavailable
-from paddock.core.ids import PluginName, Tenant, new_id
+from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
+from paddock.core.ids import CallId, PluginName, Tenant, new_id
 from paddock.rpc.peer import SENT
 
 T = TypeVar("T")
@@ -81,17 +85,53 @@ class Storage:
     async def begin(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a transaction. It is rolled back when it idles, when it lasts too long, and when its process ends."""
         del params
+        _require_named(asking)
         # Finished even when whoever asks goes away meanwhile: the turn must not be lost.
         return await asyncio.shield(self._loop.create_task(self._begin(asking)))
 
     async def commit(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make a transaction's changes durable. When that fails, nothing of it was kept."""
-        return await asyncio.shield(self._loop.create_task(self._end(asking, params, GuardedFile.commit, "committed")))
+        _require_named(asking)
+        return await asyncio.shield(self._loop.create_task(self._commit(asking, params)))
 
     async def rollback(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         """Take a transaction's changes back."""
         ended = self._end(asking, params, GuardedFile.rollback, "rolled back")
         return await asyncio.shield(self._loop.create_task(ended))
+
+    # --- notes of what calls have done ------------------------------------------------------------------------------
+
+    async def end_call(
+        self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
+    ) -> Done | None:
+        """What a call whose recovery is atomic has noted. One that has noted nothing changes nothing from here on.
+
+        Raises:
+            Busy: its transaction may still be open, or others are.
+            PaddockError: it cannot be known now.
+        """
+        now = self._clock.now().isoformat()
+
+        def work(file: GuardedFile) -> Done | None:
+            return file.end_call(call, fence, started_at=started_at, now=now)
+
+        return await self._in_turn(self._place(tenant, plugin), None, None, work)
+
+    def let_go(self, tenant: Tenant, plugin: PluginName, call: CallId) -> None:
+        """What became of a call is known elsewhere: its note goes with the next that is made."""
+        place = self._places.get((tenant, plugin))
+        if place is not None and len(place.over) < notes.MOST_OVER:
+            place.over.append(call)
+
+    def _doing(self, place: Place, asking: Asking, params: Mapping[str, Any]) -> Doing | None:
+        if not asking.atomic:
+            return None
+        if asking.call is None or asking.call_id is None or asking.call.fence is None:
+            raise HostError("a call without a record changes tables", code="effect.stale")
+        result = notes.written(params["result"]) if "result" in params else None
+        now = self._clock.now()
+        oldest = None if place.looked_through else (now - notes.KEPT).isoformat()
+        return Doing(asking.call_id, asking.call.fence, result, now.isoformat(), oldest, tuple(place.over))
 
     # --- for the host -----------------------------------------------------------------------------------------------
 
@@ -153,14 +193,20 @@ class Storage:
         sql = text(params, "sql", longest=LONGEST_SQL)
         bound: Bindings = bindings(params.get("params"))
         seconds = self._limits.statement_seconds
+        if may_write:
+            _require_named(asking)
+        place = self._place(asking.tenant, asking.plugin)
+        transaction = _transaction_id(params)
+        doing = self._doing(place, asking, params) if may_write and transaction is None else None
 
         def run(file: GuardedFile) -> Any:
-            answer = told(file.run(sql, bound, may_write=may_write, seconds=seconds))
+            answer = told(file.run(sql, bound, may_write=may_write, seconds=seconds, doing=doing))
             # From here, so that the plugin does not wait until the event loop has heard of it.
             return SENT if asking.early(answer) else answer
 
-        place = self._place(asking.tenant, asking.plugin)
-        return await self._in_turn(place, _transaction_id(params), asking, run)
+        answer = await self._in_turn(place, transaction, asking, run)
+        _noted(place, doing)
+        return answer
 
     async def _in_turn(
         self, place: Place, transaction_id: str | None, asking: Asking | None, work: Callable[[GuardedFile], T]
@@ -198,18 +244,34 @@ class Storage:
             place.end_turn()
             raise
         total = self._loop.time() + self._limits.transaction_total
-        transaction = OpenTransaction(new_id("tx", self._clock, self._random), asking.instance, total)
+        name = new_id("tx", self._clock, self._random)
+        transaction = OpenTransaction(name, asking.instance, total, asking.call_id, asking.atomic)
         place.transaction = transaction
         self._start_timer(place, transaction)
         return {"transaction": transaction.id}
 
+    async def _commit(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
+        place = self._place(asking.tenant, asking.plugin)
+        doing = self._doing(place, asking, params)
+        ended = await self._end(asking, params, partial(GuardedFile.commit, doing=doing), "committed", keeps=True)
+        _noted(place, doing)
+        return ended
+
     async def _end(
-        self, asking: Asking, params: Mapping[str, Any], work: Callable[[GuardedFile], None], why: str
+        self,
+        asking: Asking,
+        params: Mapping[str, Any],
+        work: Callable[[GuardedFile], None],
+        why: str,
+        *,
+        keeps: bool = False,
     ) -> dict[str, Any]:
         place = self._place(asking.tenant, asking.plugin)
         transaction_id = text(params, "transaction", longest=64)
         async with place.step:
             transaction = place.current(transaction_id, asking.instance)
+            if keeps and (transaction.atomic or asking.atomic) and transaction.call != asking.call_id:
+                raise Conflict("this transaction belongs to another call", code="storage.other_call")
             transaction.stop_timer()
             try:
                 await self._workers.run(partial(place.with_file, work))
@@ -311,6 +373,18 @@ def _executed(answer: Answer) -> dict[str, Any]:
 
 def _queried(answer: Answer) -> dict[str, Any]:
     return {"rows": answer.rows, "columns": answer.columns}
+
+
+def _require_named(asking: Asking) -> None:
+    """Refuse a change that would be noted nowhere, although it may be that of a call whose recovery is atomic."""
+    if asking.call is None and any(spec.recovery == "atomic" for spec in asking.manifest.callables):
+        raise notes.unnamed()
+
+
+def _noted(place: Place, doing: Doing | None) -> None:
+    if doing is not None and doing.noted:
+        place.looked_through = True
+        place.over = [call for call in place.over if call not in doing.over]
 
 
 def _transaction_id(params: Mapping[str, Any]) -> str | None:

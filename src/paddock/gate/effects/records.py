@@ -85,6 +85,17 @@ def in_state(tx: Transaction, state: State, *, tenant: Tenant | None = None, lim
     return [_read(row) for row in rows]
 
 
+def nobody_looks(tx: Transaction, limit: int = 1000) -> list[Effect]:
+    """Those in doubt of which it could be found out what became of them, and no work in the queue does."""
+    rows = tx.all(
+        f"{_SELECT} WHERE state = ? AND recovery <> 'none' AND NOT EXISTS (SELECT 1 FROM queue "
+        "WHERE queue.tenant = effects.tenant AND queue.key = effects.call "
+        "AND queue.kind IN ('effect.recover', 'effect.recover:' || effects.node)) ORDER BY claimed_at, call LIMIT ?",
+        (State.IN_DOUBT, limit),
+    )
+    return [_read(row) for row in rows]
+
+
 def held_by(tx: Transaction, holder: Here) -> list[Effect]:
     """What a run of a host has claimed or started, and not ended."""
     rows = tx.all(

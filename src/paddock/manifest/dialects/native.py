@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from paddock.core.ids import PluginName
+from paddock.manifest.capability import Capability
 from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
@@ -35,7 +36,7 @@ from paddock.manifest.model import (
     Timing,
 )
 from paddock.manifest.names import is_mcp_tool_name, is_tool_name
-from paddock.manifest.recovery import check_probes, read_recovery
+from paddock.manifest.recovery import check_atomic, check_probes, read_recovery
 from paddock.manifest.report import Fields, Report
 from paddock.manifest.rules import (
     check_callable_name,
@@ -76,6 +77,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     observability = fields.within("observability")
     feeds = fields.within("feeds")
     timing = fields.within("timing")
+    asked = read_capabilities(report, fields, "capabilities")
     return Manifest(
         name=PluginName(fields.text("name")),
         version=fields.text("version"),
@@ -91,8 +93,8 @@ def read(fields: Fields, report: Report) -> Manifest:
         trust_claim=fields.optional_text("trust_claim"),
         runtime=read_runtime(report, fields, fields.text("name")),
         start=read_start(fields),
-        capabilities=read_capabilities(report, fields, "capabilities"),
-        callables=_callables(report, fields, kind, dialect),
+        capabilities=asked,
+        callables=_callables(report, fields, kind, dialect, asked),
         roles=roles,
         hooks=hooks,
         notifications=fields.texts("notifications"),
@@ -194,7 +196,9 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
 _FORMS = (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD), ("actions", Form.ACTION))
 
 
-def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> tuple[CallableSpec, ...]:
+def _callables(
+    report: Report, fields: Fields, kind: Kind, dialect: Dialect, asked: tuple[Capability, ...]
+) -> tuple[CallableSpec, ...]:
     found: list[CallableSpec] = []
     pairs: list[tuple[Fields, CallableSpec]] = []
     seen: set[str] = set()
@@ -218,6 +222,7 @@ def _callables(report: Report, fields: Fields, kind: Kind, dialect: Dialect) -> 
             found.append(spec)
             pairs.append((one, spec))
     check_probes(report, pairs)
+    check_atomic(report, pairs, asked)
     return tuple(found)
 
 

@@ -15,10 +15,10 @@ from paddock.capabilities.asking import Tally
 from paddock.capabilities.storage.place import within_transaction
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
-from paddock.core.errors import TimedOut, Unavailable
+from paddock.core.errors import PaddockError, TimedOut, Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
-from paddock.plugins.supervision.answers import error_of
+from paddock.plugins.supervision.answers import did_nothing, error_of
 from paddock.plugins.supervision.call_plan import CallPlan
 from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.diagnosis import Diagnosis, see_its_log
@@ -30,6 +30,7 @@ from paddock.plugins.supervision.wire import FollowUp, Message, Wire
 from paddock.rpc.faults import INTERNAL_ERROR, PeerLost, RpcFault
 from paddock.rpc.peer import Peer, Pending
 from paddock.rpc.transport import Transport
+from paddock.secrets.declared import operation_of
 
 CANCEL_GRACE = 5.0
 MOST_ROUNDS = 10  # how often a plugin may want something more before it answers one call
@@ -55,6 +56,7 @@ class Conversation:
     ) -> None:
         self.wire = wire
         self._name = deployment.name
+        self._manifest = deployment.manifest
         self._publish = publish.publish
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -153,6 +155,7 @@ class Conversation:
         payload: Mapping[str, Any],
         context: CallContext,
         *,
+        call: CallId | None = None,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
         tally: Tally | None = None,
@@ -192,6 +195,9 @@ class Conversation:
             ask,
             effects=plan.effects,
             tally=tally,
+            atomic=plan.spec.recovery == "atomic",
+            call=call or context.call,
+            operation=operation_of(self._manifest, plan.spec, payload) if self._manifest.operation_auth else None,
         )
         self._flights.add(flight)
         self._publish(
@@ -203,18 +209,24 @@ class Conversation:
                 project_id=context.project,
             )
         )
-        answered = False
+        answered, begun = False, False
         more: FollowUp | None = None
         try:
             raw = await pending.future
+            begun = True
             more = self.wire.follow_up(sent, raw)
             if more is not None:
                 raw = await self._after_questions(flight, more)
-            fate.answered = True
             result = self.wire.result(plan.spec, raw)
         except RpcFault as fault:
-            fate.answered = True
-            raise error_of(self._name, fault) from None
+            # Whoever wanted to know something more, or has asked the host for something, did not refuse at the door.
+            refusals = self.wire.refusals if not begun and not tally else frozenset[int]()
+            error = error_of(self._name, fault, refusals)
+            fate.refused = did_nothing(error)
+            raise error from None
+        except PaddockError as error:
+            fate.refused = did_nothing(error)
+            raise
         except PeerLost as gone:
             raise await self._ended(gone.reason) from None
         except asyncio.CancelledError:

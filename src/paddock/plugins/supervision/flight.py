@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
+from paddock.core.ids import CallId
 from paddock.plugins.supervision.questions import Answer, Ask, Question, answer_to
 from paddock.rpc.peer import Pending
 
@@ -20,18 +21,18 @@ OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
 class Fate:
-    """How far a call got: whether its plugin can have heard of it, and whether it gave an answer."""
+    """How far a call got: whether its plugin can have heard of it, and whether it said that it did nothing."""
 
-    __slots__ = ("answered", "sent")
+    __slots__ = ("refused", "sent")
 
     def __init__(self) -> None:
         self.sent = False
-        self.answered = False
+        self.refused = False
 
     @property
     def known(self) -> bool:
-        """Whether it is certain what became of the call."""
-        return self.answered or not self.sent
+        """Whether it is certain what became of a call that failed: nothing."""
+        return self.refused or not self.sent
 
 
 class Flight:
@@ -43,7 +44,9 @@ class Flight:
     __slots__ = (
         "ask",
         "asking",
+        "atomic",
         "begun",
+        "call",
         "context",
         "deadline",
         "effect",
@@ -51,6 +54,7 @@ class Flight:
         "idle",
         "last",
         "on_event",
+        "operation",
         "pending",
         "tally",
         "token",
@@ -69,6 +73,9 @@ class Flight:
         *,
         effects: frozenset[str] | None = None,
         tally: Tally | None = None,
+        atomic: bool = False,
+        call: CallId | None = None,
+        operation: str | None = None,
     ) -> None:
         self.pending = pending
         self.context = context
@@ -77,6 +84,9 @@ class Flight:
         self.effect = effect
         self.effects = effects  # as in `Asking`
         self.tally = tally
+        self.atomic = atomic
+        self.call = call
+        self.operation = operation
         self.on_event = on_event
         self.ask = ask
         self.asking: set[asyncio.Task[Answer]] = set()  # questions that wait for their answers

@@ -14,6 +14,7 @@ from paddock.capabilities.asking import Early, Tally
 from paddock.capabilities.pipes.channel import Channel
 from paddock.core.call import CallContext
 from paddock.core.event import Event
+from paddock.core.ids import CallId
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.supervision.deployment import Deployment
 from paddock.plugins.supervision.questions import Answer, Question
@@ -161,6 +162,12 @@ class UnderWay(Protocol):
     def effects(self) -> frozenset[str] | None: ...
     @property
     def tally(self) -> Tally | None: ...
+    @property
+    def atomic(self) -> bool: ...
+    @property
+    def call(self) -> CallId | None: ...
+    @property
+    def operation(self) -> str | None: ...
 
 
 class CallOf(Protocol):
@@ -206,6 +213,11 @@ class Wire(Protocol):
     @property
     def forgiving(self) -> bool:
         """Whether the plugin may speak before the first exchange is over, and say something wrong there."""
+        ...
+
+    @property
+    def refusals(self) -> frozenset[int]:
+        """The errors that a plugin answers a call with before it has begun with it, and never afterwards."""
         ...
 
     def follows(self, last: Wire) -> None:

@@ -31,10 +31,11 @@ from paddock.plugins.supervision.wire import (
     Wire,
 )
 from paddock.policy.subject import Subject, plugin_subject
-from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
+from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
 CONFIG_TIMEOUT = 10.0
 PING_TIMEOUT = 5.0
+_REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 MOST_HANDED_CALLS = 4096  # whose artifacts are remembered; of those that are over nobody can ask any more
 
 
@@ -82,6 +83,10 @@ class NativeWire:
     @property
     def forgiving(self) -> bool:
         return False
+
+    @property
+    def refusals(self) -> frozenset[int]:
+        return _REFUSALS
 
     def follows(self, last: Wire) -> None:
         del last
@@ -201,6 +206,8 @@ class NativeWire:
         if needed and self._manifest.dialect is Dialect.NATIVE:
             # What kaged's document says of a context is all of it; the Kernel's and Shu's have envelopes for these.
             about["scopes"] = context.principal.holds(needed)
+        if context.fence is not None and self._manifest.dialect is Dialect.NATIVE:
+            about["idempotency_key"] = context.idempotency_key
         params: dict[str, Any] = {**payload, "_context": about}
         if token:
             params["_call"] = token
@@ -258,6 +265,9 @@ class NativeWire:
             effects=call.effects if call is not None else None,
             underway=call_of.effects if call is None else None,
             tally=call.tally if call is not None else None,
+            operation=call.operation if call is not None else None,
+            call_id=call.call if call is not None else None,
+            atomic=call is not None and call.atomic,
             subject=self._subject,
         )
         return await self._door.answer(asking, method, own)
