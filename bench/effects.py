@@ -1,0 +1,129 @@
+"""A governed effect against a governed read-only call, in one run: the difference is two group commits.
+
+Both are the same function of the same caged plugin; one of them is declared to write. An effect waits for the disk
+twice: for the record that it starts, and for what became of it. What one such wait takes stands beside them, measured
+with a unit of work that does nothing. Many effects at once share their commits; what the ledger alone appends, for as
+many callers that wait for the disk, is the rate that no host exceeds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from _calls import Measured, many_at_once, one_at_a_time
+from _home import install, write_package
+from _side_by_side import Report, options
+
+from paddock import Config, open_host
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.events_calls import CallStarted
+from paddock.core.ids import new_id
+from paddock.ledger.append import LedgerTable
+from paddock.store.database import Transaction
+
+FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
+IN_FLIGHT = 64
+READ_1, EFFECT_1, COMMIT_1 = "read 1", "effect 1", "a unit of work that does nothing"
+READ, EFFECT, APPENDS = "read 64", "effect 64", "entries of the ledger, 64 callers that wait"
+PARAMS = {"text": "hello"}
+CLOCK, RANDOM = SystemClock(), SystemRandom()
+PLUGIN = """
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.method("notes.look")
+@plugin.method("notes.keep")
+def answer(params, context):
+    return {"ok": True}
+plugin.run()
+"""
+SCHEMAS = {
+    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    "output_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
+}
+
+
+async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, list[Measured]]:
+    package = write_package(
+        folder / "notes",
+        "notes",
+        {"main.py": PLUGIN},
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[],
+        methods=[
+            {"name": "notes.look", "effects": ["read_only"], **SCHEMAS},
+            {"name": "notes.keep", "effects": ["db_write"], **SCHEMAS},
+        ],
+    )
+    install(folder / "home", package)
+    found: dict[str, list[Measured]] = {name: [] for name in (READ_1, EFFECT_1, COMMIT_1, READ, EFFECT, APPENDS)}
+    async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
+        context = host.operator_context(None)
+        gate = host._gate  # pyright: ignore[reportPrivateUsage]
+        database = gate.start.database
+
+        async def read() -> Any:
+            return await host.call("notes.notes.look", PARAMS, context=context)
+
+        async def effect() -> Any:
+            return await host.call("notes.notes.keep", PARAMS, context=context)
+
+        async def commit() -> None:
+            await database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = seq"))
+
+        async def append() -> None:
+            call = new_id("call", CLOCK, RANDOM)
+            await database.write(lambda tx: _record(tx, call))
+
+        for number in range(-1, rounds):
+            runs = {
+                READ_1: await one_at_a_time(read, few),
+                EFFECT_1: await one_at_a_time(effect, few),
+                COMMIT_1: await one_at_a_time(commit, few),
+                READ: await many_at_once(read, many, IN_FLIGHT),
+                EFFECT: await many_at_once(effect, many, IN_FLIGHT),
+                APPENDS: await many_at_once(append, many, IN_FLIGHT),
+            }
+            if number >= 0:
+                for name, run in runs.items():
+                    found[name].append(run)
+    return found
+
+
+def _record(tx: Transaction, call: str) -> None:
+    event = CallStarted(
+        name="notes", method="keep", version="1.0.0", digest="sha256:00", effects=("db_write",), request_id="req_1",
+        operator_id=None, project_id=None, owner=None, payload_hash="sha256:11", decision="allow",
+        policies=("operators-may-call",), policy_version="pol", approval=None,
+    )  # fmt: skip
+    LedgerTable(tx, CLOCK, RANDOM, "default").record(event, call=call, request="req_1", principal="local:operator")
+
+
+def main() -> None:
+    given = options(__doc__)
+    rounds, few, many = (2, 100, 1_000) if given.quick else (15, 500, 4_000)
+    with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
+        found = uvloop.run(measure(Path(folder), rounds, few, many))
+    report = Report(
+        "effects",
+        given,
+        f"{few:,} calls one after another, {many:,} with {IN_FLIGHT} under way, {rounds} rounds in turn, the best of "
+        "each. CPU is that of the host's process with all its threads.",
+        ["what", "p50", "calls a second", "CPU a call"],
+    )
+    p50 = {name: min(run.p50 for run in found[name]) for name in (READ_1, EFFECT_1, COMMIT_1)}
+    rate = {name: max(run.rate for run in runs) for name, runs in found.items()}
+    for name, runs in found.items():
+        cpu = min(run.cpu / run.calls for run in runs) * 1e6
+        report.row(name, f"{p50[name] * 1e6:.0f} µs" if name in p50 else "", f"{rate[name]:,.0f}", f"{cpu:.0f} µs")
+    added = p50[EFFECT_1] - p50[READ_1]
+    report.says(f"an effect waits {added * 1e6:.0f} µs longer than a read: {added / p50[COMMIT_1]:.1f} group commits")
+    report.says(f"effects at {IN_FLIGHT}, two entries each: {2 * rate[EFFECT] / rate[APPENDS]:.0%} of the entries that "
+                "the ledger alone appends")  # fmt: skip
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
