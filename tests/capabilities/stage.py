@@ -93,6 +93,12 @@ def plugin(
     return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance, subject=subject, **more)
 
 
+class NoFences:
+    """Every call may act: here none has a record that would say otherwise."""
+
+    async def require(self, asking: Asking) -> None: ...
+
+
 @dataclass(slots=True)
 class Book:
     """The rules that are in force."""
@@ -216,5 +222,5 @@ async def open_stage(
             **Http(publisher, SystemClock(), SystemRandom(), outside=outside, tls=tls, secret=secret).handlers(),
         }
         with closing(Asked(publisher)) as asked:
-            door = Door(handlers, UseByTheRules(book), asked=asked, denials=Denials(publisher, clock))
+            door = Door(handlers, UseByTheRules(book), NoFences(), asked=asked, denials=Denials(publisher, clock))
             yield Stage(door, storage, kept_artifacts, kept_cache, database, clock, events, lines, book, news)

@@ -63,6 +63,7 @@ class Audit:
                 details=cast("dict[str, Any]", details),
                 request_id=call.request if call else None,
                 principal=call.principal.id if call else None,
+                call_id=asking.call_id,
             )
         )
         return {"written": True}

@@ -57,5 +57,6 @@ class Denials:
                 request_id=asking.call.request if asking.call else None,
                 policies=() if isinstance(decision, Allow) else decision.policies,
                 policy_version=decision.version or None,
+                call_id=asking.call_id,
             )
         )

@@ -1,6 +1,6 @@
 """The one door back: whatever a plugin asks of the host comes through `Door.answer`.
 
-    which method → granted? → do the rules allow it? → record → the family's handler
+    which method → granted? → do the rules allow it? → may the call still act? → record → the family's handler
 
 No handler is reachable otherwise. Which call a request belongs to was settled before, from its token. What nobody
 granted stays denied whatever the rules say; what each kind of plugin may do at all is a rule that nobody can replace.
@@ -9,7 +9,7 @@ granted stays denied whatever the rules say; what each kind of plugin may do at 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from paddock.capabilities.asked import Asked
 from paddock.capabilities.asking import Asking
@@ -26,21 +26,40 @@ from paddock.policy.target import capability_target
 Handler: TypeAlias = Callable[[Asking, Mapping[str, Any]], Awaitable[Any]]
 
 
+_HARMLESS = "log.write"  # why a call that may not act any more goes on may stand in its plugin's log
+
+
+class Fences(Protocol):
+    """Knows which calls may still act."""
+
+    async def require(self, asking: Asking) -> None:
+        """Let through what is asked for in a call that may still have its effect, or that has none.
+
+        Raises:
+            Denied: `call.stale`, when it may not.
+        """
+        ...
+
+
 class Door:
     """Answers plugins.
 
     Args:
         handlers: Who serves each method of `methods.NEEDS`; exactly those.
         decides: Says whether a plugin may ask for it.
+        fences: Says whether the call may still act for which it asks.
         asked: Where what is served is recorded.
         denials: Where refusals are recorded.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], decides: DecidesUse, *, asked: Asked, denials: Denials) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], decides: DecidesUse, fences: Fences, *, asked: Asked, denials: Denials
+    ) -> None:
         if handlers.keys() != NEEDS.keys():
             raise HostError(f"unserved or unlisted methods: {sorted(handlers.keys() ^ NEEDS.keys())}")
         self._handlers = handlers
         self._decides = decides
+        self._fences = fences
         self._asked = asked
         self._denials = denials
 
@@ -49,7 +68,8 @@ class Door:
 
         Raises:
             NotFound: there is no such method.
-            Denied: it was not granted, the rules forbid it, or the family refuses it; recorded.
+            Denied: it was not granted, the rules forbid it, its call may not act any more, or the family refuses it;
+                recorded.
             PaddockError: the family could not serve it, and says why.
         """
         found = meant(method_named(asking.manifest, method), params)
@@ -58,6 +78,8 @@ class Door:
         try:
             if not granted or not isinstance(decision, Allow):
                 raise _refusal(asking, found, decision)
+            if found.name != _HARMLESS:
+                await self._fences.require(asking)
             self._asked.note(asking, found.name)
             return await self._handlers[found.name](asking, params)
         except Denied as denied:

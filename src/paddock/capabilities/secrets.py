@@ -70,7 +70,7 @@ class Secrets:
 
     def _record(self, asking: Asking, name: str, given: Given) -> None:
         request = asking.call.request if asking.call is not None else None
-        use = (asking.tenant, asking.plugin, request, name, given.owner)
+        use = (asking.tenant, asking.plugin, asking.call_id or request, name, given.owner)
         if use in self._recorded:
             self._recorded.move_to_end(use)
             return
@@ -84,5 +84,6 @@ class Secrets:
                 scope=given.scope.value,
                 request_id=request,
                 owner=given.owner or None,
+                call_id=asking.call_id,
             )
         )

@@ -21,6 +21,7 @@ class PluginCapabilityDenied(Event):
     request_id: str | None
     policies: tuple[str, ...] = ()
     policy_version: str | None = None
+    call_id: str | None = None
 
 
 @event("plugin.asked")
@@ -46,6 +47,7 @@ class PluginAudited(Event):
     details: Mapping[str, Any]
     request_id: str | None
     principal: str | None
+    call_id: str | None = None
 
 
 @event("plugin.fetched")
@@ -67,6 +69,7 @@ class PluginFetched(Event):
     times: int
     error_code: str | None
     request_id: str | None
+    call_id: str | None = None
 
 
 @event("plugin.denial_flood")

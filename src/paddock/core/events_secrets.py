@@ -37,6 +37,7 @@ class SecretUsed(Event):
     scope: Literal["user", "system"]
     request_id: str | None
     owner: str | None
+    call_id: str | None = None
 
 
 @event("secret.rotated")

@@ -1,6 +1,6 @@
 """The one door: every call, whoever makes it, goes through `Gate.call`.
 
-    scope → meet → validate input → decide → claim or replay → (approve) → start → run
+    scope → meet → validate input → decide → claim or replay → secrets → (approve) → start → run
           → check output, and what agents propose under which keys → record
 
 Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
@@ -27,13 +27,14 @@ from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
 from paddock.ledger.entry import Made
-from paddock.manifest.model import Kind
+from paddock.manifest.model import Kind, Manifest
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.decision import Allow, Deny
+from paddock.secrets.declared import operation_of
 
 
 class Records(Protocol):
@@ -65,6 +66,18 @@ class Records(Protocol):
         ...
 
 
+class Secrets(Protocol):
+    """Knows which secrets are set."""
+
+    async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
+        """Refuse a call to an operation some of whose secrets are not.
+
+        Raises:
+            CallerError: `missing_secrets`, with all of their names.
+        """
+        ...
+
+
 OnReplay: TypeAlias = Callable[[CallId], None]
 
 
@@ -84,6 +97,7 @@ class Gate:
     start: Start
     limits: Limits
     clock: Clock
+    secrets: Secrets
     random: Random
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
@@ -124,6 +138,7 @@ class Gate:
             OutputInvalid: the answer does not fit what the plugin promised.
             BadHint: the agent that was called hints at a key that cannot be filled in.
             PaddockError: see `Supervisor.call`.
+            CallerError: `missing_secrets`, with the names of all that its operation needs and are not set.
         """
         if self.records.crowded(context.tenant) or self.records.failing is not None:
             try:
@@ -153,6 +168,8 @@ class Gate:
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
+            else:
+                await self.require_secrets(target, payload, context)
             result = await self.supervisor.call(
                 target.key,
                 target.spec,
@@ -161,6 +178,7 @@ class Gate:
                 on_event=course.hears(on_event),
                 ask=ask,
                 tally=course.tally,
+                call=course.call,
                 fate=course.fate,
             )
             self._kept_promise(target, result)
@@ -272,6 +290,16 @@ class Gate:
 
         Gives what came of it before, where a call was made under the same key.
 
+    async def require_secrets(self, target: Target, payload: Mapping[str, Any], context: CallContext) -> None:
+        """Refuse a call that cannot succeed, since secrets are not set which its operation needs.
+
+        Raises:
+            CallerError: `missing_secrets`, with all of their names.
+        """
+        if target.manifest.operation_auth:
+            operation = operation_of(target.manifest, target.spec, payload)
+            await self.secrets.require(context.tenant, context.principal.person, target.manifest, operation)
+
         Raises:
             PaddockError: it may not start, or not now.
         """
@@ -287,6 +315,7 @@ class Gate:
                 return None
             if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
                 course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
+            await self.require_secrets(target, course.payload, course.context)  # nobody is asked about what cannot be
                 granted = await self.start.permit(course, approval)
             try:
                 await self.start.record(course, granted)

@@ -29,6 +29,7 @@ from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.effects import records
+from paddock.gate.effects.fences import after
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.gate import Gate
@@ -125,7 +126,7 @@ class Recovery:
         return _Found(Resolution.PROBE, fields["happened"], fields.get("result"))
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found:
-        context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=effect.fence)
+        context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=after(effect))
         context = replace(context, call=effect.call)
         fate = Fate()
         try:

@@ -28,6 +28,7 @@ from paddock.capabilities.storage.storage import Storage, open_storage
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Publish
 from paddock.core.ids import PluginName, Tenant
+from paddock.gate.effects.fences import Fences
 from paddock.gate.effects.records import Effect
 from paddock.host.log_files import log_name
 from paddock.host.plugin_logs import PluginLogs
@@ -107,7 +108,7 @@ async def open_services(
         secrets = Secrets(vault, publish_for)
         handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
-        door = Door(handlers, decides, asked=asked, denials=Denials(publish_for, clock))
+        door = Door(handlers, decides, Fences(database), asked=asked, denials=Denials(publish_for, clock))
         try:
             yield Services(door, tables, kept, cache, rate, vault)
         finally:

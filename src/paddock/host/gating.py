@@ -10,7 +10,7 @@ from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.core.ids import Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
-from paddock.gate.gate import Gate
+from paddock.gate.gate import Gate, Secrets
 from paddock.gate.limits import Limits
 from paddock.gate.once import Effects
 from paddock.gate.starting import Start
@@ -51,6 +51,7 @@ def gate_to(
     decides: Decides,
     approvals: Approvals,
     limits: Limits,
+    secrets: Secrets,
     clock: Clock,
     random: Random,
     node: Node,
@@ -68,4 +69,4 @@ def gate_to(
     effects = Effects(database, approvals, clock, node, record_in, publish_in)
     node.when_over.append(effects.abandoned)
     start = Start(decides, approvals, effects, database, record_in)
-    return Gate(supervisor, ledger, decides, start, limits, clock, random)
+    return Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from typing import Any, cast
 
 from paddock.core.errors import CallerError
-from paddock.manifest.model import Manifest
+from paddock.manifest.model import CallableSpec, Form, Manifest
 
 
 class Scope(StrEnum):
@@ -26,6 +27,27 @@ _ORDERS: Mapping[str, Order] = {
     "system_or_user": (Scope.USER, Scope.SYSTEM),
 }
 _EITHER = _ORDERS["system_or_user"]
+
+
+def operation_of(manifest: Manifest, spec: CallableSpec, payload: Mapping[str, Any]) -> str | None:
+    """Which of the operations that a manifest speaks of a call runs; None where that is not known.
+
+    It is what is called. Where that is the whole plugin, as in Shu's contract, its parameter `op` says which.
+    """
+    if spec.form is not Form.WHOLE:
+        return spec.name
+    asked = payload.get("op", _default(spec.input_schema))
+    operation = asked if isinstance(asked, str) else spec.name
+    # What nobody declares may be anything: it counts as not known, which allows less.
+    return operation if any(auth.operation == operation for auth in manifest.operation_auth) else None
+
+
+def _default(schema: Any) -> Any:
+    """The operation that is meant where none is named."""
+    found: Any = schema
+    for key in ("properties", "op", "default"):
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return found
 
 
 def where_to_look(manifest: Manifest, name: str, operation: str | None = None) -> Order | None:

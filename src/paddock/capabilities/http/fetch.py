@@ -206,6 +206,7 @@ class Http:
             times=sent.times,
             error_code=sent.error,
             request_id=asking.call.request if asking.call else None,
+            call_id=asking.call_id,
         )
 
 

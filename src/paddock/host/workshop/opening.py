@@ -123,6 +123,7 @@ async def open_workshop(
                     decides=TheirOwn(),
                     approvals=approvals_on(database, clock, random),
                     limits=Limits(NO_LIMIT, Quotas(NO_LIMIT, clock), clock.monotonic),
+                    secrets=services.secrets,
                     clock=clock,
                     random=random,
                     node=node,

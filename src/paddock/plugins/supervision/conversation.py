@@ -18,6 +18,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, TimedOut, Unavailable
 from paddock.core.event import Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
+from paddock.core.ids import CallId
 from paddock.plugins.supervision.answers import did_nothing, error_of
 from paddock.plugins.supervision.call_plan import CallPlan
 from paddock.plugins.supervision.deployment import Deployment
@@ -162,7 +163,7 @@ class Conversation:
         fate: Fate | None = None,
     ) -> Any:
         """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`, and what it asks
-        of the host is counted in `tally`. How far it got is told in `fate`.
+        of the host is counted in `tally` and done for the call with the id `call`. How far it got is told in `fate`.
 
         A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
         not is ended, and at once where the call has an effect. It is not ended while calls are under way that were sent

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, PaddockError, Unavailable
+from paddock.core.ids import CallId
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.mending import for_tenant
 from paddock.plugins.supervision.call_plan import plan_call
@@ -164,6 +165,7 @@ class Supervisor:
         payload: Mapping[str, Any],
         context: CallContext,
         *,
+        call: CallId | None = None,
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
         tally: Tally | None = None,
@@ -171,8 +173,8 @@ class Supervisor:
     ) -> Any:
         """Run one callable of a plugin; a plugin that is not running yet is started.
 
-        `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes the call, `tally`
-        counts what it asks of the host, and `fate` tells how far the call got.
+        `call` is its id. `on_event` hears what the plugin tells meanwhile, `ask` puts its questions to whoever makes
+        the call, `tally` counts what it asks of the host, and `fate` tells how far the call got.
 
         Raises:
             Busy: too many calls are under way.
@@ -194,7 +196,9 @@ class Supervisor:
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
         try:
-            return await conversation.call(plan, payload, context, on_event=on_event, ask=ask, tally=tally, fate=fate)
+            return await conversation.call(
+                plan, payload, context, call=call, on_event=on_event, ask=ask, tally=tally, fate=fate
+            )
         finally:
             self._seats.leave(key)
             keeper.last_used = self._around.clock.monotonic()
