@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.capabilities.http.outside import reply, serving
 from tests.host.conftest import Home
-from tests.host.test_undeclared_effects import recorded, tool
+from tests.host.test_undeclared_effects import entries, recorded, tool
 
 from fixtures.packages import write_file
 from paddock import Config, open_host
@@ -77,7 +77,12 @@ async def test_a_caged_plugin_reads_the_web_and_changes_it_only_in_a_call_that_s
             with pytest.raises(PluginError, match="was not granted"):
                 await call("look", "http://127.0.0.1:1/")
     assert [(seen.method, seen.body) for seen in server.seen] == [("GET", b""), ("GET", b""), ("POST", b"\0\xff")]
-    assert "paddock-fence" in server.seen[2].headers and "idempotency-key" in server.seen[2].headers
+    assert [seen.headers.get("paddock-fence") for seen in server.seen] == [None, None, "1"]
+    assert "idempotency-key" in server.seen[2].headers
+    calls = {one.data["request_id"]: one.call for one in entries(home, "call.ended")}
+    asked_for = entries(home, "plugin.fetched", "plugin.capability_denied")
+    assert [one.call for one in asked_for] == [calls[one.data["request_id"]] for one in asked_for]
+    assert [seen.headers["paddock-call"] for seen in server.seen] == [one.call for one in asked_for[:3]]
     fetched = recorded(home, "plugin.fetched")
     assert [(one["method"], one["status"], one["bytes_down"]) for one in fetched] == [
         ("GET", 200, 5),

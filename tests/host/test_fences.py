@@ -1,0 +1,177 @@
+"""A plugin is served in a call with an effect only while the effect is that call's to make."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.capabilities.http.outside import Seen, reply, serving
+from tests.host.conftest import Home
+from tests.host.test_undeclared_effects import entries, tool
+from tests.host.test_web_services import UNASKED
+
+from fixtures.packages import write_file
+from paddock import Config, open_host
+from paddock.core.errors import PaddockError
+from paddock.gate.effects import records
+from paddock.gate.effects.machine import State
+from paddock.gate.effects.records import Effect
+from paddock.queue import leases
+from paddock.store.database import Transaction, open_direct
+
+pytestmark = pytest.mark.req("K-08")
+
+PROGRAM = """
+import json, os
+from paddock_sdk import Host, Plugin
+plugin = Plugin({name!r}, {version!r})
+former = []
+
+@plugin.tool
+def act(url: str, host: Host):
+    host.http.fetch(url + "/wait").wait()
+    told = {{}}
+    asks = {{
+        "storage.exec": lambda: host.sql.exec("CREATE TABLE late (a)"),
+        "storage.begin": lambda: host.sql.ask("begin", {{}}),
+        "keyvalue.put": lambda: host.keyvalue.put("late", 1),
+        "keyvalue.get": lambda: host.keyvalue.get("late"),
+        "cache.set": lambda: host.cache.set("late", 1),
+        "audit.write": lambda: host.audit.write("late"),
+        "secrets.get": lambda: host.secrets.get("late"),
+        "http.send": lambda: host.http.fetch({{"method": "POST", "url": url + "/late"}}),
+    }}
+    for name, ask in asks.items():
+        try:
+            ask().wait()
+            told[name] = "served"
+        except Exception as error:
+            told[name] = (getattr(error, "data", None) or {{}}).get("code", repr(error))
+    print("told " + json.dumps(told), file=__import__("sys").stderr, flush=True)
+    return {{}}
+
+@plugin.tool
+def send(url: str, host: Host):
+    host.http.fetch({{"method": "POST", "url": url + "/first"}}).wait()
+    if host.keyvalue.get("died").wait() is None:
+        host.keyvalue.put("died", True).wait()
+        os._exit(1)
+    return {{}}
+
+@plugin.tool
+def outlive(host: Host):
+    former.append(plugin._underway)
+    plugin._underway = former[0]  # so that what it asks for names the first call
+    return {{"found": host.cache.get("k").wait()}}
+
+plugin.run()
+"""
+TOOLS = [
+    tool("act", "external_call") | {"effects": ["external_call", "db_write"]},
+    tool("send", "external_call") | {"effects": ["external_call", "db_write"], "recovery": "native_key"},
+    tool("outlive", "read_only"),
+]
+GRANTED = ["host:http", "host:secrets", "host:cache", "host:storage", "storage:write"]
+
+
+def acts(home: Home, *ports: int) -> None:
+    granted = [*GRANTED, *(f"net:127.0.0.1:{port}" for port in ports)]
+    home.install("acts", program=PROGRAM, tools=TOOLS, capabilities=granted, secrets=["late"])
+    write_file(home.path / "policies" / "unasked.cedar", UNASKED).chmod(0o600)
+
+
+def taken_for_dead(tx: Transaction) -> None:
+    """What another daemon does with a host that has been silent for a whole lease."""
+    for here in leases.beats(tx):
+        leases.end(tx, here)
+        for effect in records.held_by(tx, here):
+            records.lose(tx, effect, error={"code": "host.lost", "message": "lost"})
+
+
+def resolved(tx: Transaction) -> None:
+    """And what a person does then, who sees that nothing has happened."""
+    taken_for_dead(tx)
+    for effect in records.in_state(tx, State.IN_DOUBT):
+        records.fail(tx, effect, now="2026-03-01T00:00:00+00:00", error={})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "word"),
+    [(taken_for_dead, "call.stale"), (resolved, "call.stale"), (lambda _tx: None, "served")],
+    ids=["the host was taken for dead", "somebody has said what became of it", "nothing happened"],
+)
+async def test_what_a_lost_call_still_asks_for_is_refused_and_recorded(
+    home: Home, meanwhile: Callable[[Transaction], None], word: str
+) -> None:
+    async def wait(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        with open_direct(home.path / "data" / "paddock.db") as database:
+            database.write(meanwhile)
+        await reply()(seen, writer)
+
+    async with serving(None, wait=wait, late=reply()) as server:
+        acts(home, server.port)
+        async with open_host(Config(home=home.path, environ={})) as host:
+            made = host.call("acts.act", {"url": f"http://127.0.0.1:{server.port}"})
+            if word == "served":
+                await made
+            else:
+                with pytest.raises(PaddockError):
+                    await made
+            lines = [entry["line"] for entry in await host.logs("acts")]
+    (told,) = (json.loads(line.partition("told ")[2]) for line in lines if line.startswith("told "))
+    assert set(told.values()) == {word}
+    assert [seen.path for seen in server.seen] == ["/wait", "/late"] if word == "served" else ["/wait"]
+    denied = entries(home, "plugin.capability_denied")
+    (started,) = entries(home, "call.started")
+    assert [(one.data["method"], one.call) for one in denied] == (
+        [] if word == "served" else [(method, started.call) for method in told]
+    )
+
+
+async def test_the_run_that_finds_out_what_became_of_it_has_a_higher_fence_and_is_served(home: Home) -> None:
+    async with serving(None, first=reply()) as server:
+        acts(home, server.port)
+        async with open_host(Config(home=home.path, environ={})) as host:
+            with pytest.raises(PaddockError):
+                await host.call("acts.send", {"url": f"http://127.0.0.1:{server.port}"}, idempotency_key="k")
+            async with asyncio.timeout(30):
+                while len(server.seen) < 2:
+                    server.heard.clear()
+                    await server.heard.wait()
+    first, again = (seen.headers for seen in server.seen)
+    assert (first["paddock-fence"], again["paddock-fence"]) == ("1", "2")
+    assert first["paddock-call"] == again["paddock-call"]
+    assert first["idempotency-key"] == again["idempotency-key"]
+
+
+async def test_what_is_asked_for_in_the_name_of_a_call_that_is_over_is_refused(home: Home) -> None:
+    acts(home)
+    async with open_host(Config(home=home.path, environ={})) as host:
+        await host.call("acts.outlive", {})
+        with pytest.raises(PaddockError) as refused:
+            await host.call("acts.outlive", {})
+    assert "no call with this token is under way" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("state", "fence", "served"),
+    [
+        (State.STARTED, 3, True),
+        (State.STARTED, 2, False),
+        (State.STARTED, 4, False),
+        (State.IN_DOUBT, 3, False),
+        (State.IN_DOUBT, 4, True),
+        (State.CLAIMED, 3, False),
+        (State.SUCCEEDED, 3, False),
+        (State.FAILED_NO_EFFECT, 3, False),
+    ],
+)
+def test_one_fence_at_a_time_may_act(state: State, fence: int, served: bool) -> None:
+    from paddock.gate.effects.fences import stands
+
+    fields: dict[str, Any] = dict.fromkeys(Effect.__slots__)
+    assert stands(Effect(**fields | {"state": state, "fence": 3}), fence) is served
+    assert not stands(None, fence)
