@@ -9,7 +9,6 @@ recorded once, afterwards.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
+from paddock.core.finishing import finished
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
@@ -357,9 +357,10 @@ class Gate:
         try:
             if course.started:
                 course.end(self.clock.monotonic(), result, error)
-                # Shielded: whoever gives up waiting must not leave it unsaid.
-                await asyncio.shield(effects.settle(course, result, error))
-                self._told(course)
+                try:
+                    await finished(effects.settle(course, result, error))
+                finally:
+                    self._told(course)
             else:
                 self._record(course, result, error)
                 await effects.not_started(course, error)

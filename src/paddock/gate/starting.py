@@ -10,6 +10,7 @@ from functools import partial
 
 from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
+from paddock.core.finishing import finished
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
@@ -23,6 +24,7 @@ from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.using import Changed
 from paddock.policy.decision import Ask, Deny
 from paddock.principals.approvers import count_approvers
+from paddock.queue.leases import Here
 from paddock.store.database import Database, Transaction
 
 RecordIn = Callable[[Transaction, Course, Event], None]
@@ -83,9 +85,14 @@ class Start:
             TakenMeanwhile: another daemon has claimed the key.
             StoreUnavailable: it cannot be recorded, so it must not happen.
         """
+        here = None if course.target.only_reads else await self.effects.here()
+        # To its end: whoever goes away while it is written must know whether it was. A call that was not sent by then
+        # is on record as one that had no effect.
+        await finished(self._record(course, approval, here))
+
+    async def _record(self, course: Course, approval: str | None, here: Here | None) -> None:
         started = course.start()
         context = course.context
-        here = None if course.target.only_reads else await self.effects.here()
 
         def unit(tx: Transaction) -> Effect | None:
             if approval is not None:
