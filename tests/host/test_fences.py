@@ -87,8 +87,7 @@ def taken_for_dead(tx: Transaction) -> None:
     """What another daemon does with a host that has been silent for a whole lease."""
     for here in leases.beats(tx):
         leases.end(tx, here)
-        for effect in records.held_by(tx, here):
-            records.lose(tx, effect, error={"code": "host.lost", "message": "lost"})
+        records.lose_held(tx, here, error={"code": "host.lost", "message": "lost"})
 
 
 def resolved(tx: Transaction) -> None:

@@ -158,3 +158,19 @@ async def test_what_was_dropped_cannot_be_ended_by_who_does_it(yard: Yard) -> No
     with pytest.raises(HostError):
         await yard.database.write(lambda tx: queue.done(tx, work))
     assert not await yard.database.write(lambda tx: queue.drop(tx, "default", "post", "letter"))
+
+
+async def test_many_things_are_put_at_once_and_those_beyond_the_limit_are_not(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "MOST_ROWS", 120)
+    now, things = yard.clock.now(), [("post", f"letter-{number:03}") for number in range(130)]
+    await yard.put("letter-000", "other")
+
+    put = await yard.database.write(lambda tx: queue.put_all(tx, "default", things, due=now, now=now))
+
+    left = sorted(row["key"] for row in await yard.left())
+    assert put == 118
+    assert left == [f"letter-{number:03}" for number in range(118)] + ["other"]
+    here = await yard.node("node_a").here()
+    assert [work.payload for work in await yard.take(here, 200)] == [{}] * 119

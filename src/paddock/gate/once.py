@@ -7,17 +7,18 @@ work. What becomes of it is recorded in another, before anybody hears of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeAlias
 
 import orjson
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, HostError, NeedsApproval, PaddockError, StoreUnavailable, TimedOut
-from paddock.core.event import Event, Publish
+from paddock.core.event import Event
 from paddock.core.events_effects import EffectInDoubt
 from paddock.core.ids import CallId, Tenant
 from paddock.core.outward import to_json
@@ -41,6 +42,8 @@ HOST_LOST = "the host that made it is gone"
 _STOPPING = timedelta(seconds=10)  # until a plugin that was told to stop has, or was ended
 _CHANGES_TABLES = ("storage.exec", "storage.commit")
 _LOOK_AGAIN = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
+
+RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class Effects:
         clock: Gives the times in them.
         node: Which run of which host this is.
         record_in: Writes the entry of a call's end, in a unit of work.
-        publish_in: Where other events of a call go, in a unit of work.
+        record_all: Writes the entries of many calls, in a unit of work.
     """
 
     def __init__(
@@ -86,14 +89,14 @@ class Effects:
         clock: Clock,
         node: Node,
         record_in: Callable[[Transaction, Course, Event], None],
-        publish_in: Callable[[Transaction, Tenant, str | None], Publish],
+        record_all: RecordAll,
     ) -> None:
         self._database = database
         self._approvals = approvals
         self._clock = clock
         self._node = node
         self._record_in = record_in
-        self._publish_in = publish_in
+        self._record_all = record_all
         self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
         self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
         self._underway: dict[EffectKey, _Underway] = {}
@@ -221,13 +224,9 @@ class Effects:
 
     def abandoned(self, tx: Transaction, holder: Here) -> None:
         """A run of a host is over: what it had started is in doubt, and what it had only claimed is free."""
-        for effect in records.held_by(tx, holder):
-            if effect.state is State.CLAIMED:
-                records.give_back(tx, effect)
-                continue
-            self._lose(tx, effect, {"code": "host.lost", "message": HOST_LOST})
-            told = EffectInDoubt(effect.of.plugin, effect.of.callable, HOST_LOST, effect.recovery)
-            self._publish_in(tx, effect.of.tenant, effect.call).publish(told)
+        lost = records.lose_held(tx, holder, error={"code": "host.lost", "message": HOST_LOST})
+        self._find_out_all(tx, [effect for effect in lost if effect.recovery != "none"])
+        self._record_all(tx, [(effect.of.tenant, effect.call, _in_doubt(effect)) for effect in lost])
 
     async def not_started(self, course: Course, error: BaseException | None) -> None:
         """Keep the key of a call that waits for a person, and let go of that of one that comes to nothing.
@@ -253,7 +252,7 @@ class Effects:
         """Have it found out once more what became of effects in doubt, where that was given up or found no room."""
         left = await self._database.read(records.nobody_looks)
         if left:
-            await self._database.write(lambda tx: [self._find_out(tx, effect) for effect in left])
+            await self._database.write(lambda tx: self._find_out_all(tx, left))
 
     def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta = timedelta()) -> None:
         """Nobody knows what became of it; where its plugin says how, it is found out soon."""
@@ -265,6 +264,11 @@ class Effects:
         now = self._clock.now()
         with suppress(Busy):  # then at the next start, or a person does
             queue.put(tx, effect.of.tenant, work_of(effect), effect.call, due=now + wait, now=now)
+
+    def _find_out_all(self, tx: Transaction, effects: Sequence[Effect]) -> None:
+        now, found = self._clock.now(), sorted(effects, key=lambda effect: effect.of.tenant)
+        for tenant, some in groupby(found, key=lambda effect: effect.of.tenant):
+            queue.put_all(tx, tenant, [(work_of(effect), effect.call) for effect in some], due=now, now=now)
 
     async def _hold(self, course: Course) -> None:
         """Until the person has answered, whoever comes with the key waits for the same answer."""
@@ -338,6 +342,10 @@ def work_of(effect: Effect) -> str:
 def recover_at(node: str) -> str:
     """The kind of that work that only this node can do."""
     return f"{RECOVER}:{node}"
+
+
+def _in_doubt(effect: Effect) -> EffectInDoubt:
+    return EffectInDoubt(effect.of.plugin, effect.of.callable, HOST_LOST, effect.recovery)
 
 
 def _had_no_effect(course: Course, error: BaseException) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event, Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
-from paddock.core.ids import Tenant
+from paddock.core.ids import CallId, Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.gate import Gate, Secrets
 from paddock.gate.limits import Limits
 from paddock.gate.once import Effects
 from paddock.gate.starting import Start
-from paddock.ledger.append import LedgerTable
+from paddock.ledger.append import LedgerTable, record_all
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.approvals.desk import Approvals
@@ -58,15 +59,15 @@ def gate_to(
 ) -> Gate:
     """The door to these plugins; `node` is the run of a host that it belongs to."""
 
-    def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
-        return LedgerTable(tx, clock, random, tenant, call)
-
     def record_in(tx: Transaction, course: Course, event: Event) -> None:
         context = course.context
         table = LedgerTable(tx, clock, random, context.tenant)
         table.record(event, call=course.call, request=context.request, principal=context.principal.id)
 
-    effects = Effects(database, approvals, clock, node, record_in, publish_in)
+    def record_lost(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
+        record_all(tx, clock, random, events)
+
+    effects = Effects(database, approvals, clock, node, record_in, record_lost)
     node.when_over.append(effects.abandoned)
     start = Start(decides, approvals, effects, database, record_in)
     return Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)

@@ -9,7 +9,7 @@ from typing import Any
 
 from paddock.core.clock import Clock, Random
 from paddock.core.event import Event
-from paddock.core.ids import new_id
+from paddock.core.ids import CallId, Tenant, new_id, new_ids
 from paddock.ledger.chain import BEGINNING, COLUMNS, Sealed, entry_hash
 from paddock.ledger.entry import Draft, NamedDraft, mended, prepared, storable
 from paddock.store.database import Transaction
@@ -48,6 +48,16 @@ class LedgerTable:
         name = new_id("evt", self.clock, self.random)
         draft = Draft(event, self.tenant, self.clock.now(), call, request, principal)
         append(self.tx, [(name, draft)], self.random, mend=True)
+
+
+def record_all(tx: Transaction, clock: Clock, random: Random, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
+    """Record many events, each of a tenant and a call, in this order; for what was lost with a host, where each by
+    itself would take too long."""
+    names, now = new_ids("evt", len(events), clock, random), clock.now()
+    drafts = [
+        (name, Draft(event, tenant, now, call)) for name, (tenant, call, event) in zip(names, events, strict=True)
+    ]
+    append(tx, drafts, random, mend=True)
 
 
 def append(

@@ -103,14 +103,42 @@ def test_what_is_in_doubt_keeps_what_it_was_made_with_until_somebody_resolves_it
     )
 
 
-def test_what_a_run_holds_is_found_and_another_runs_is_not(database_address: str) -> None:
+def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_only_claimed_is_free(
+    database_address: str,
+) -> None:
+    def again(tx: Transaction) -> Effect | None:
+        failed = started(tx, OF._replace(key="k3"), "call_3")
+        records.fail(tx, failed, now=NOW, error={})
+        return claimed(tx, failed.of, "call_4")
+
     with open_direct(database_address) as database:
+        database.write(lambda tx: started(tx, OF._replace(key="k5"), "call_5"))
         database.write(started)
         database.write(lambda tx: claimed(tx, OF._replace(key="k2"), "call_2"))
-        held = database.read(lambda tx: records.held_by(tx, HERE))
-        others = database.read(lambda tx: records.held_by(tx, THERE))
-    assert [(effect.call, effect.state) for effect in held] == [("call_1", State.STARTED), ("call_2", State.CLAIMED)]
-    assert others == []
+        database.write(again)
+        done = database.write(lambda tx: started(tx, OF._replace(key="k6"), "call_6"))
+        database.write(lambda tx: records.succeed(tx, done, now=NOW, result=b"1"))
+        others = database.write(lambda tx: records.lose_held(tx, THERE, error={"code": "host.lost"}))
+        lost = database.write(lambda tx: records.lose_held(tx, HERE, error={"code": "host.lost"}))
+        once_more = database.write(lambda tx: records.lose_held(tx, HERE, error={"code": "host.lost"}))
+        found = {
+            key: database.read(lambda tx, key=key: records.find(tx, OF._replace(key=key)))
+            for key in ("k1", "k2", "k3", "k5", "k6")
+        }
+    assert (others, once_more) == ([], [])
+    assert [(effect.call, effect.state) for effect in lost] == [
+        ("call_1", State.IN_DOUBT),
+        ("call_5", State.IN_DOUBT),
+    ]
+    assert {key: effect and (effect.state, effect.fence) for key, effect in found.items()} == {
+        "k1": (State.IN_DOUBT, 1),
+        "k2": None,
+        "k3": (State.FAILED_NO_EFFECT, 2),
+        "k5": (State.IN_DOUBT, 1),
+        "k6": (State.SUCCEEDED, 1),
+    }
+    assert lost[0] == found["k1"]
+    assert lost[0].error == {"code": "host.lost"}
 
 
 def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:

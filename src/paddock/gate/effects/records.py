@@ -96,13 +96,17 @@ def nobody_looks(tx: Transaction, limit: int = 1000) -> list[Effect]:
     return [_read(row) for row in rows]
 
 
-def held_by(tx: Transaction, holder: Here) -> list[Effect]:
-    """What a run of a host has claimed or started, and not ended."""
+def lose_held(tx: Transaction, holder: Here, *, error: Mapping[str, Any]) -> list[Effect]:
+    """A run of a host is over: nobody knows whether what it had started has happened, and what it had only claimed is
+    free. Gives those in doubt, the oldest first. A few statements for all: there may be thousands."""
+    held = "node = ? AND epoch = ? AND state = ?"
+    tx.execute(f"DELETE FROM effects WHERE {held} AND fence = 1", (*holder, State.CLAIMED))  # as `give_back`
+    tx.execute(f"UPDATE effects SET state = ? WHERE {held}", (State.FAILED_NO_EFFECT, *holder, State.CLAIMED))
     rows = tx.all(
-        f"{_SELECT} WHERE node = ? AND epoch = ? AND state IN (?, ?) ORDER BY claimed_at, call",
-        (*holder, State.CLAIMED, State.STARTED),
+        f"UPDATE effects SET state = ?, error = ? WHERE {held} RETURNING {_COLUMNS}",
+        (moved(State.STARTED, Move.LOSE), orjson.dumps(error).decode(), *holder, State.STARTED),
     )
-    return [_read(row) for row in rows]
+    return sorted((_read(row) for row in rows), key=lambda effect: (effect.claimed_at, effect.call))
 
 
 def claim(
