@@ -110,9 +110,16 @@ def test_a_script_runs_in_the_interpreter_that_raised_the_walls_and_a_program_re
         "python",
         f"{ROOT}/main.py",
     )
-    interpreter, *_, mode, program, argument = command(caged(command=("bash", "./tool.sh")))
-    assert (interpreter, mode) == ("/opt/interpreter/bin/python3.12", "exec")
-    assert (program, argument) == ("/usr/bin/bash", "./tool.sh")
+    interpreter, *_, mode, program = command(caged(command=("bash", "./tool.sh")))
+    assert (interpreter, mode, program) == ("/opt/interpreter/bin/python3.12", "exec", "/usr/bin/bash")
+
+
+@pytest.mark.req("S-29")
+@pytest.mark.parametrize("words", [("bash", "./tool.sh", "--key=canary"), ("python3", "./main.py", "--key=canary")])
+def test_arguments_are_not_on_the_command_line_of_bubblewrap(words: tuple[str, ...]) -> None:
+    told = page(caged(command=words))
+    (place,) = [line for line in told.splitlines() if "canary" in line]
+    assert place == "    word --key=canary"
 
 
 def test_this_machine_has_a_filter_and_the_trampoline_compiles() -> None:

@@ -95,12 +95,15 @@ def arguments(
 
 
 def command(spec: CageSpec) -> list[str]:
-    """What bubblewrap executes: the trampoline, which becomes the plugin's program."""
+    """What bubblewrap executes: the trampoline, which becomes the plugin's program.
+
+    The program's arguments are among its orders: everybody on the machine sees the command line of bubblewrap.
+    """
     # Isolated, without site and without writing bytecode: nothing the plugin can place is imported before the walls.
     raising = ["-I", "-S", "-B", "-c", START]
     if spec.python is not None:
-        return [spec.python.interpreter, *raising, "python", spec.python.script, *spec.python.arguments]
-    return [spec.trampoline, *raising, "exec", *spec.command]
+        return [spec.python.interpreter, *raising, "python", spec.python.script]
+    return [spec.trampoline, *raising, "exec", spec.command[0]]
 
 
 def zygote_arguments(spec: CageSpec, *, source_of: SourceOf, file: OpenFile, files: Mapping[str, bytes]) -> list[str]:

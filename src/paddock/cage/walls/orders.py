@@ -5,6 +5,7 @@ Records end with a NUL, since neither a path nor a variable can contain one:
     limit NUMBER VALUE      lower a resource limit
     allow BITS PATH         a Landlock rule
     set NAME=VALUE          a variable of the program's environment
+    word ARGUMENT           an argument of the program, in its place among them
     artifacts               the pipes for big bytes stay open
 """
 
@@ -27,6 +28,7 @@ def orders(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
         *(f"limit {number} {value}" for number, value in sorted(limits.items())),
         *(f"allow {bits} {path}" for path, bits in landlock_rules(spec)),
         *(f"set {name}={value}" for name, value in sorted(spec.environment.items())),
+        *(f"word {word}" for word in (spec.command[1:] if spec.python is None else spec.python.arguments)),
         *([KEEP_ARTIFACTS.decode()] if spec.artifacts else []),
     ]
     return b"".join(record.encode("utf-8", "surrogateescape") + b"\0" for record in records)

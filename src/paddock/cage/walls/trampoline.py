@@ -1,9 +1,9 @@
 """The first program in a cage: raises the inner walls, then becomes the plugin. Runs as `python -I -S` inside.
 
-    trampoline.py exec PROGRAM ARGUMENT…     replace this process by the program
-    trampoline.py python SCRIPT ARGUMENT…    run the script right here, which saves starting a second interpreter
+    trampoline.py exec PROGRAM       replace this process by the program
+    trampoline.py python SCRIPT      run the script right here, which saves starting a second interpreter
 
-Its orders stand in a file that only the cage sees (`orders.py` writes it). It fails closed: where a wall that the
+Its orders, and the program's arguments, stand in a file that only the cage sees (`orders.py` writes it). It fails closed: where a wall that the
 kernel has cannot be raised, the plugin does not run, and the exit status is 125.
 
 This file stands alone: any Python from 3.8 runs it, with as few imports as it can, for it is on the way of every start.
@@ -25,6 +25,7 @@ ARTIFACTS_IN, ARTIFACTS_OUT = 6, 7  # pipes for big bytes, where the plugin has 
 # Where the plugin finds these two: the first numbers after its streams, once the gate is closed.
 ARTIFACTS = (3, 4)
 KEEP_ARTIFACTS = b"artifacts"  # the order that they stay open
+ARGUMENT = b"word"  # the order to give the program an argument
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -61,11 +62,17 @@ def confine(orders: bytes) -> dict[bytes, bytes]:
         elif kind == b"set":
             name, _, value = rest.partition(b"=")
             environment[name] = value
-        elif record and record != KEEP_ARTIFACTS:
+        elif record and kind != ARGUMENT and record != KEEP_ARTIFACTS:
             raise Refused("an order is not understood")
     _lower(limits)
     _restrict(rules)
     return environment
+
+
+def arguments_in(orders: bytes) -> list[str]:
+    """The arguments of the program."""
+    records = (record.partition(b" ") for record in orders.split(b"\0"))
+    return [os.fsdecode(word) for kind, _, word in records if kind == ARGUMENT]
 
 
 def _lower(limits: list[tuple[int, int]]) -> None:
@@ -205,7 +212,7 @@ def main() -> None:
     except BaseException as error:
         os.write(2, f"cage: {error or type(error).__name__}\n".encode("utf-8", "replace"))
         os._exit(REFUSED)
-    mode, target, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
+    mode, target, arguments = sys.argv[1], sys.argv[2], arguments_in(orders)
     if mode == "python":
         for name in list(os.environb):
             if name not in environment:
