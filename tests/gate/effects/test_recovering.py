@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 
+from fixtures.daemons import eventually
 from paddock.core.errors import Conflict, PaddockError
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.effects import records
+from paddock.gate.effects.records import EffectKey
+from paddock.gate.once import work_of
 from paddock.host.host import Host
+from paddock.queue import queue
+from paddock.queue.leases import Here
+from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
 
@@ -80,3 +89,64 @@ async def test_what_the_other_side_knows_by_its_key_is_made_again(tmp_path: Path
         assert await known(host) == {"done": 1}
     assert answers == []
     assert [entry.data["resolution"] for entry in office.ledger() if entry.type == "effect.resolved"] == ["native_key"]
+
+
+async def test_what_was_given_up_is_looked_for_again_at_the_next_start(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    functions: dict[str, Callable[..., Any]] = {"count": lambda: office.do("count"), "counted": dict}
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+    with open_direct(office.home / "data" / "paddock.db") as database:
+        assert database.write(lambda tx: tx.execute("DELETE FROM queue")) == 1  # as when it was tried for a day
+
+    functions["counted"] = lambda idempotency_key, params: {"happened": True, "result": {"done": 1}}  # noqa: ARG005
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        assert await known(host) == {"done": 1}
+    assert office.done == ["count"]
+
+
+async def test_a_plugin_that_declares_another_way_by_now_leaves_it_to_a_person(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    functions: dict[str, Callable[..., Any]] = {"count": lambda: office.do("count"), "counted": dict}
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+
+    async with with_plugin(office, functions, recovery="native_key") as host:
+        await asyncio.to_thread(eventually, lambda: not left(office), "the host has looked")
+        with pytest.raises(Conflict) as doubted:
+            await count(host)
+    assert doubted.value.error_code == "effect.in_doubt"
+    assert office.done == ["count"], "it did not get the key when it was made"
+
+
+def left(office: Office) -> int:
+    """How much there is still to do."""
+    with open_direct(office.home / "data" / "paddock.db") as database:
+        return len(database.read(lambda tx: tx.all("SELECT key FROM queue")))
+
+
+@pytest.mark.parametrize("recovery", ["atomic", "native_key", "probe", "none"])
+def test_what_is_in_doubt_and_in_nobodys_hands_is_found_on_both_engines(database_address: str, recovery: str) -> None:
+    now = datetime.now(UTC)
+
+    def lost(tx: Transaction) -> None:
+        of, at, here = EffectKey(Tenant("acme"), "counter", "count", "k1"), now.isoformat(), Here("node_a", 1)
+        call = CallId("call_1")
+        effect = records.claim(
+            tx, of, call=call, payload_hash="h", holder=here, recovery=recovery, now=at, principal=None
+        )
+        assert effect is not None
+        records.start(tx, effect, holder=here, now=at, payload={}, payload_hash="h", context={})
+        started = records.find_call(tx, of.tenant, call)
+        assert started is not None
+        records.lose(tx, started, error={})
+
+    with open_direct(database_address) as database:
+        database.write(lost)
+        found = database.read(records.nobody_looks)
+        assert [effect.call for effect in found] == ([] if recovery == "none" else ["call_1"])
+        kinds = {work_of(effect) for effect in found}
+        database.write(lambda tx: [queue.put(tx, "acme", kind, "call_1", due=now, now=now) for kind in kinds])
+        assert database.read(records.nobody_looks) == []
