@@ -3,8 +3,8 @@
     trampoline.py exec PROGRAM       replace this process by the program
     trampoline.py python SCRIPT      run the script right here, which saves starting a second interpreter
 
-Its orders, and the program's arguments, stand in a file that only the cage sees (`orders.py` writes it). It fails closed: where a wall that the
-kernel has cannot be raised, the plugin does not run, and the exit status is 125.
+Its orders, and the program's arguments, stand in a file that only the cage sees (`orders.py` writes it). It fails
+closed: where a wall that the kernel has cannot be raised, the plugin does not run, and the exit status is 125.
 
 This file stands alone: any Python from 3.8 runs it, with as few imports as it can, for it is on the way of every start.
 The warm start uses `confine` and `run_as_main` as they are.
