@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paddock.core.errors import NoEffect as NoEffect
     from paddock.host.host import Host as Host
     from paddock.host.opening import Config as Config
     from paddock.host.opening import open_host as open_host
 
-__all__ = ["Config", "Host", "__version__", "open_host"]
+__all__ = ["Config", "Host", "NoEffect", "__version__", "open_host"]
 
 __version__ = "0.1.0"
 
@@ -27,4 +28,8 @@ def __getattr__(name: str) -> Any:
         from paddock.host import opening
 
         return getattr(opening, name)
+    if name == "NoEffect":
+        from paddock.core.errors import NoEffect
+
+        return NoEffect
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

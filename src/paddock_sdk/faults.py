@@ -1,6 +1,7 @@
 """What a handler raises to answer with an error, and what it meets when the host says no.
 
 PluginFault            any error a handler wants to answer with
+├── NoEffect           the call failed, and nothing happened
 ├── InvalidParams      the caller's parameters are wrong
 ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
 ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
@@ -10,11 +11,15 @@ PluginFault            any error a handler wants to answer with
 └── HostRefused        the host answered a request of ours with an error
     └── CapabilityDenied   because the plugin does not have that capability
 HostGone               the host closed the pipe; the plugin is about to end
+
+A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
+nothing happened. NoEffect says it, and so do InvalidParams, NotApplicable, NotInitialized and ScopeMissing: raise these
+before anything is done. Every other exception leaves it open.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -27,6 +32,7 @@ class PluginFault(Exception):
     """An error answer: a sentence for people, a JSON-RPC code, and data for machines."""
 
     code: ClassVar[int] = -32000
+    no_effect: ClassVar[bool] = False  # whether it says that nothing happened
 
     def __init__(self, message: str, data: Any = None, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -37,13 +43,26 @@ class PluginFault(Exception):
     def to_error(self) -> dict[str, Any]:
         """The `error` member of a response."""
         error: dict[str, Any] = {"code": self.error_code, "message": self.message}
-        return error if self.data is None else {**error, "data": self.data}
+        data = _with_the_word(self.data) if self.no_effect else self.data
+        return error if data is None else {**error, "data": data}
+
+
+def _with_the_word(data: Any) -> dict[str, Any]:
+    said = {} if data is None else cast("dict[str, Any]", data) if isinstance(data, dict) else {"data": data}
+    return {**said, "no_effect": True}
+
+
+class NoEffect(PluginFault):
+    """The call failed, and nothing happened: whoever made it may make it again under the same key."""
+
+    no_effect = True
 
 
 class InvalidParams(PluginFault):
     """The caller's parameters are wrong."""
 
     code = -32602
+    no_effect = True
 
 
 class ConfigInvalid(PluginFault):
@@ -56,16 +75,20 @@ class NotApplicable(PluginFault):
     """The call makes no sense in this context."""
 
     code = -32006
+    no_effect = True
 
 
 class NotInitialized(PluginFault):
     """A call came before the handshake was over."""
 
     code = -32002
+    no_effect = True
 
 
 class ScopeMissing(PluginFault):
     """The caller lacks a permission that the handler asks for."""
+
+    no_effect = True
 
     def __init__(self, missing: list[str]) -> None:
         super().__init__(

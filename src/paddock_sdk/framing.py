@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, PluginFault
+from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, NoEffect, PluginFault
 from paddock_sdk.plain import plain
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class Lines:
         try:
             self.write({"jsonrpc": "2.0", "id": request_id, "error": fault.to_error()})
         except (TypeError, ValueError, RecursionError):
-            bare = PluginFault(fault.message[:1000], code=fault.error_code)
+            kind = NoEffect if fault.no_effect else PluginFault
+            bare = kind(fault.message[:1000], code=fault.error_code)
             self.write({"jsonrpc": "2.0", "id": request_id, "error": bare.to_error()})
 
     def _send(self, text: str) -> None:

@@ -99,4 +99,8 @@ async def test_a_caged_plugin_refuses_a_caller_whom_the_host_should_not_have_let
     assert await actor.call("send", stage.context(principal=ANN), to="you") == {"sent": "you"}
     with pytest.raises(PluginError, match="the caller lacks mail:send") as refused:
         await patiently(actor.call("send", stage.context(principal=BOB), to="you"))
-    assert refused.value.details["data"] == {"code": "PERMISSION_DENIED", "missing_scopes": ["mail:send"]}
+    assert refused.value.details["data"] == {
+        "code": "PERMISSION_DENIED",
+        "missing_scopes": ["mail:send"],
+        "no_effect": True,
+    }

@@ -57,7 +57,7 @@ def test_without_its_scopes_nobody_reaches_it_whatever_the_parameters_claim(meth
     ]:
         with pytest.raises(PluginFault, match="the caller lacks") as refused:
             tester.request(method, {"letter": FORGED}, context)
-        assert refused.value.data == {"code": "PERMISSION_DENIED", "missing_scopes": missing}
+        assert refused.value.data == {"code": "PERMISSION_DENIED", "missing_scopes": missing, "no_effect": True}
         assert tester.events == []
 
     assert tester.request(method, {"letter": {}}, BOTH) is not None

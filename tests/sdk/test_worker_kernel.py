@@ -123,7 +123,7 @@ def test_the_scopes_of_a_shu_plugin_are_the_permissions_in_its_context(tmp_path:
     """
     with shu(tmp_path, code) as plugin:
         error = plugin.failure({"permissions": ["notes:read"], "user_id": "me"}, {"permissions": []})
-        assert error["data"] == {"code": "PERMISSION_DENIED", "missing_scopes": ["notes:read"]}
+        assert error["data"] == {"code": "PERMISSION_DENIED", "missing_scopes": ["notes:read"], "no_effect": True}
         assert plugin.call({}, {"permissions": ["notes:read"]})["data"] == "read"
 
 

@@ -123,7 +123,7 @@ def test_calls_reach_their_handlers_and_unknown_ones_are_not_found(greeted: Conv
 @pytest.mark.req("G-28", "typescript method routing")
 def test_a_handler_that_fails_costs_only_its_own_call(greeted: Conversation) -> None:
     refused = greeted.error("things.refuse")
-    assert refused == {"code": -32602, "message": "kind is missing", "data": {"path": "kind"}}
+    assert refused == {"code": -32602, "message": "kind is missing", "data": {"path": "kind", "no_effect": True}}
     assert greeted.error("things.break") == {"code": -32603, "message": "the plugin failed (TypeError)"}
     for what in ("bigint", "big"):
         unsendable = greeted.error("things.unsendable", {"what": what})

@@ -2,6 +2,7 @@
  * What a handler throws to answer with an error, and what it meets when the host says no.
  *
  *     PluginFault            any error a handler wants to answer with
+ *     ├── NoEffect           the call failed, and nothing happened
  *     ├── InvalidParams      the caller's parameters are wrong
  *     ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
  *     ├── ResourceBusy       not now; the caller may try again
@@ -12,7 +13,12 @@
  *     └── HostRefused        the host answered a request of ours with an error
  *         └── CapabilityDenied   because nobody granted it
  *     HostGone               the host closed the pipe; the plugin is about to end
+ *
+ * A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
+ * nothing happened. NoEffect says it, and so do InvalidParams, ResourceBusy, NotApplicable, NotInitialized and
+ * ScopeMissing: throw these before anything is done. Every other error leaves it open.
  */
+import { isObject } from "./json.js";
 export const PARSE_ERROR = -32700;
 export const INVALID_REQUEST = -32600;
 export const METHOD_NOT_FOUND = -32601;
@@ -29,6 +35,8 @@ export const NOT_APPLICABLE = -32006;
 export class PluginFault extends Error {
     code;
     data;
+    /** Whether it says that nothing happened. */
+    noEffect = false;
     constructor(message, data, code = PLUGIN_ERROR) {
         super(message);
         this.name = new.target.name;
@@ -38,11 +46,21 @@ export class PluginFault extends Error {
     /** The `error` member of an answer. */
     toError() {
         const error = { code: this.code, message: this.message };
-        return this.data === undefined || this.data === null ? error : { ...error, data: this.data };
+        const data = this.noEffect ? withTheWord(this.data) : this.data;
+        return data === undefined || data === null ? error : { ...error, data };
     }
+}
+function withTheWord(data) {
+    const said = data === undefined || data === null ? {} : isObject(data) ? data : { data: data };
+    return { ...said, no_effect: true };
+}
+/** The call failed, and nothing happened: whoever made it may make it again under the same key. */
+export class NoEffect extends PluginFault {
+    noEffect = true;
 }
 /** The caller's parameters are wrong. */
 export class InvalidParams extends PluginFault {
+    noEffect = true;
     constructor(message, data) {
         super(message, data, INVALID_PARAMS);
     }
@@ -55,24 +73,28 @@ export class ConfigInvalid extends PluginFault {
 }
 /** Not now: the caller may try again. */
 export class ResourceBusy extends PluginFault {
+    noEffect = true;
     constructor(message, data) {
         super(message, data, RESOURCE_BUSY);
     }
 }
 /** The call makes no sense in this context. */
 export class NotApplicable extends PluginFault {
+    noEffect = true;
     constructor(message, data) {
         super(message, data, NOT_APPLICABLE);
     }
 }
 /** A call came before the handshake was over. */
 export class NotInitialized extends PluginFault {
+    noEffect = true;
     constructor() {
         super("the handshake is not over", undefined, NOT_INITIALIZED);
     }
 }
 /** The caller lacks a permission that the handler asks for. */
 export class ScopeMissing extends PluginFault {
+    noEffect = true;
     constructor(missing) {
         super(`the caller lacks ${missing.join(", ")}`, { code: "PERMISSION_DENIED", missing_scopes: missing });
     }

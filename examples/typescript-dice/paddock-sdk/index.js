@@ -13,6 +13,6 @@
  * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
  */
 export { disclose } from "./disclosure.js";
-export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, } from "./faults.js";
+export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NoEffect, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, } from "./faults.js";
 export { createPlugin, Plugin } from "./plugin.js";
 export { requiresScopes } from "./scopes.js";

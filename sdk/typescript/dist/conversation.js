@@ -6,7 +6,7 @@
  * ping, the answer to a question of ours, and the word that a call is no longer wanted.
  */
 import { takeContext, Underway } from "./call.js";
-import { Cancelled, HostGone, INTERNAL_ERROR, InvalidParams, METHOD_NOT_FOUND, NotInitialized, PluginFault, ResourceBusy, } from "./faults.js";
+import { Cancelled, HostGone, HostRefused, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, InvalidParams, METHOD_NOT_FOUND, NoEffect, NotInitialized, PARSE_ERROR, PluginFault, ResourceBusy, } from "./faults.js";
 import { OutputBroken } from "./handlers.js";
 import { isObject } from "./json.js";
 import { lineOf, LineReader, TooLong } from "./lines.js";
@@ -14,6 +14,8 @@ import { isId, meantAsAnswer, refusal, sound } from "./message.js";
 import { Questions } from "./questions.js";
 import { OK } from "./system.js";
 export const MOST_WAITING = 1024;
+/** What the host finds wrong with a question of ours is no fault of whoever called us. */
+const ABOUT_THE_QUESTION = [PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS];
 export class Conversation {
     /** Resolves when the host said shutdown or is gone, and nothing is under way any more. */
     over;
@@ -205,6 +207,9 @@ export class Conversation {
         if (error instanceof OutputBroken) {
             this.#parts.log.error("a handler gave something else than it declares", { method, errors: error.problems });
         }
+        if (error instanceof HostRefused && ABOUT_THE_QUESTION.includes(error.code)) {
+            return new PluginFault(`the host refused: ${error.message}`, error.data);
+        }
         if (error instanceof PluginFault) {
             return error;
         }
@@ -238,7 +243,8 @@ export class Conversation {
                 if (error instanceof HostGone) {
                     throw error;
                 }
-                this.say({ id, error: { code: fault.code, message: fault.message.slice(0, 1000) } }); // its data cannot be sent
+                const kind = fault.noEffect ? NoEffect : PluginFault;
+                this.say({ id, error: new kind(fault.message.slice(0, 1000), undefined, fault.code).toError() }); // without its data
             }
         }
         catch {

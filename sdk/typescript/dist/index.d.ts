@@ -16,7 +16,7 @@ export type { Artifacts, Part } from "./artifacts.js";
 export type { Audit } from "./audit.js";
 export type { Call, Context } from "./call.js";
 export { disclose, type Disclosure, type Stability, type Status } from "./disclosure.js";
-export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, } from "./faults.js";
+export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NoEffect, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, } from "./faults.js";
 export type { Given, Handler, Schemas, Typed } from "./handlers.js";
 export type { Json, JsonObject } from "./json.js";
 export type { Fields, Level, Log } from "./log.js";

@@ -12,10 +12,15 @@ import { takeContext, Underway } from "./call.js";
 import {
   Cancelled,
   HostGone,
+  HostRefused,
   INTERNAL_ERROR,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
   InvalidParams,
   METHOD_NOT_FOUND,
+  NoEffect,
   NotInitialized,
+  PARSE_ERROR,
   PluginFault,
   ResourceBusy,
 } from "./faults.js";
@@ -28,6 +33,9 @@ import { Questions } from "./questions.js";
 import { OK, type System } from "./system.js";
 
 export const MOST_WAITING = 1024;
+
+/** What the host finds wrong with a question of ours is no fault of whoever called us. */
+const ABOUT_THE_QUESTION: readonly number[] = [PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS];
 
 export interface Parts {
   /** Sends one line; throws HostGone if nobody reads any more. */
@@ -237,6 +245,9 @@ export class Conversation {
     if (error instanceof OutputBroken) {
       this.#parts.log.error("a handler gave something else than it declares", { method, errors: error.problems });
     }
+    if (error instanceof HostRefused && ABOUT_THE_QUESTION.includes(error.code)) {
+      return new PluginFault(`the host refused: ${error.message}`, error.data);
+    }
     if (error instanceof PluginFault) {
       return error;
     }
@@ -273,7 +284,8 @@ export class Conversation {
         if (error instanceof HostGone) {
           throw error;
         }
-        this.say({ id, error: { code: fault.code, message: fault.message.slice(0, 1000) } }); // its data cannot be sent
+        const kind = fault.noEffect ? NoEffect : PluginFault;
+        this.say({ id, error: new kind(fault.message.slice(0, 1000), undefined, fault.code).toError() }); // without its data
       }
     } catch {
       this.lost();

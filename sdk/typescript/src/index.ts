@@ -24,6 +24,7 @@ export {
   HostGone,
   HostRefused,
   InvalidParams,
+  NoEffect,
   NotApplicable,
   PluginFault,
   ResourceBusy,

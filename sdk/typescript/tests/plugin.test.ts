@@ -7,7 +7,9 @@ import {
   ConfigInvalid,
   createPlugin,
   HostRefused,
+  NoEffect,
   NotApplicable,
+  PluginFault,
   ResourceBusy,
   type JsonObject,
   type Plugin,
@@ -162,6 +164,46 @@ test("what nobody granted is told apart from what went wrong", async () => {
   });
   assert.equal(await host.call("read"), CapabilityDenied.name);
   assert.equal(await host.call("write"), HostRefused.name);
+});
+
+test("what failed without an effect says so, and nothing else does", async () => {
+  const plugin = some();
+  plugin
+    .tool("none", () => {
+      throw new NoEffect("the other side is not there", { tried: 1 });
+    })
+    .tool("listed", () => {
+      throw new NoEffect("none of these", ["a"]);
+    })
+    .tool("unsaid", () => {
+      throw new NoEffect("whatever it was", { number: 1n });
+    })
+    .tool("later", () => {
+      throw new ResourceBusy("later");
+    })
+    .tool("failed", () => {
+      throw new Error("after it");
+    })
+    .tool("asked", () => plugin.cache.get("key"));
+  const host = await hostFor(plugin, {
+    answers: {
+      "cache.get": () => {
+        throw new PluginFault("not like this", undefined, -32602);
+      },
+    },
+  });
+
+  const data = async (name: string): Promise<unknown> => {
+    const error: unknown = await host.call(name).catch((failed: unknown) => failed);
+    assert(error instanceof CallFailed);
+    return [error.code, error.data];
+  };
+  assert.deepEqual(await data("none"), [-32000, { tried: 1, no_effect: true }]);
+  assert.deepEqual(await data("listed"), [-32000, { data: ["a"], no_effect: true }]);
+  assert.deepEqual(await data("unsaid"), [-32000, { no_effect: true }]);
+  assert.deepEqual(await data("later"), [-32005, { no_effect: true }]);
+  assert.deepEqual(await data("failed"), [-32603, null]);
+  assert.deepEqual(await data("asked"), [-32000, null], "what was wrong with our question is not the caller's");
 });
 
 test("values are kept by key, and all keys are found page by page", async () => {

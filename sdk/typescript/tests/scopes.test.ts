@@ -27,6 +27,7 @@ test("a handler runs only where its caller has every scope that it asks for", as
       data: {
         code: "PERMISSION_DENIED",
         missing_scopes: ["mail:read", "mail:send"].filter((one) => !scopes.includes(one)),
+        no_effect: true,
       },
     });
   }

@@ -8,7 +8,8 @@ PaddockError
 │   ├── Modified         its files are not the ones a person consented to
 │   ├── Unavailable      it does not run right now
 │   │   └── Failed       nor will it before a person does something about it
-│   └── TimedOut         it did not answer in time
+│   ├── TimedOut         it did not answer in time
+│   └── NoEffect         it failed, and says that nothing happened
 ├── CallerError          the request is wrong
 │   ├── NotFound         nothing goes by that name
 │   ├── Conflict         it clashes with what is already there
@@ -166,6 +167,10 @@ class TimedOut(PluginError):
     code = "plugin.timeout"
     category = Category.TIMEOUT
     retryable = True
+
+
+class NoEffect(PluginError):
+    """It failed and nothing happened: for functions of an application, whose every other error may come too late."""
 
 
 class CallerError(PaddockError):

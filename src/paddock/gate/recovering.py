@@ -22,7 +22,7 @@ from paddock.capabilities.storage.notes import Done
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
-from paddock.core.errors import PaddockError, PluginError, TimedOut
+from paddock.core.errors import PaddockError, PluginError
 from paddock.core.event import Publish
 from paddock.core.events_effects import EffectResolved
 from paddock.core.ids import CallId, PluginName, Tenant
@@ -134,8 +134,8 @@ class Recovery:
                 target.key, target.spec, dict(effect.payload or {}), context, fate=fate
             )
         except PaddockError as error:
-            if not fate.answered or isinstance(error, TimedOut):
-                raise  # it was not asked, or gave no answer: nothing is known yet
+            if not fate.refused:
+                raise  # it was not asked, or does not say that nothing happened: nothing is known yet
             return _Found(Resolution.NATIVE_KEY, happened=False, error=to_json(error))
         broken = target.broken_by(result)
         if broken:

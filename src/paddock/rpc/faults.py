@@ -18,6 +18,9 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 RESOURCE_BUSY: Final = -32005
 
+NO_EFFECT: Final = "no_effect"
+"""The field of an error's data that is true where whoever answers says: it failed, and nothing happened."""
+
 
 class RpcFault(Exception):
     """An error answer, theirs or ours.

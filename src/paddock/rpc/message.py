@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeGuard
 import orjson
 
 from paddock.core.json_value import MAX_DEPTH
-from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcFault, to_wire
+from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NO_EFFECT, RpcFault, to_wire
 from paddock.rpc.structure import nested_deeper
 
 MAX_FRAME: Final = 4 * 1024 * 1024
@@ -152,8 +152,13 @@ def encode_result(id: MessageId, value: Any) -> bytes:  # noqa: A002
 
 
 def encode_failure(id: MessageId | None, fault: RpcFault) -> bytes:  # noqa: A002
-    """An error answer as a line. Never raises: data that does not fit or is no JSON is left out, then the message."""
-    for told in (fault, RpcFault(fault.code, fault.message), RpcFault(fault.code, "the error cannot be written")):
+    """An error answer as a line. Never raises: data that does not fit or is no JSON is left out, then the message.
+
+    That nothing happened is still said.
+    """
+    bare = {NO_EFFECT: True} if _is_object(fault.data) and fault.data.get(NO_EFFECT) is True else None
+    unwritten = RpcFault(fault.code, "the error cannot be written", bare)
+    for told in (fault, RpcFault(fault.code, fault.message, bare), unwritten):
         try:
             return _line({"jsonrpc": "2.0", "id": id, "error": to_wire(told)}, INTERNAL_ERROR)
         except RpcFault:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome, tool
 
-from paddock.core.errors import CallerError, Conflict, Denied, Invalid, NeedsApproval, PaddockError
+from paddock.core.errors import Conflict, Denied, Invalid, NeedsApproval, NoEffect, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.effects import records
 from paddock.gate.effects.machine import State
@@ -102,7 +102,7 @@ async def test_whoever_may_not_make_the_call_any_more_gets_no_former_answer(offi
 
 
 async def test_what_failed_by_its_own_word_can_be_tried_again_under_the_same_key(office: Office) -> None:
-    answers: list[Exception | None] = [CallerError("not now"), None]
+    answers: list[Exception | None] = [NoEffect("not now"), None]
 
     def moody() -> dict[str, Any]:
         answer = answers.pop(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddock.manifest.model import CommandRuntime, PythonRuntime, RemoteRuntime
+from paddock.plugins.runtimes.embedded.wire import EmbeddedWire
 from paddock.plugins.runtimes.mcp.wire import McpWire
 from paddock.plugins.runtimes.native.wire import Door, NativeWire
 from paddock.plugins.runtimes.python.wire import PythonWire
@@ -19,5 +20,7 @@ def wire_for(deployment: Deployment, *, door: Door) -> Wire:
             return McpWire(deployment)
         case RemoteRuntime():
             return McpWire(deployment, remote=True)
+        case None:
+            return EmbeddedWire(deployment, door)
         case _:
             return NativeWire(deployment, door)

@@ -9,8 +9,11 @@ from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Denied, PaddockError, PluginError, Problem, TimedOut
 from paddock.core.printable import printable
 from paddock.manifest.model import CommandRuntime, Dialect, Kind, Manifest, RemoteRuntime
+from paddock.rpc.faults import NO_EFFECT
 
 _LONGEST_MESSAGE = 2_000
+# What plugins refuse a call with before they begin with it, as the Kernel's document has it.
+_REFUSALS = frozenset({"VALIDATION_ERROR", "PERMISSION_DENIED", "POLICY_DENIED"})
 
 
 class OutputInvalid(PluginError):
@@ -97,6 +100,8 @@ def _failure(manifest: Manifest, error: Mapping[str, Any], *, timed_out: bool, e
     details = {"plugin": manifest.name, "plugin_code": code, "envelope": envelope}
     if timed_out:
         return TimedOut(message, details=details)
+    if code in _REFUSALS or error.get(NO_EFFECT) is True:
+        details[NO_EFFECT] = True
     match code:
         case "VALIDATION_ERROR":
             return CallerError(message, code="invalid_params", details=details)

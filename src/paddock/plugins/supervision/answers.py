@@ -1,25 +1,34 @@
-"""A plugin's error answer as an error of ours, and in words: the one translation from its wire."""
+"""A plugin's error answer as an error of ours, and in words: the one translation from its wire.
+
+What a call that failed has done is known only where the plugin says so. `no_effect` in the details of an error means
+that it is certain: nothing.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from paddock.core.errors import Busy, CallerError, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.printable import printable
 from paddock.plugins.supervision.diagnosis import see_its_log
-from paddock.rpc.faults import RpcFault
+from paddock.rpc.faults import NO_EFFECT, RpcFault
 
 _LONGEST_MESSAGE = 2_000
 _ENDED = {"code": Unavailable.code}  # of a worker, when the process that it made for one call is gone
 _OF_THE_SDK = "the plugin "  # as in: the plugin failed (ValueError)
 
 
-def error_of(plugin: str, fault: RpcFault) -> PaddockError:
-    """What the caller meets when the plugin answered with this fault. The plugin's words are made safe to show."""
+def error_of(plugin: str, fault: RpcFault, refusals: frozenset[int] = frozenset()) -> PaddockError:
+    """What the caller meets when the plugin answered with this fault. The plugin's words are made safe to show.
+
+    `refusals` are the numbers by which it says, without another word, that it has not begun with the call.
+    """
     message = printable(fault.message, _LONGEST_MESSAGE) or "the plugin gave no reason"
     details: dict[str, Any] = {"plugin": plugin, "rpc_code": fault.code}
     if fault.data is not None:
         details["data"] = fault.data
+    if fault.code in refusals or _says_so(fault.data):
+        details[NO_EFFECT] = True
     match fault.code:
         case -32601:
             return NotFound(message, code="method_not_found", details=details)
@@ -45,6 +54,15 @@ def error_of(plugin: str, fault: RpcFault) -> PaddockError:
             return PluginError(told or f"{plugin} failed: {message}", hint=see_its_log(plugin), details=details)
         case _:
             return PluginError(message, details=details)
+
+
+def did_nothing(error: PaddockError) -> bool:
+    """Whether it is certain that the call which failed so did nothing."""
+    return error.details.get(NO_EFFECT) is True
+
+
+def _says_so(data: Any) -> bool:
+    return isinstance(data, dict) and cast("dict[str, Any]", data).get(NO_EFFECT) is True
 
 
 def fault_words(error: Exception) -> str:

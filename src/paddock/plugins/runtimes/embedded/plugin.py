@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.core.errors import PaddockError
+from paddock.core.errors import NoEffect, PaddockError
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.runtimes.embedded.function import Embedded, EmbeddedCall, Unfit
 from paddock.plugins.runtimes.native import names
-from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, PeerLost, RpcFault
+from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_EFFECT, PeerLost, RpcFault, fault_of
 from paddock.rpc.message import MessageId
 from paddock.rpc.peer import Asked, Peer
 
@@ -41,7 +41,7 @@ class EmbeddedPlugin:
             return {"status": "ok"}
         spec = self._served.get(method)
         if spec is None:
-            raise RpcFault(METHOD_NOT_FOUND, f"there is no method {printable(method, 128)}")
+            raise RpcFault(METHOD_NOT_FOUND, f"there is no method {printable(method, 128)}", {NO_EFFECT: True})
         context: Mapping[str, Any] = params.pop("_context", {})
         params.pop("_call", None)
         call = EmbeddedCall(context, lambda event: self._tell(request_id, event))
@@ -55,7 +55,10 @@ class EmbeddedPlugin:
             task.cancel()
             raise
         except Unfit as error:
-            raise RpcFault(INVALID_PARAMS, printable(str(error), 500)) from error
+            raise RpcFault(INVALID_PARAMS, printable(str(error), 500), {NO_EFFECT: True}) from error
+        except NoEffect as error:
+            told = fault_of(error)
+            raise RpcFault(told.code, told.message, {**told.data, NO_EFFECT: True}) from error
         except PaddockError:
             raise  # meant for whoever called
         except Exception as error:

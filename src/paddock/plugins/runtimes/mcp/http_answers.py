@@ -10,12 +10,15 @@ import orjson
 
 from paddock.core.json_value import MAX_DEPTH
 from paddock.plugins.runtimes.mcp.wire import ASKED_DURING
-from paddock.rpc.faults import METHOD_NOT_FOUND, RpcFault
+from paddock.rpc.faults import METHOD_NOT_FOUND, NO_EFFECT, RpcFault
 from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
 from paddock.rpc.http_client import Response, TooLarge
 from paddock.rpc.structure import StructureCounter, nested_deeper
 
 UNANSWERED: Final = -32000
+# Who answers so has looked at who asks, for what, how often and in which form, and has not handed it on. Whatever else
+# goes wrong may go wrong on the way back.
+_AT_THE_DOOR: Final = frozenset({401, 403, 404, 405, 406, 413, 415, 429})
 _MOST_OF_AN_ERROR: Final = 64 * 1024
 
 
@@ -30,11 +33,19 @@ async def refusal_of(response: Response) -> RpcFault:
     if isinstance(error, dict):
         about = cast("dict[str, Any]", error)
         if isinstance(about.get("code"), int) and isinstance(about.get("message"), str):
-            data = about.get("data", {"http_status": status})
-            return RpcFault(about["code"], about["message"], data)
+            return RpcFault(about["code"], about["message"], about.get("data", _about(status)))
+    return refused_with(status)
+
+
+def refused_with(status: int) -> RpcFault:
+    """What an error of HTTP's says by itself."""
     words = {401: "the server wants to know who asks", 403: "the server does not let us in"}
     code = METHOD_NOT_FOUND if status in (404, 405) else UNANSWERED
-    return RpcFault(code, words.get(status, f"the server answered with status {status}"), {"http_status": status})
+    return RpcFault(code, words.get(status, f"the server answered with status {status}"), _about(status))
+
+
+def _about(status: int) -> dict[str, Any]:
+    return {"http_status": status, NO_EFFECT: True} if status in _AT_THE_DOOR else {"http_status": status}
 
 
 def peek(line: bytes) -> dict[str, Any] | None:

@@ -10,10 +10,12 @@ from paddock.core.errors import PluginError
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Form
+from paddock.rpc.faults import NO_EFFECT
 
 LONGEST_MESSAGE: Final = 2_000
 # Between the two ends of the wire: nobody who calls a tool needs to see it.
 _OF_THE_WIRE: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
+_SAYS_NO_EFFECT: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, where the protocol has room for words of others
 _OF_THE_CAGE: Final = (
     (
         re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
@@ -74,9 +76,15 @@ def result_of(plugin: PluginName, spec: CallableSpec, raw: Any, *, declares_for_
             words or "the tool failed and gave no reason",
             code="tool.failed",
             hint=_hint(plugin, words, declares_for_itself=declares_for_itself),
-            details={"plugin": plugin, **shown},
+            details={**shown, "plugin": plugin, NO_EFFECT: _nothing_happened(told)},
         )
     return shown
+
+
+def _nothing_happened(told: Mapping[str, Any]) -> bool:
+    """Whether a tool that failed says that it did nothing. Most fail wherever they are, and say nothing about that."""
+    meta = told.get("_meta")
+    return isinstance(meta, dict) and cast("dict[str, Any]", meta).get(_SAYS_NO_EFFECT) is True
 
 
 def _words(content: list[Any]) -> str:

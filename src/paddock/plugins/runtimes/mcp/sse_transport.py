@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urljoin
 
-from paddock.plugins.runtimes.mcp.http_answers import UNANSWERED, peek
+from paddock.plugins.runtimes.mcp.http_answers import peek, refused_with
 from paddock.plugins.runtimes.mcp.http_exchange import Exchanges
 from paddock.plugins.runtimes.mcp.remote_transport import RemoteTransport
 from paddock.plugins.runtimes.mcp.sse import EventSplitter, ServerEvent
@@ -108,6 +108,5 @@ class SseTransport(RemoteTransport):
         except (HttpLost, TooLarge, RpcFault, TimeoutError) as error:
             return self._lose(str(error) or "the server did not take a message")
         if status >= 400 and "method" in message and "id" in message:
-            told = f"the server answered with status {status}"
-            self._inbox.feed(encode_failure(message["id"], RpcFault(UNANSWERED, told, {"http_status": status})))
+            self._inbox.feed(encode_failure(message["id"], refused_with(status)))
         return None

@@ -59,6 +59,7 @@ _CHANGES: Final = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
+_REFUSALS: Final = frozenset({METHOD_NOT_FOUND})
 _CHANGED: Final = frozenset(_CHANGES.values())
 _METHODS: Final = {
     Form.TOOL: "tools/call",
@@ -97,6 +98,11 @@ class McpWire:
     @property
     def forgiving(self) -> bool:
         return True
+
+    @property
+    def refusals(self) -> frozenset[int]:
+        # Not -32602: that is also how widespread servers say that what a tool has answered breaks its schema.
+        return _REFUSALS
 
     def follows(self, last: Wire) -> None:
         if isinstance(last, McpWire):
