@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -36,10 +37,14 @@ class Holder(NamedTuple):
 
 
 class StoreLock:
-    """The lock, held from `take` until `release` or the end of the process."""
+    """The lock, held from `take` until `release` or the end of the process.
 
-    def __init__(self, descriptor: int) -> None:
+    `left` says that whoever had it before did not let go of it: they were killed, or the machine lost its power.
+    """
+
+    def __init__(self, descriptor: int, *, left: bool = False) -> None:
         self._descriptor: int | None = descriptor
+        self.left = left
 
     @classmethod
     def take(cls, directory: Path, role: Role, *, wait: float = 10.0) -> StoreLock:
@@ -61,20 +66,24 @@ class StoreLock:
             ) from error
         try:
             _wait_for(descriptor, path, role, deadline=time.monotonic() + wait)
+            left = os.fstat(descriptor).st_size > 0
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "role": role}).encode(), 0)
+            with suppress(OSError):
+                os.fsync(descriptor)  # so that the note is there after a loss of power, of which it tells the next one
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(descriptor)
+        return cls(descriptor, left=left)
 
-    def release(self) -> None:
-        """Let go. Doing it twice is harmless."""
+    def release(self, *, sound: bool = True) -> None:
+        """Let go. Doing it twice is harmless. Where the store is not `sound`, the next one is to look again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         try:
-            os.ftruncate(descriptor, 0)
+            if sound:
+                os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 

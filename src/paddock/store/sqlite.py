@@ -18,6 +18,7 @@ from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavaila
 
 from .lock import Role, StoreLock
 from .migrate import is_current, migrate
+from .soundness import require_sound
 from .space import OUT_OF_SPACE
 from .statement import Statement, Value
 from .transaction import CheckedTransaction, Row, Transaction
@@ -210,7 +211,10 @@ class SqliteDirect:
 
     @classmethod
     def open(cls, path: Path, *, migrations: Path, role: Role, wait: float) -> SqliteDirect:
-        """Open the file and bring it up to date; a daemon takes the lock first and keeps it."""
+        """Open the file and bring it up to date; a daemon takes the lock first and keeps it.
+
+        Where the one before it was not stopped but ended, it looks whether the file is whole.
+        """
         create_file(path)
         lock = StoreLock.take(path.parent, role, wait=wait) if role == "daemon" else None
         try:
@@ -222,11 +226,23 @@ class SqliteDirect:
             raise
         database = cls(path, connection, lock)
         try:
+            if lock is not None and lock.left:
+                database._require_sound(lock)
             database._bring_up_to_date(migrations, wait)
         except BaseException:
             database.close()
             raise
         return database
+
+    def _require_sound(self, lock: StoreLock) -> None:
+        try:
+            require_sound(self.connection, self.path)
+        except apsw.Error as error:
+            lock.release(sound=False)
+            raise failure(error, self.connection, self.path) from error
+        except HostError:
+            lock.release(sound=False)
+            raise
 
     def _bring_up_to_date(self, migrations: Path, wait: float) -> None:
         deadline = time.monotonic() + wait
