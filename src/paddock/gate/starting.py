@@ -10,11 +10,11 @@ from functools import partial
 
 from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
-from paddock.core.finishing import finished
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
 from paddock.gate.effects.records import Effect
+from paddock.gate.finishing import finished
 from paddock.gate.held import kept_context, waiting
 from paddock.gate.once import Effects
 from paddock.policy.approvals.approval import Kind
@@ -62,6 +62,7 @@ class Start:
         Raises:
             Denied: the rules forbid it.
             NeedsApproval: a person is asked first.
+            TakenMeanwhile: another daemon has claimed the key.
         """
         match course.decision:
             case Deny() as denied:
@@ -181,10 +182,13 @@ class Start:
             policy_version=asked.version,
             remember=asked.remember,
         )
+        here = None if course.target.only_reads else await self.effects.here()
+        # In one unit of work: until the person has answered, whoever comes with the same key waits for the same answer.
+        also = None if here is None else partial(self.effects.hold, course=course, here=here)
         try:
-            approval, token = await self.approvals.ask(request)
+            approval, token = await finished(self.approvals.ask(request, also))
         except asyncio.CancelledError:
-            # Nobody knows whether it was asked, and nobody is there to be told that the call waits.
+            # Nobody is there to be told that the call waits.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_WITHDRAWING):
                     await self.withdraw(context.tenant, course.call)
