@@ -53,6 +53,7 @@ def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
     from paddock.cli.answering import show_open
     from paddock.cli.daemon import error_from, part, require_daemon
     from paddock.cli.waiting import how_to_go_on, show_preview
+    from paddock.core.events_calls import flag
 
     call = require_daemon(_NEEDS_DAEMON, tenant).get(f"/calls/{part(call_id)}")
     if as_json:
@@ -65,6 +66,8 @@ def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
     if held := call.get("approval"):
         show_preview(held["preview"], held["kind"])
         say(f"  {styled('→', 'dim')} {how_to_go_on(held, tenant)}")
+    if flagged := flag(call.get("undisclosed")):
+        say(f"{styled('flagged:', 'yellow')} {flagged}")
     if call["status"] == "succeeded":
         document(call["result"])
     elif error := call.get("error"):

@@ -152,10 +152,14 @@ def _told(entry: Entry) -> str:
 
 def show_whole(entry: Entry) -> None:
     """One entry on several lines."""
+    from paddock.core.events_calls import flag
+
     result(styled(f"{entry.type}  {entry.id}", "bold", stream=sys.stdout))
     lines: list[tuple[str, Any]] = [("number", f"{entry.seq} of {entry.tenant}"), ("at", entry.at)]
     lines += [(name, value) for name in ("plugin", "call", "request") if (value := getattr(entry, name))]
     lines += [*entry.facts.items(), *entry.personal.items()]
+    if flagged := flag(entry.facts.get("undisclosed")):
+        lines.append(("flagged", flagged))
     if entry.erased:
         lines.append(("erased", "what it said of a person"))
     lines.append(("hash", entry.hash))

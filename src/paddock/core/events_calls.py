@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -41,7 +41,8 @@ class CallEnded(Event):
     `metrics` is what the host counted. What the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
     erased; where one of these is large, it is its `size` and `hash`. `proposed` is what an agent's answer was denied
     for: `decision` is about that then. `replay_of` is the call that was made before under the same key, whose answer
-    this one got; nothing was done for it.
+    this one got; nothing was done for it. `undisclosed` is what it used without saying so, of `network` and `model`:
+    the same call may be answered otherwise.
     """
 
     name: str
@@ -75,6 +76,7 @@ class CallEnded(Event):
     stands_for: tuple[str, ...]
     proposed: str | None = None
     replay_of: str | None = None
+    undisclosed: tuple[str, ...] | None = None
 
 
 SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -84,3 +86,13 @@ SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Events of other documents that are not recorded by themselves: in whose `stands_for` each of them is named."""
+
+
+UNDISCLOSED: Final[Mapping[str, str]] = MappingProxyType({"network": "the network", "model": "a model"})
+"""What a call may use without saying so, in words."""
+
+
+def flag(undisclosed: Iterable[str] | None) -> str:
+    """What is flagged of a call that did, in words; empty where there is nothing."""
+    used = " and ".join(UNDISCLOSED.get(one, one) for one in undisclosed or ())
+    return f"it used {used}, and did not say so: the same call may be answered otherwise" if used else ""

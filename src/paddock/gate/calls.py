@@ -58,6 +58,7 @@ class LiveCall:
         self.error: PaddockError | None = None
         self.held: NeedsApproval | None = None  # while it waits for a person
         self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
+        self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
@@ -121,6 +122,8 @@ class LiveCall:
             shown["result"] = self.result
         if self.replay_of is not None:
             shown["replay_of"] = self.replay_of
+        if self.undisclosed:
+            shown["undisclosed"] = list(self.undisclosed)
         if self.error is not None:
             shown["error"] = to_json(self.error)
         if self.held is not None:
@@ -161,6 +164,10 @@ class LiveCall:
     def replay(self, call: CallId) -> None:
         """What it gives came of a former call under the same key."""
         self.replay_of = call
+
+    def flag(self, undisclosed: tuple[str, ...]) -> None:
+        """It used this without saying so."""
+        self.undisclosed = undisclosed
 
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
@@ -352,6 +359,7 @@ class Calls:
                 approval=approval,
                 on_event=live.tell,
                 on_replay=live.replay,
+                on_undisclosed=live.flag,
                 ask=ask,
             )
         )

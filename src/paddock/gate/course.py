@@ -17,6 +17,7 @@ from paddock.core.event import field_names
 from paddock.core.events_calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
+from paddock.gate.disclosure import undisclosed
 from paddock.gate.effects.records import Effect
 from paddock.ledger.entry import Apart
 from paddock.plugins.supervision.flight import Fate, OnEvent
@@ -79,6 +80,7 @@ class Course:
         "tally",
         "target",
         "told",
+        "undisclosed",
     )
 
     def __init__(
@@ -109,6 +111,7 @@ class Course:
         self._error_message: str | None = None
         self._effects: tuple[str, ...] = ()
         self._said = _SAID_NOTHING
+        self.undisclosed: tuple[str, ...] | None = None  # what it used without saying so
 
     @property
     def payload_hash(self) -> str:
@@ -163,6 +166,8 @@ class Course:
             self._result_hash = hash_of(result)
             if isinstance(result, dict):
                 self._said = _said(cast("dict[str, Any]", result))
+            if self.ran and (self.tally or self._said.metrics):
+                self.undisclosed = undisclosed(self.target.manifest, self._effects, self.tally, result)
         else:
             self.status, known = _status(error), _known(error)
             self.error_code = known.error_code if known else "internal"
@@ -211,6 +216,7 @@ class Course:
             (facts, "error_code", self.error_code),
             (facts, "error_category", self._error_category),
             (facts, "replay_of", self.replay_of),
+            (facts, "undisclosed", self.undisclosed),
             (personal, "operator_id", context.operator),
             (personal, "project_id", context.project),
             (personal, "session_id", context.session),

@@ -79,6 +79,7 @@ class Secrets(Protocol):
 
 
 OnReplay: TypeAlias = Callable[[CallId], None]
+OnUndisclosed: TypeAlias = Callable[[tuple[str, ...]], None]
 
 
 class Observer(Protocol):
@@ -96,8 +97,8 @@ class Gate:
     decides: Decides
     start: Start
     limits: Limits
-    clock: Clock
     secrets: Secrets
+    clock: Clock
     random: Random
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
@@ -114,6 +115,7 @@ class Gate:
         approval: str | None = None,
         on_event: OnEvent | None = None,
         on_replay: OnReplay | None = None,
+        on_undisclosed: OnUndisclosed | None = None,
         ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
@@ -126,6 +128,7 @@ class Gate:
             approval: The request that was approved for it, where it was held before.
             on_event: Hears what the plugin tells meanwhile.
             on_replay: Hears that this is what came of a former call under the same key, and of which.
+            on_undisclosed: Hears what it used without saying so, where it did; see `CallEnded`.
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
@@ -135,10 +138,10 @@ class Gate:
             Busy: too much is under way, or was asked for in too short a time.
             Invalid: the payload does not fit; carries every mistake.
             Failed: it does not fit either, and the plugin does not run.
+            CallerError: `missing_secrets`, with the names of all that its operation needs and are not set.
             OutputInvalid: the answer does not fit what the plugin promised.
             BadHint: the agent that was called hints at a key that cannot be filled in.
             PaddockError: see `Supervisor.call`.
-            CallerError: `missing_secrets`, with the names of all that its operation needs and are not set.
         """
         if self.records.crowded(context.tenant) or self.records.failing is not None:
             try:
@@ -165,20 +168,20 @@ class Gate:
                 replayed = await self._begun(course, approval)
                 if replayed is not None:
                     return self._replay(course, replayed, on_replay)
+            else:
+                await self.require_secrets(target, payload, context)
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
-            else:
-                await self.require_secrets(target, payload, context)
             result = await self.supervisor.call(
                 target.key,
                 target.spec,
                 payload,
                 course.context,
+                call=course.call,
                 on_event=course.hears(on_event),
                 ask=ask,
                 tally=course.tally,
-                call=course.call,
                 fate=course.fate,
             )
             self._kept_promise(target, result)
@@ -190,6 +193,8 @@ class Gate:
                 await self.start.void(context.tenant, approval, error)
             raise
         await self._ended(course, result, None)
+        if course.undisclosed is not None and on_undisclosed is not None:
+            on_undisclosed(course.undisclosed)
         return result
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
@@ -285,11 +290,6 @@ class Gate:
                 details={"plugin": target.key.plugin},
             )
 
-    async def _begun(self, course: Course, approval: str | None) -> Replayed | None:
-        """Let a call start that has an effect, or that a person is asked about; on record where anything has to be.
-
-        Gives what came of it before, where a call was made under the same key.
-
     async def require_secrets(self, target: Target, payload: Mapping[str, Any], context: CallContext) -> None:
         """Refuse a call that cannot succeed, since secrets are not set which its operation needs.
 
@@ -299,6 +299,11 @@ class Gate:
         if target.manifest.operation_auth:
             operation = operation_of(target.manifest, target.spec, payload)
             await self.secrets.require(context.tenant, context.principal.person, target.manifest, operation)
+
+    async def _begun(self, course: Course, approval: str | None) -> Replayed | None:
+        """Let a call start that has an effect, or that a person is asked about; on record where anything has to be.
+
+        Gives what came of it before, where a call was made under the same key.
 
         Raises:
             PaddockError: it may not start, or not now.
@@ -310,12 +315,12 @@ class Gate:
             replayed = None if target.only_reads else await effects.claim(course)
             if replayed is not None:
                 return replayed
+            await self.require_secrets(target, course.payload, course.context)  # nobody is asked about what cannot be
             granted = await self.start.permit(course, approval)
             if target.only_reads and granted is None:
                 return None
             if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
                 course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
-            await self.require_secrets(target, course.payload, course.context)  # nobody is asked about what cannot be
                 granted = await self.start.permit(course, approval)
             try:
                 await self.start.record(course, granted)

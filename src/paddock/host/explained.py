@@ -112,6 +112,7 @@ class Explained:
             "status": story.status,
             "decision": story.decision,
             "proposed": story.proposed,
+            "undisclosed": list(story.undisclosed),
             "reason": self.because,
             "rules": _as_values(self.rules),
             "policy_version": story.policy_version,

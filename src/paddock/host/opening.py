@@ -125,7 +125,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         news = PluginNews(logs)
         starter = Starter(store, Looks(DiskMachine()), directories, settings, environ, keys)
         around = Surroundings(
-            bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock))),
+            bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock, network))),
             wire_for=partial(wire_for, door=services.door),
             prepare=starter,
             publish_for=lambda tenant: BesideTheGate(events.publisher(tenant)),

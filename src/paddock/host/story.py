@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paddock.core.events_calls import flag
 from paddock.ledger.entry import Entry
 from paddock.manifest.names import full_name
 
@@ -41,6 +42,7 @@ class Story:
         policies: Ids of the rules that decided.
         version: Of the plugin.
         proposed: What the agent that was called proposed, where the rules were asked about that.
+        undisclosed: What it used without saying so: see `gate/disclosure.py`.
     """
 
     call: str
@@ -63,6 +65,7 @@ class Story:
     error: Mapping[str, Any] | None
     steps: tuple[Step, ...]
     proposed: str | None = None
+    undisclosed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -105,6 +108,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         error=_error(last),
         steps=tuple(_steps(ordered)),
         proposed=last.get("proposed"),
+        undisclosed=tuple(last.get("undisclosed") or ()),
     )
 
 
@@ -187,7 +191,7 @@ def _ended(told: Mapping[str, Any]) -> str:
         return ""  # the request says more
     took = f" after {told['duration_ms']:g} ms"
     if told["status"] == "succeeded":
-        return f"it succeeded{took}"
+        return "; ".join(filter(None, (f"it succeeded{took}", flag(told.get("undisclosed")))))
     words = _BECAME.get(told["status"], str(told["status"]))
     why = f": {told['error_message']}" if told["error_message"] else ""
     return f"it {words}{took}{why} ({told['error_code']})"

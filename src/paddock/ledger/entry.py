@@ -51,7 +51,7 @@ FACTS = frozenset(
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope count underway capabilities work replay_of recovery resolution
+    binding approved state scope count underway capabilities work replay_of undisclosed recovery resolution
     """.split()  # noqa: SIM905
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -39,6 +39,7 @@ class Attachment:
         limits: NetworkLimits,
         in_all: anyio.CapacityLimiter,
     ) -> None:
+        self.used: Callable[[], None] = lambda: None  # told whenever the plugin's connections carry something
         self._spec = spec
         self._plan = plan_network(spec.network)
         self._sockets = sockets
@@ -149,8 +150,9 @@ class Attachment:
         return Destination(host, port)
 
     async def _serve(self, connection: socket.socket, destination: Destination) -> None:
-        relay = Relay(connection, destination)
+        relay = Relay(connection, destination, self._note_use)
         began = anyio.current_time()
+        self._note_use()
         try:
             async with self._in_all:
                 await relay.run(self._granted, self._outside, self._pipes, self._limits, self._lookups)
@@ -158,6 +160,9 @@ class Attachment:
             self._running -= 1
             connection.close()
             self._record(relay, seconds=anyio.current_time() - began)
+
+    def _note_use(self) -> None:
+        self.used()
 
     async def _answer_names(self, server: socket.socket) -> None:
         while True:

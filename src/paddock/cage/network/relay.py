@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -37,12 +38,15 @@ class NetworkLimits:
 class Relay:
     """A connection on its way out. What became of it stands in its attributes, whichever way `run` ends."""
 
-    def __init__(self, connection: socket.socket, destination: Destination) -> None:
+    def __init__(
+        self, connection: socket.socket, destination: Destination, used: Callable[[], None] = lambda: None
+    ) -> None:
         self.destination = destination
         self.address: str | None = None
         self.error: str | None = PLUGIN_ENDED  # until it ends in another way
         self.denied = False
         self._connection = connection
+        self._used = used  # told whenever it carries something
         self._carriage: Carriage | None = None
 
     @property
@@ -71,7 +75,7 @@ class Relay:
             )
             for one in (self._connection, far):
                 prepare(one)
-            self._carriage = Carriage(self._connection, far, pipes)
+            self._carriage = Carriage(self._connection, far, pipes, self._used)
             await self._carriage.run(idle_seconds=limits.idle_seconds)
             self.error = None
         except NotDialled as refusal:

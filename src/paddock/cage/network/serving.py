@@ -69,6 +69,13 @@ class CageNetwork:
                 one.close()
             raise
 
+    def watch(self, cage_id: str, used: Callable[[], None]) -> None:
+        """Tell somebody whenever what runs in a cage uses its network: when it connects, and when anything is carried.
+        It never is where the cage has none."""
+        attachment = self._attached.get(cage_id)
+        if attachment is not None:
+            attachment.used = used
+
     def detach(self, cage_id: str) -> None:
         """End a cage's network, as its plugin has ended. Harmless when it has none."""
         attachment = self._attached.pop(cage_id, None)

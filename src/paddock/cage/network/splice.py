@@ -113,12 +113,17 @@ class Pipes:
 
 
 class Carriage:
-    """Two sockets joined. Both must be non-blocking, and stay the caller's to close."""
+    """Two sockets joined. Both must be non-blocking, and stay the caller's to close.
 
-    def __init__(self, near: socket.socket, far: socket.socket, pipes: Pipes) -> None:
+    `used` is told each time that something is about to go on.
+    """
+
+    def __init__(
+        self, near: socket.socket, far: socket.socket, pipes: Pipes, used: Callable[[], None] = lambda: None
+    ) -> None:
         self._done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self._there = _Direction(near, far, pipes, self._ended)
-        self._back = _Direction(far, near, pipes, self._ended)
+        self._there = _Direction(near, far, pipes, self._ended, used)
+        self._back = _Direction(far, near, pipes, self._ended, used)
         self._open = 2
 
     @property
@@ -163,7 +168,12 @@ class _Direction:
     """One way: waits for the source to have bytes, or, while the sink is full, for the sink to take some."""
 
     def __init__(
-        self, source: socket.socket, sink: socket.socket, pipes: Pipes, ended: Callable[[OSError | None], None]
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        pipes: Pipes,
+        ended: Callable[[OSError | None], None],
+        used: Callable[[], None],
     ) -> None:
         self.moved = 0
         self._loop = asyncio.get_running_loop()
@@ -171,6 +181,7 @@ class _Direction:
         self._sink = sink
         self._pipes = pipes
         self._ended = ended
+        self._used = used
         self._channel: _Channel | None = None
 
     def start(self) -> None:
@@ -188,6 +199,7 @@ class _Direction:
                 if not self._fill():
                     self._finish()
                     return
+                self._used()
                 if not self._drain():
                     self._loop.remove_reader(self._source)
                     self._loop.add_writer(self._sink, self._writable)
@@ -198,6 +210,7 @@ class _Direction:
             self._fail(failure)
 
     def _writable(self) -> None:
+        self._used()
         try:
             if self._drain():
                 self._loop.remove_writer(self._sink)

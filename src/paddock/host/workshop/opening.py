@@ -102,7 +102,7 @@ async def open_workshop(
         news = WorkshopNews(logs, audience)
         news.on_gone = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
         starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, keys, config or {})
-        bodies = TappedBodies(warden, clock, tap)
+        bodies = TappedBodies(warden, clock, tap, network)
         around = Surroundings(
             bodies=bodies,
             wire_for=partial(wire_for, door=services.door),

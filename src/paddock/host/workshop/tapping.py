@@ -9,7 +9,7 @@ from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError
-from paddock.plugins.supervision.body import Body, CagedBodies, CagedBody
+from paddock.plugins.supervision.body import Body, CagedBodies, CagedBody, Networks
 from paddock.plugins.supervision.deployment import Place
 from paddock.rpc.transport import Receiver, Transport
 
@@ -29,22 +29,28 @@ class Tap(Protocol):
 class TappedBodies(CagedBodies):
     """Processes in cages, each with a tap of its own: ids on a wire mean something in one conversation only."""
 
-    def __init__(self, launcher: Launcher, clock: Clock, tap: Callable[[], Tap]) -> None:
-        super().__init__(launcher, clock)
+    def __init__(self, launcher: Launcher, clock: Clock, tap: Callable[[], Tap], networks: Networks) -> None:
+        super().__init__(launcher, clock, networks)
         self._tap = tap
 
     async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
         if not isinstance(place, CageSpec):
             raise HostError(f"no cage is built around {type(place).__name__}")
         process = await self._launcher.launch(place)
-        return _TappedBody(process, place.cage_id, on_log, self._clock, self._tap())
+        return _TappedBody(process, place.cage_id, on_log, self._clock, self._networks, self._tap())
 
 
 class _TappedBody(CagedBody):
     def __init__(
-        self, process: CagedProcess, cage_id: str, on_log: Callable[[str], None], clock: Clock, tap: Tap
+        self,
+        process: CagedProcess,
+        cage_id: str,
+        on_log: Callable[[str], None],
+        clock: Clock,
+        networks: Networks | None,
+        tap: Tap,
     ) -> None:
-        super().__init__(process, cage_id, on_log, clock)
+        super().__init__(process, cage_id, on_log, clock, networks)
         self._tap = tap
 
     async def connect(self, receiver: Receiver) -> Transport:

@@ -103,7 +103,8 @@ class CallRoutes:
                 "/calls/{id}",
                 self.show_call,
                 "Look at a call",
-                "Its status, its result or error, and `questions`: those of its plugin that wait for an answer.",
+                "Its status, its result or error, and `questions`: those of its plugin that wait for an answer;"
+                " `undisclosed` where it used the `network` or a `model` and its answer does not say so.",
                 query=WHOSE,
             ),
             Endpoint(
@@ -112,10 +113,10 @@ class CallRoutes:
                 self.explain_call,
                 "Explain what was decided about a call",
                 "`calls`: of each who made it, what it was, `decision` and `rules` with their texts, what an agent"
-                " `proposed` where that was denied, what would have changed it (`would_change_it`), what the rules"
-                " say `today`, and its `course`. The id may also be that of a request, an approval or an entry of"
-                " the ledger; `uses` are denials of what plugins asked of the host. Read from the ledger: calls are"
-                " found that the daemon has forgotten.",
+                " `proposed` where that was denied, what it used without saying so (`undisclosed`), what would"
+                " have changed it (`would_change_it`), what the rules say `today`, and its `course`. The id may also be"
+                " that of a request, an approval or an entry of the ledger; `uses` are denials of what plugins asked of"
+                " the host. Read from the ledger: calls are found that the daemon has forgotten.",
                 query=WHOSE,
                 for_others=True,
             ),

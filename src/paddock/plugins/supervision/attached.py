@@ -1,4 +1,4 @@
-"""Everything that joins a conversation to a body that has begun: its wire, and its pipes for big bytes."""
+"""Everything that joins a conversation to a body that has begun: its wire, its network, its pipes for big bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from paddock.capabilities.pipes.channel import open_channel
-from paddock.plugins.supervision.body import Body, CarryingBody
+from paddock.plugins.supervision.body import Body, CarryingBody, NetworkedBody
 from paddock.plugins.supervision.conversation import Conversation
 from paddock.plugins.supervision.wire import CarryingWire
 
@@ -23,6 +23,8 @@ async def attached(
         misused_pipes: Told why it lost its pipes; it loses nothing else.
     """
     conversation.attach(await body.connect(conversation.peer))
+    if isinstance(body, NetworkedBody):
+        body.watch_network(conversation.used_network)
     pipes = body.take_artifacts() if isinstance(body, CarryingBody) else None
     async with open_channel(pipes, misused_pipes) as channel:
         if isinstance(conversation.wire, CarryingWire):

@@ -75,6 +75,23 @@ class CarryingBody(Body, Protocol):
         ...
 
 
+@runtime_checkable
+class NetworkedBody(Body, Protocol):
+    """One whose connections go through the host."""
+
+    def watch_network(self, used: Callable[[], None]) -> None:
+        """Tell somebody whenever it uses them."""
+        ...
+
+
+class Networks(Protocol):
+    """The network of all cages."""
+
+    def watch(self, cage_id: str, used: Callable[[], None]) -> None:
+        """Tell somebody whenever what runs in a cage uses its network."""
+        ...
+
+
 class Bodies(Protocol):
     """Begins them."""
 
@@ -88,23 +105,38 @@ class Bodies(Protocol):
 
 
 class CagedBodies:
-    """Processes in cages."""
+    """Processes in cages.
 
-    def __init__(self, launcher: Launcher, clock: Clock) -> None:
+    Args:
+        launcher: Builds the cages.
+        clock: Says when a second is over.
+        networks: Tells of what they connect to; nobody is told where it is None.
+    """
+
+    def __init__(self, launcher: Launcher, clock: Clock, networks: Networks | None = None) -> None:
         self._launcher = launcher
         self._clock = clock
+        self._networks = networks
 
     async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
         if not isinstance(place, CageSpec):
             raise HostError(f"no cage is built around {type(place).__name__}")
-        return CagedBody(await self._launcher.launch(place), place.cage_id, on_log, self._clock)
+        return CagedBody(await self._launcher.launch(place), place.cage_id, on_log, self._clock, self._networks)
 
 
 class CagedBody:
     """A process in a cage; see `Body`."""
 
-    def __init__(self, process: CagedProcess, cage_id: str, on_log: Callable[[str], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        process: CagedProcess,
+        cage_id: str,
+        on_log: Callable[[str], None],
+        clock: Clock,
+        networks: Networks | None = None,
+    ) -> None:
         self._process = process
+        self._networks = networks
         self._held = {process.stdin, process.stdout, process.stderr, *(process.artifacts or ())}  # ours to close yet
         self._cage_id = cage_id
         self._stderr = StderrReader(StderrTail(on_log), clock)
@@ -135,6 +167,10 @@ class CagedBody:
         ends = self._process.artifacts
         self._held -= set(ends or ())
         return ends
+
+    def watch_network(self, used: Callable[[], None]) -> None:
+        if self._networks is not None:
+            self._networks.watch(self._cage_id, used)
 
     async def wait(self) -> Exit:
         return await self._process.wait()

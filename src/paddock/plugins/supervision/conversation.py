@@ -116,6 +116,10 @@ class Conversation:
         """The first lines on its output that were no JSON-RPC."""
         return self._incoming.noise_lines
 
+    def used_network(self) -> None:
+        """The process used a connection of its own."""
+        self._flights.used_network()
+
     async def drained(self) -> None:
         """Wait until no call is under way."""
         await self._flights.all_landed()

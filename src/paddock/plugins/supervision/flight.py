@@ -17,6 +17,9 @@ LONGEST = 900.0
 
 _NEVER = float("inf")
 
+NET = "net"
+"""Stands in the tally of a call during which its process used a connection of its own."""
+
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
@@ -119,6 +122,7 @@ class Flights:
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = _NEVER
         self._awaited: list[asyncio.Future[None]] = []  # by those who wait for the next to land
+        self._last_noted = -1  # the request up to which all have it in their tallies that the network was used
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -141,6 +145,17 @@ class Flights:
         declared = {flight.effects for flight in self._by_id.values() if not flight.pending.future.done()}
         known = [effects for effects in declared if effects is not None]
         return frozenset[str]().union(*known) if len(known) == len(declared) > 0 else None
+
+    def used_network(self) -> None:
+        """The process used a connection of its own. Nobody can tell for which call, so it counts for each under way."""
+        # Told of every bit that is carried, so it looks only at those that it has not noted yet, which are the last.
+        newest = next(reversed(self._by_id), -1)
+        for number, flight in reversed(self._by_id.items()):
+            if number <= self._last_noted:
+                break
+            if flight.tally is not None and not flight.pending.future.done():
+                flight.tally[NET] = 1
+        self._last_noted = max(self._last_noted, newest)
 
     def add(self, flight: Flight) -> None:
         self._by_id[flight.pending.id] = flight

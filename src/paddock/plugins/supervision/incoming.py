@@ -180,6 +180,9 @@ class _UnderWay:
     def effects(self) -> frozenset[str] | None:
         return self._flights.effects
 
+    def used_network(self) -> None:
+        self._flights.used_network()
+
     async def ask(self, request: int | None, question: Question) -> Answer:
         flight = self._flights.get(request) if request is not None else self._flights.only()
         return await self._flights.asked(flight, question) if flight is not None else Answer("cancel")

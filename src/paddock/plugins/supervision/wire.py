@@ -182,6 +182,10 @@ class CallOf(Protocol):
         """What all of them together may do to the world; see `Asking.underway`."""
         ...
 
+    def used_network(self) -> None:
+        """Note in each of them that the network was used, for one that was not named."""
+        ...
+
     async def ask(self, request: int | None, question: Question) -> Answer:
         """Put a question to whoever makes the call with this number. Without one it is the only call under way; where
         that is not clear, nobody is asked."""

@@ -270,7 +270,10 @@ class NativeWire:
             atomic=call is not None and call.atomic,
             subject=self._subject,
         )
-        return await self._door.answer(asking, method, own)
+        answer = await self._door.answer(asking, method, own)
+        if call is None and ".http." in method:
+            call_of.used_network()
+        return answer
 
 
 def _subject(deployment: Deployment) -> Subject:
