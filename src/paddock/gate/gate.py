@@ -16,11 +16,11 @@ from typing import Any, Protocol, TypeAlias
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
-from paddock.core.finishing import finished
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
+from paddock.gate.finishing import finished
 from paddock.gate.limits import Limits
 from paddock.gate.once import Replayed, TakenMeanwhile
 from paddock.gate.starting import Start
