@@ -1,0 +1,151 @@
+"""Histories of a whole host, each made from one number: nothing happens twice, nothing is lost, whatever dies when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.simulation.world import History, Rigging, simulate
+
+from paddock.core.errors import PaddockError
+from paddock.gate.course import Course
+from paddock.gate.effects import records
+from paddock.gate.effects.records import Effect
+from paddock.gate.gate import Gate
+from paddock.gate.once import key_of
+from paddock.gate.starting import Start
+from paddock.host.gating import gate_to
+from paddock.plugins.supervision.supervisor import Supervisor
+from paddock.store.transaction import Transaction
+
+pytestmark = pytest.mark.req("K-08")
+
+ROOT = Path(__file__).parents[2]
+FEW, MANY = 8, 100  # seeds of one test
+CAUGHT_WITHIN = 40  # seeds
+
+
+def sound(seed: int) -> History:
+    """The history of a seed, in which every promise was kept."""
+    history = simulate(seed)
+    if history.broken:
+        told = "\n".join([*history.broken, *history.trace[-40:]])
+        pytest.fail(f"seed {seed}: {told}\n\nsee it again: .venv/bin/python -m tests.simulation {seed}", pytrace=False)
+    return history
+
+
+@pytest.mark.parametrize("first", range(0, 5 * FEW, FEW))
+def test_whatever_dies_when_each_effect_happens_once_and_is_accounted_for(first: int) -> None:
+    histories = [sound(seed) for seed in range(first, first + FEW)]
+    # And something did happen: hosts came back, and people got what they asked for.
+    assert sum(history.lives for history in histories) > 2 * FEW
+    assert sum(history.acts for history in histories) > FEW
+    assert sum(history.successes for history in histories) > FEW
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 4_000, MANY))
+def test_whatever_dies_when_each_effect_happens_once_in_thousands_of_histories(first: int) -> None:
+    for seed in range(first, first + MANY):
+        sound(seed)
+
+
+def test_a_seed_tells_the_same_history_each_time_and_in_each_process() -> None:
+    here, again = simulate(7), simulate(7)
+    command = [sys.executable, "-m", "tests.simulation", "7"]
+    environ = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    elsewhere = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=120)
+
+    assert len(here.trace) > 50
+    assert here.trace == again.trace
+    assert elsewhere.stdout.splitlines()[:-1] == list(here.trace)
+    assert elsewhere.stdout.splitlines()[-1].endswith(here.digest)
+    assert simulate(8).digest != here.digest
+
+
+# --- hosts that are wrong, to see that they are found out -------------------------------------------------------------
+
+
+def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
+    gate = gate_to(supervisor, **parts)
+
+    class ActsFirst(Start):
+        async def record(self, course: Course, approval: str | None) -> None:
+            target, context = course.target, course.context
+            course.context = type(context)(
+                context.principal, context.request, idempotency_key=key_of(course).key, fence=1
+            )
+            await supervisor.call(target.key, target.spec, course.payload, course.context)
+            course.context = context
+            await super().record(course, approval)
+
+    gate.start = ActsFirst(*[getattr(gate.start, one.name) for one in fields(Start)])
+    return gate
+
+
+def never_looks_back(supervisor: Supervisor, **parts: Any) -> Gate:
+    gate = gate_to(supervisor, **parts)
+    parts["node"].when_over.remove(gate.start.effects.abandoned)
+    return gate
+
+
+def gives_everybody_the_first_answer(supervisor: Supervisor, **parts: Any) -> Gate:
+    gate, kept = gate_to(supervisor, **parts), dict[str, Any]()
+    effects = gate.start.effects
+    claim = effects.claim
+
+    async def claimed(course: Course) -> Any:
+        try:
+            replayed = await claim(course)
+        except PaddockError:
+            if "any" in kept:
+                return kept["any"]
+            raise
+        return kept.setdefault("any", replayed) if replayed is not None else None
+
+    effects.claim = claimed  # pyright: ignore[reportAttributeAccessIssue]
+    return gate
+
+
+WRONG: dict[str, tuple[Rigging, tuple[str, ...]]] = {
+    "acts before it records": (Rigging(gate_of=acts_before_it_records), ("not on record",)),
+    "never looks back": (Rigging(gate_of=never_looks_back), ("of a host that is gone is still started",)),
+    "answers before it is on the disk": (
+        Rigging(synchronous="NORMAL"),
+        ("not on record", "nothing is on record", "and has happened", "is not kept"),
+    ),
+    "gives everybody the first answer": (
+        Rigging(gate_of=gives_everybody_the_first_answer),
+        ("was told of what has not happened",),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_host_is_found_out_that(wrong: str) -> None:
+    rigging, words = WRONG[wrong]
+    broken = first_broken(rigging)
+    assert any(word in what for what in broken for word in words), broken
+
+
+def test_a_host_is_found_out_that_takes_silence_for_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(tx: Transaction, effect: Effect, *, error: Any) -> None:
+        records.fail(tx, effect, now=effect.claimed_at, error=error)
+
+    monkeypatch.setattr(records, "lose", lose)
+    broken = first_broken(Rigging())
+    assert any("failed_no_effect, and has happened" in what for what in broken), broken
+
+
+def first_broken(rigging: Rigging) -> tuple[str, ...]:
+    """What was wrong in the first history in which something was."""
+    for seed in range(CAUGHT_WITHIN):
+        history = simulate(seed, rigging)
+        if history.broken:
+            return history.broken
+    pytest.fail(f"it was not found out in {CAUGHT_WITHIN} histories")
