@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from paddock.gate.effects.machine import (
     BEFORE_THE_START,
@@ -20,6 +23,7 @@ from paddock.gate.effects.machine import (
     Move,
     Replay,
     State,
+    Verdict,
     met,
     moved,
 )
@@ -61,64 +65,215 @@ def test_who_comes_with_the_same_key_and_payload_gets(known: Known | None, verdi
     assert met(known, "h") == verdict
 
 
+@dataclass
+class Attempt:
+    """What really became of one attempt, and what its host heard of it. Written without a look at the states."""
+
+    payload: str
+    asked: bool = False  # whether a person was
+    sent: bool = False  # whether its start is on record, and so the plugin may have heard of it
+    done: bool = False  # whether it has happened: nobody but the plugin's other side knows
+    heard: Literal["nothing", "yes", "no", "silence"] = "nothing"
+    found_out: bool = False
+    kept: bool = True  # whether its result is
+
+    @property
+    def at_work(self) -> bool:
+        return self.sent and self.heard == "nothing"
+
+    @property
+    def known(self) -> bool:
+        return self.found_out or self.heard in ("yes", "no")
+
+
+@dataclass(frozen=True)
+class Record:
+    """As it lies in a table: changed only by whoever names the state and the fence that it has."""
+
+    known: Known
+    fence: int
+
+
 class OneKey(RuleBasedStateMachine):
-    """Callers, hosts that die and people who find out, all about one key, in any order."""
+    """Callers with two payloads, plugins, hosts that die, people and time, all about one key, in any order."""
+
+    steps: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self.state: State | None = None
-        self.happened = 0
-        self.sent = False  # whether the plugin heard of the attempt that is under way
+        self.record: Record | None = None
+        self.attempts: list[Attempt] = []  # those that have the key, or had it and came to something
+        self.stale: list[tuple[Record, Move]] = []  # what others may still want to write
 
-    @rule()
-    def a_caller_comes(self) -> None:
-        known = None if self.state is None else Known(self.state, "h")
-        if met(known, "h") == Claim():
-            self.state, self.sent = State.CLAIMED, False
+    # --- before the start ---------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.state in BEFORE_THE_START)
-    @rule()
-    def the_call_comes_to_nothing(self) -> None:
-        self.state = None if not self.happened else self.state
+    @rule(payload=st.sampled_from(["a", "b"]))
+    def a_caller_comes(self, payload: str) -> None:
+        verdict = self.verdict(self.record.known if self.record else None, payload)
+        assert verdict == self._expected(payload)
+        if verdict == Claim():
+            fence = self.record.fence + 1 if self.record else 1
+            if self.record is not None:
+                assert moved(self.record.known.state, Move.CLAIM_AGAIN) is State.CLAIMED
+            self.record = Record(Known(State.CLAIMED, payload), fence)
+            self.attempts.append(Attempt(payload))
 
-    @precondition(lambda self: self.state is State.CLAIMED)
+    @precondition(lambda self: self.waits and not self.last.asked)
     @rule()
     def a_person_is_asked(self) -> None:
-        self._move(Move.HOLD)
+        self._write(Move.HOLD)
+        self.last.asked = True
 
-    @precondition(lambda self: self.state in BEFORE_THE_START)
-    @rule(heard=st.booleans(), done=st.booleans())
-    def it_starts(self, heard: bool, done: bool) -> None:
-        self._move(Move.START)
-        self.sent = heard
-        self.happened += heard and done
-        self.done = heard and done
-
-    @precondition(lambda self: self.state is State.STARTED)
+    @precondition(lambda self: self.waits)
     @rule()
-    def its_host_dies(self) -> None:
-        self._move(Move.LOSE)
+    def the_call_comes_to_nothing(self) -> None:
+        assert self.record is not None and self.record.known.state in BEFORE_THE_START
+        self.attempts.pop()
+        former = Known(State.FAILED_NO_EFFECT, self.record.known.payload_hash)
+        self.record = Record(former, self.record.fence) if self.attempts else None
 
-    @precondition(lambda self: self.state in (State.STARTED, State.IN_DOUBT))
+    @precondition(lambda self: self.waits)
     @rule()
-    def it_is_found_out(self) -> None:
-        self._move(Move.SUCCEED if self.done else Move.FAIL)
+    def it_starts(self) -> None:
+        self._write(Move.START)
+        self.last.sent = True
+
+    # --- after it -----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.attempts and self.last.at_work and not self.last.done)
+    @rule()
+    def it_happens(self) -> None:
+        self.last.done = True
+
+    @precondition(lambda self: self.attempts and self.last.at_work)
+    @rule()
+    def the_plugin_answers(self) -> None:
+        """By its word, which is true: that it is done, or that it did nothing."""
+        self._remember_stale()
+        self._write(Move.SUCCEED if self.last.done else Move.FAIL)
+        self.last.heard = "yes" if self.last.done else "no"
+
+    @precondition(lambda self: self.attempts and self.last.at_work)
+    @rule(happens_all_the_same=st.booleans())
+    def nobody_hears_an_answer(self, happens_all_the_same: bool) -> None:
+        """Its time is up, it died, the host did, or it said what is no answer. What was on its way may still arrive."""
+        self._remember_stale()
+        self._write(Move.LOSE)
+        self.last.heard = "silence"
+        self.last.done |= happens_all_the_same
+
+    @precondition(lambda self: self.attempts and self.last.heard == "silence" and not self.last.found_out)
+    @rule()
+    def somebody_looks(self) -> None:
+        self._remember_stale()
+        self._write(Move.SUCCEED if self.last.done else Move.FAIL)
+        self.last.found_out = True
+
+    @precondition(lambda self: self.attempts and self.last.known and self.last.done and self.last.kept)
+    @rule()
+    def weeks_go_by(self) -> None:
+        assert self.record is not None
+        self.record = replace(self.record, known=replace(self.record.known, forgotten=True))
+        self.last.kept = False
+
+    # --- what must not change anything --------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.stale)
+    @rule(data=st.data())
+    def a_late_word_arrives(self, data: st.DataObject) -> None:
+        """Of an attempt that is over, or of a host that took another for dead: it meant what is not there any more."""
+        meant, _move = data.draw(st.sampled_from(self.stale))
+        assert self.record is not None
+        assert (meant.known.state, meant.fence) != (self.record.known.state, self.record.fence)
+
+    @precondition(lambda self: self.record is not None)
+    @rule(move=st.sampled_from(list(Move)))
+    def somebody_tries_what_makes_no_sense(self, move: Move) -> None:
+        assert self.record is not None
+        last = self.last
+        sense = {
+            Move.HOLD: not last.sent and not last.asked,
+            Move.START: not last.sent,
+            Move.SUCCEED: last.sent and not last.known,
+            Move.FAIL: last.sent and not last.known,
+            Move.LOSE: last.at_work,
+            Move.CLAIM_AGAIN: last.known and not last.done,
+        }
+        assert (moved(self.record.known.state, move) is not None) is sense[move]
+
+    # --- what is true at all times ------------------------------------------------------------------------------------
 
     @invariant()
     def it_never_happens_twice(self) -> None:
-        assert self.happened <= 1
+        type(self).steps += 1
+        assert sum(attempt.done for attempt in self.attempts) <= 1
 
     @invariant()
     def what_is_over_is_what_happened(self) -> None:
-        if self.state in OVER:
-            assert (self.state is State.SUCCEEDED) is bool(self.happened)
+        if self.record is not None and self.record.known.state in OVER:
+            happened = any(attempt.done for attempt in self.attempts)
+            assert (self.record.known.state is State.SUCCEEDED) is happened
 
-    def _move(self, move: Move) -> None:
-        assert self.state is not None
-        to = moved(self.state, move)
+    @invariant()
+    def a_key_that_stood_for_something_never_stands_for_something_else(self) -> None:
+        if self.record is not None:
+            assert {attempt.payload for attempt in self.attempts} == {self.record.known.payload_hash}
+
+    # --- how it is told -----------------------------------------------------------------------------------------------
+
+    def verdict(self, known: Known | None, payload_hash: str) -> Verdict:
+        return met(known, payload_hash)
+
+    @property
+    def last(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody has the key, and nothing was sent."""
+        return bool(self.attempts) and not self.last.sent
+
+    def _expected(self, payload: str) -> object:
+        if not self.attempts:
+            return Claim()
+        last = self.last
+        if payload != last.payload:
+            return Clash()
+        if not last.sent or last.at_work:
+            return Join()
+        if not last.known:
+            return Doubt()
+        return Claim() if not last.done else Replay() if last.kept else Gone()
+
+    def _write(self, move: Move) -> None:
+        assert self.record is not None
+        to = moved(self.record.known.state, move)
         assert to is not None
-        self.state = to
+        self.record = replace(self.record, known=replace(self.record.known, state=to))
+
+    def _remember_stale(self) -> None:
+        assert self.record is not None
+        self.stale += [(self.record, move) for move in (Move.SUCCEED, Move.FAIL)]
 
 
 TestOneKey = OneKey.TestCase
-TestOneKey.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestOneKey.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+def test_one_key_through_a_hundred_thousand_steps() -> None:
+    class Long(OneKey):
+        steps = 0
+
+    run_state_machine_as_test(Long, settings=settings(max_examples=1_500, stateful_step_count=100, deadline=None))
+    assert Long.steps >= 100_000
+
+
+def test_a_machine_that_makes_what_is_in_doubt_again_is_found_out() -> None:
+    class Careless(OneKey):
+        def verdict(self, known: Known | None, payload_hash: str) -> Verdict:
+            verdict = super().verdict(known, payload_hash)
+            return Claim() if verdict == Doubt() else verdict
+
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Careless, settings=settings(max_examples=500, deadline=None, phases=[Phase.generate]))
