@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -49,7 +50,7 @@ def damage(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     found = connection.execute("SELECT max(pageno) FROM dbstat WHERE name = 'aliases' AND pagetype = 'leaf'")
-    page = int(str(found.get))
+    page = int(cast("int", found.get))
     connection.close()
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096)

@@ -89,6 +89,7 @@ class Recovery:
         effect = await self.database.read(lambda tx: records.find_call(tx, tenant, call))
         if effect is None or effect.state is not State.IN_DOUBT:
             return True
+        await self.gate.records.room(tenant)  # of whose chain is broken nobody is asked
         target = self.gate.catalogue(tenant).find_in(effect.of.plugin, effect.of.callable)
         match effect.recovery:
             case "atomic":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock.core.errors import PaddockError
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.outward import to_json
 from paddock.host.rulebook import Rulebook
 from paddock.ledger.writer import LedgerWriter
@@ -25,11 +26,16 @@ class Condition:
 
     @property
     def refusing(self) -> PaddockError | None:
-        """Why no call is taken right now."""
-        return self.ledger.failing
+        """Why no call is taken right now, of anybody: where one tenant's chain is broken, the others go on."""
+        return self.ledger.failing or self.ledger.broken.get(DEFAULT_TENANT)
 
     def to_json(self) -> dict[str, Any]:
         """Whether calls are taken, and every trouble with what it is about; what keeps calls out comes first."""
-        found = {"ledger": self.ledger.failing, "checkpoints": self.ledger.unsigned, "rules": self.rules.unusable}
-        troubles = [{"about": about, **to_json(error)} for about, error in found.items() if error is not None]
+        found = [
+            ("ledger", self.ledger.failing),
+            *(("ledger", error) for _, error in sorted(self.ledger.broken.items())),
+            ("checkpoints", self.ledger.unsigned),
+            ("rules", self.rules.unusable),
+        ]
+        troubles = [{"about": about, **to_json(error)} for about, error in found if error is not None]
         return {"takes_calls": self.refusing is None, "troubles": troubles}

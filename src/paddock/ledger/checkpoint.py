@@ -130,6 +130,12 @@ def checkpointed(state: Path) -> set[str]:
     return found
 
 
+def named_in(state: Path) -> set[str]:
+    """Those of them whom the names of the files tell, without a look at what is in them."""
+    names = [file.name.removesuffix(_SUFFIX) for file in (state / "ledger").glob(f"*{_SUFFIX}") if file.stat().st_size]
+    return {unquote(name) for name in names if not name.startswith(_HASHED)}
+
+
 def last_signers(state: Path) -> set[str]:
     """The keys that the last checkpoints of all chains are signed with.
 

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +38,13 @@ class Checkpointer:
 
     `failing` says why the last try came to nothing, for each chain of which it did. Calls go on meanwhile: the chain
     itself is written, and the next checkpoint is over all that has come since the last. `ahead` is how many rows the
-    longest wait for one, of those chains that can have it.
+    longest wait for one, of those chains that can have it. Those in `broken` get none.
     """
 
     database: Database
     clock: Clock
     state: Path
+    broken: Mapping[str, PaddockError] = field(default_factory=dict[str, PaddockError])
     failing: PaddockError | None = None
     ahead: int = 0
     _failures: dict[str, PaddockError] = field(default_factory=dict[str, PaddockError])
@@ -74,6 +75,8 @@ class Checkpointer:
         return made
 
     async def _look_at(self, tenant: str, seq: int, least: int) -> bool:
+        if tenant in self.broken:
+            raise self.broken[tenant]
         if tenant not in self._reached:
             last = last_in(checkpoint_file(self.state, tenant))
             self._reached[tenant] = last.to_seq if last else 0

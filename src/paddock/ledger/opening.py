@@ -12,10 +12,12 @@ from pathlib import Path
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
 from paddock.ledger.checkpointing import EVERY_ROWS, EVERY_SECONDS, Checkpointer
+from paddock.ledger.since_checkpoint import look_through
 from paddock.ledger.writer import LedgerWriter
 from paddock.store.database import Database
 
 TRY_AGAIN = 5.0  # seconds until the next try where a checkpoint could not be made
+SECONDS_TO_VERIFY = 2.0  # until calls are taken all the same
 _SECONDS_AT_THE_END = 10
 
 _log = logging.getLogger("paddock.ledger")
@@ -27,6 +29,8 @@ async def open_ledger(
 ) -> AsyncGenerator[LedgerWriter, None]:
     """The writer for as long as the block runs; what was accepted is written before it ends, where it can be.
 
+    A host that stays verifies first what came since the last checkpoints.
+
     Args:
         database: Where the chains are.
         clock: Gives the times of entries.
@@ -37,11 +41,17 @@ async def open_ledger(
     """
     writer = LedgerWriter(database, clock, random)
     tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]
-    checkpointer = None
+    checkpointer, verified = None, None
     if state is not None:
-        checkpointer = Checkpointer(database, clock, state)
-        tasks.append(asyncio.create_task(_keep_checkpoints(writer, checkpointer), name="checkpoint the ledger"))
+        checkpointer = Checkpointer(database, clock, state, broken=writer.broken)
+        if lasting:
+            looking = look_through(database, state, writer.broken)
+            tasks.append(verified := asyncio.create_task(looking, name="verify the end of the ledger"))
+        keeping = _keep_checkpoints(writer, checkpointer, verified)
+        tasks.append(asyncio.create_task(keeping, name="checkpoint the ledger"))
     try:
+        if verified is not None:
+            await asyncio.wait({verified}, timeout=SECONDS_TO_VERIFY)  # what takes longer goes on beside the calls
         yield writer
     finally:
         with contextlib.suppress(PaddockError, TimeoutError):
@@ -50,14 +60,21 @@ async def open_ledger(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if checkpointer is not None:
+        if checkpointer is not None and (verified is None or not verified.cancelled()):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_AT_THE_END):
                     await checkpointer.look(1 if lasting else EVERY_ROWS, rested=EVERY_SECONDS)
 
 
-async def _keep_checkpoints(writer: LedgerWriter, checkpointer: Checkpointer) -> None:
-    """Look each minute at all chains, and in between as soon as one of them may have grown by a thousand rows."""
+async def _keep_checkpoints(
+    writer: LedgerWriter, checkpointer: Checkpointer, verified: asyncio.Task[None] | None
+) -> None:
+    """Look each minute at all chains, and in between as soon as one of them may have grown by a thousand rows.
+
+    Not before what is there was verified: a checkpoint would sign it as it stands.
+    """
+    if verified is not None:
+        await asyncio.wait({verified})
     now = asyncio.get_running_loop().time
     due = now() + EVERY_SECONDS  # whatever happens until then: a busy chain must not keep a quiet one waiting
     while True:

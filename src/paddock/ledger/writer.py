@@ -51,6 +51,8 @@ class LedgerWriter:
         self.failing: PaddockError | None = None
         self.unsigned: PaddockError | None = None
         """Why no checkpoint can be made; calls go on meanwhile."""
+        self.broken: dict[str, PaddockError] = {}
+        """By tenant, what is wrong with their chain; nobody is called for them."""
         self.lost = 0
         self.rows = 0
         """Entries written so far."""
@@ -86,7 +88,10 @@ class LedgerWriter:
             self._news.set()
 
     def crowded(self, tenant: str) -> bool:
-        """Whether the disk does not keep up, and this tenant has its share in that: the others need not feel it."""
+        """Whether the disk does not keep up, and this tenant has its share in that: the others need not feel it. Or
+        whether its chain is broken, so that nothing is to be added to it by calls."""
+        if tenant in self.broken:
+            return True
         waiting = len(self._waiting)
         if waiting < CROWDED:
             return False
@@ -94,7 +99,13 @@ class LedgerWriter:
         return waiting >= TOO_CROWDED or (own >= LARGEST_BATCH and own * len(self._waiting_of) >= waiting)
 
     async def room(self, tenant: str) -> None:
-        """Wait until it has caught up far enough for more of this tenant."""
+        """Wait until it has caught up far enough for more of this tenant.
+
+        Raises:
+            PaddockError: `ledger.broken`, there will be none for it.
+        """
+        if tenant in self.broken:
+            raise self.broken[tenant]
         while self.crowded(tenant) and self.failing is None:
             await self.landed()
 

@@ -36,18 +36,16 @@ def require_sound(connection: apsw.Connection, path: Path, *, longest: float = L
     deadline = time.monotonic() + longest
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
-        found = connection.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name = ?, name", (_LARGEST,)
-        )
-        for (name,) in found.fetchall():
-            quoted = str(name).replace('"', '""')
-            said = connection.execute(f'PRAGMA quick_check("{quoted}")').fetchall()
-            if said != [("ok",)]:
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name = ?", (_LARGEST,))
+        for name in [str(row[0]) for row in found]:
+            quoted = name.replace('"', '""')
+            said = [str(row[0]) for row in connection.execute(f'PRAGMA quick_check("{quoted}")')]
+            if said != ["ok"]:
                 raise HostError(
                     f"the store {path} is damaged",
                     code="store.corrupt",
                     hint="move it aside and restore a backup",
-                    details={"sqlite": str(said[0][0]) if said else "", "table": str(name)},
+                    details={"sqlite": said[0] if said else "", "table": name},
                 )
     except apsw.InterruptError:
         _log.info("the store %s was not stopped and is large: not all of it was checked", path)

@@ -1,0 +1,134 @@
+"""A daemon that starts verifies what came since the last checkpoint; calls of whose chain is broken are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.gate.test_governed_calls import Office
+from tests.ledger.chains import Chain, called, new_chain
+
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import HostError, PaddockError
+from paddock.ledger import opening, since_checkpoint
+from paddock.ledger.checkpoint import checkpoint_file, last_in
+from paddock.ledger.opening import open_ledger
+from paddock.ledger.since_checkpoint import look_through
+from paddock.store.database import open_database, open_direct
+
+pytestmark = pytest.mark.req("B-06")
+
+CUT = "UPDATE ledger_heads SET seq = {0}, hash = (SELECT hash FROM ledger WHERE seq = {0})"
+
+
+@pytest.fixture
+async def chain(database_address: str, tmp_path: Path) -> Chain:
+    return await new_chain(database_address, tmp_path / "state")
+
+
+async def broken(chain: Chain) -> dict[str, PaddockError]:
+    found: dict[str, PaddockError] = {}
+    async with open_database(chain.address, role="command") as database:
+        await look_through(database, chain.state, found)
+    return found
+
+
+async def test_a_chain_that_goes_on_from_its_last_checkpoint_is_not_broken(chain: Chain) -> None:
+    chain.add(called(31), tenant="acme")  # which has no checkpoint yet
+    assert await broken(chain) == {}
+
+
+@pytest.mark.parametrize(
+    ("statements", "verdict", "seq"),
+    [
+        (["UPDATE ledger SET plugin = 'mail' WHERE seq = 25"], "tampered", 25),
+        (["DELETE FROM ledger WHERE seq = 25"], "tampered", 25),
+        (["DELETE FROM ledger WHERE seq > 25"], "truncated", 26),
+        (["UPDATE ledger_heads SET hash = (SELECT hash FROM ledger WHERE seq = 29)"], "tampered", 30),
+        (["UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE seq = 25"], "tampered", 25),
+        (["UPDATE ledger SET hash = (SELECT hash FROM ledger WHERE seq = 19) WHERE seq = 20"], "tampered", 20),
+        ([CUT.format(15), "DELETE FROM ledger WHERE seq > 15"], "truncated", None),
+        (["DELETE FROM ledger", "DELETE FROM ledger_heads"], "truncated", None),
+    ],
+)
+async def test_whatever_was_changed_since_the_last_checkpoint_is_found(
+    chain: Chain, statements: list[str], verdict: str, seq: int | None
+) -> None:
+    chain.change(*statements)
+
+    found = (await broken(chain))["default"]
+
+    assert found.error_code == "ledger.broken"
+    assert (found.details["verdict"], found.details["seq"]) == (verdict, seq)
+
+
+async def test_a_checkpoint_that_somebody_else_wrote_is_found_and_one_whose_key_is_not_here_says_nothing(
+    chain: Chain,
+) -> None:
+    last = last_in(chain.checkpoints)
+    assert last is not None
+    chain.checkpoints.write_bytes(chain.checkpoints.read_bytes().replace(last.signature.encode(), b"AAAA"))
+    assert "false signature" in (await broken(chain))["default"].message
+
+    chain.key.rename(chain.key.with_name("elsewhere.pub"))
+    assert await broken(chain) == {}
+
+
+async def test_what_was_signed_before_is_left_to_verify_for_it_would_take_too_long(chain: Chain) -> None:
+    chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 7")
+
+    assert await broken(chain) == {}
+    assert chain.verify().seq == 7
+
+
+async def test_calls_of_whose_chain_is_broken_are_refused_and_it_gets_no_checkpoint_until_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path)
+    file = office.home / "data" / "paddock.db"
+    async with office.open() as host:
+        await host.call("mail.note", {})
+    checkpoint_file(office.home / "state", "default").unlink()
+    change = "UPDATE ledger SET plugin = {} WHERE type = 'call.ended'"
+    with open_direct(file) as database:
+        database.write(lambda tx: tx.execute(change.format("'other'")))
+
+    for _ in range(2):  # stopping it does not make it good
+        async with office.open() as host:
+            with pytest.raises(HostError) as refused:
+                await host.call("mail.look", {})
+            assert refused.value.error_code == "ledger.broken"
+            condition = host.condition.to_json()
+            assert (condition["takes_calls"], condition["troubles"][0]["code"]) == (False, "ledger.broken")
+            assert "mail.look" in host.callables()
+        assert not checkpoint_file(office.home / "state", "default").exists()
+
+    with open_direct(file) as database:
+        database.write(lambda tx: tx.execute(change.format("'mail'")))
+    async with office.open() as host:
+        await host.call("mail.look", {})
+    assert office.done == ["note", "look"]
+
+
+async def test_a_chain_that_takes_long_is_looked_at_beside_the_calls_and_signed_only_afterwards(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "SECONDS_TO_VERIFY", 0)
+    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(since_checkpoint, "PAGE", 1)
+    chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 30")
+    signed = chain.checkpoints.read_bytes()
+
+    async with (
+        asyncio.timeout(30),
+        open_database(chain.address) as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=chain.state) as writer,
+    ):
+        assert writer.broken == {}
+        while writer.unsigned is None:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+    assert writer.broken["default"].details["seq"] == 30
+    assert writer.unsigned.error_code == "ledger.broken"
+    assert chain.checkpoints.read_bytes() == signed
