@@ -7,7 +7,7 @@ from paddock.core.event import Event, event
 
 @event("effect.in_doubt")
 class EffectInDoubt(Event):
-    """The host that made a call with an effect is gone, and nobody knows whether it has happened."""
+    """Nobody knows whether a call had its effect: its host is gone, or its plugin gave no answer that tells."""
 
     name: str
     method: str

@@ -27,7 +27,7 @@ KEPT_CALLS = 1_000
 KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
-CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "cancelled"]
+CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "in_doubt", "cancelled"]
 EventKind = Literal["event", "question", "approval"]
 # The surroundings of a call to this callable.
 
@@ -59,6 +59,7 @@ class LiveCall:
         self.held: NeedsApproval | None = None  # while it waits for a person
         self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
+        self.in_doubt = False  # whether it may have happened, and nobody knows
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
@@ -169,6 +170,10 @@ class LiveCall:
         """It used this without saying so."""
         self.undisclosed = undisclosed
 
+    def doubt(self) -> None:
+        """It may have happened, and nobody knows."""
+        self.in_doubt = True
+
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
         self.status, self.held = "pending_approval", held
@@ -183,6 +188,8 @@ class LiveCall:
 
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
         self.status, self.ended_at, self.result, self.error, self.held = status, at, result, error, None
+        if self.in_doubt:
+            self.status = "in_doubt"
         self._result_bytes = _size_of(result)
         self.questions.close()
         self._settled.set()
@@ -360,6 +367,7 @@ class Calls:
                 on_event=live.tell,
                 on_replay=live.replay,
                 on_undisclosed=live.flag,
+                on_doubt=live.doubt,
                 ask=ask,
             )
         )

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 
+from paddock.capabilities.artifacts.address import is_address
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
@@ -20,10 +21,13 @@ from paddock.gate.catalogue import Target
 from paddock.gate.disclosure import undisclosed
 from paddock.gate.effects.records import Effect
 from paddock.ledger.entry import Apart
+from paddock.manifest.model import Kind
 from paddock.plugins.supervision.flight import Fate, OnEvent
 from paddock.policy.decision import Decision
 
-Became: TypeAlias = Literal["succeeded", "failed", "denied", "refused", "timed_out", "cancelled", "pending_approval"]
+Became: TypeAlias = Literal[
+    "succeeded", "failed", "in_doubt", "denied", "refused", "timed_out", "cancelled", "pending_approval"
+]
 
 LARGEST_WORD = 4096  # bytes of one object that a plugin writes into the ledger with its answer
 _LONGEST_MODEL = 200
@@ -46,6 +50,7 @@ class _Said(NamedTuple):
     metrics: dict[str, Any] | None = None
     nondeterminism: dict[str, Any] | None = None
     model: str | None = None
+    artifacts: tuple[dict[str, Any], ...] | None = None
 
 
 _SAID_NOTHING = _Said()
@@ -166,6 +171,8 @@ class Course:
             self._result_hash = hash_of(result)
             if isinstance(result, dict):
                 self._said = _said(cast("dict[str, Any]", result))
+                if "artifacts" in result and self.target.manifest.kind is Kind.OPERATOR:
+                    self._said = self._said._replace(artifacts=_artifacts(result["artifacts"]))
             if self.ran and (self.tally or self._said.metrics):
                 self.undisclosed = undisclosed(self.target.manifest, self._effects, self.tally, result)
         else:
@@ -227,6 +234,7 @@ class Course:
             (personal, "plugin_metrics", said.metrics),
             (personal, "nondeterminism", said.nondeterminism),
             (personal, "model", said.model),
+            (personal, "artifacts", said.artifacts),
             (personal, "proposed", self.proposed),
         ):
             if value is not None:
@@ -285,6 +293,17 @@ def _said(answer: Mapping[str, Any]) -> _Said:
         _bounded(answer.get("nondeterminism")),
         model[:_LONGEST_MODEL] if isinstance(model, str) else None,
     )
+
+
+def _artifacts(value: Any) -> tuple[dict[str, Any], ...] | None:
+    """What an operator says to have made, for the ledger. `verified` is what the host keeps itself, under its hash."""
+    if not isinstance(value, list) or not value:
+        return None
+    given = [cast("dict[str, Any]", one) for one in cast("list[Any]", value) if isinstance(one, dict)]
+    named = [{name: one.get(name) for name in ("type", "path", "hash")} for one in given]
+    told = tuple(one | {"verified": is_address(one["path"])} for one in named)
+    size = len(orjson.dumps(told))
+    return told if size <= LARGEST_WORD else ({"count": len(told), "size": size, "hash": hash_of(told)},)
 
 
 def _bounded(value: Any) -> dict[str, Any] | None:

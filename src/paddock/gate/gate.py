@@ -80,6 +80,7 @@ class Secrets(Protocol):
 
 OnReplay: TypeAlias = Callable[[CallId], None]
 OnUndisclosed: TypeAlias = Callable[[tuple[str, ...]], None]
+OnDoubt: TypeAlias = Callable[[], None]
 
 
 class Observer(Protocol):
@@ -116,6 +117,7 @@ class Gate:
         on_event: OnEvent | None = None,
         on_replay: OnReplay | None = None,
         on_undisclosed: OnUndisclosed | None = None,
+        on_doubt: OnDoubt | None = None,
         ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
@@ -129,6 +131,7 @@ class Gate:
             on_event: Hears what the plugin tells meanwhile.
             on_replay: Hears that this is what came of a former call under the same key, and of which.
             on_undisclosed: Hears what it used without saying so, where it did; see `CallEnded`.
+            on_doubt: Hears that nobody knows whether it has happened, where it was cancelled for instance.
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
@@ -188,11 +191,11 @@ class Gate:
             if target.manifest.kind is Kind.AGENT:
                 result = self._proposal(course, result)
         except BaseException as error:
-            await self._ended(course, None, error)
+            await self._ended(course, None, error, on_doubt)
             if approval is not None and not course.started and isinstance(error, PaddockError):
                 await self.start.void(context.tenant, approval, error)
             raise
-        await self._ended(course, result, None)
+        await self._ended(course, result, None, on_doubt)
         if course.undisclosed is not None and on_undisclosed is not None:
             on_undisclosed(course.undisclosed)
         return result
@@ -316,13 +319,13 @@ class Gate:
             if replayed is not None:
                 return replayed
             await self.require_secrets(target, course.payload, course.context)  # nobody is asked about what cannot be
-            granted = await self.start.permit(course, approval)
-            if target.only_reads and granted is None:
-                return None
-            if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
-                course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
-                granted = await self.start.permit(course, approval)
             try:
+                granted = await self.start.permit(course, approval)
+                if target.only_reads and granted is None:
+                    return None
+                if not await self.supervisor.ready(target.key):  # a yes is not spent on a plugin that does not run
+                    course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
+                    granted = await self.start.permit(course, approval)
                 await self.start.record(course, granted)
             except TakenMeanwhile:
                 effects.leave(course)
@@ -353,8 +356,14 @@ class Gate:
             on_replay(replayed.call)
         return result
 
-    async def _ended(self, course: Course, result: Any, error: BaseException | None) -> None:
-        """Record what became of a call. Of an effect it is on disk when this returns."""
+    async def _ended(
+        self, course: Course, result: Any, error: BaseException | None, on_doubt: OnDoubt | None = None
+    ) -> None:
+        """Record what became of a call. Of an effect it is on disk when this returns.
+
+        Raises:
+            PaddockError: see `Settling.settle`.
+        """
         if course.target.only_reads:
             self._record(course, result, error)
             return
@@ -371,6 +380,8 @@ class Gate:
                 await effects.not_started(course, error)
         finally:
             effects.leave(course)
+            if course.status == "in_doubt" and on_doubt is not None:
+                on_doubt()
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context = course.context

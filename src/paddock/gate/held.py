@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from paddock.core.call import CallContext, Principal
@@ -65,9 +64,12 @@ def preview(approval: Approval, target: Target | None = None) -> dict[str, Any]:
 
 def kept_context(context: CallContext) -> dict[str, Any]:
     """The surroundings of a call, for making it later. Who makes it is looked up again then."""
-    kept = asdict(context)
-    del kept["principal"]
-    return {"principal": context.principal.id} | {name: value for name, value in kept.items() if value is not None}
+    kept: dict[str, Any] = {"principal": context.principal.id}
+    for name in _KEPT:
+        value = getattr(context, name)
+        if value is not None:
+            kept[name] = value
+    return kept
 
 
 def context_again(kept: Mapping[str, Any], principal: Principal) -> CallContext:

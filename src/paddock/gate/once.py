@@ -7,9 +7,9 @@ work. What becomes of it is recorded in another, before anybody hears of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -17,18 +17,17 @@ from typing import Any, TypeAlias
 import orjson
 
 from paddock.core.clock import Clock
-from paddock.core.errors import Busy, HostError, NeedsApproval, PaddockError, StoreUnavailable, TimedOut
+from paddock.core.errors import Busy, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
 from paddock.core.events_effects import EffectInDoubt
 from paddock.core.ids import CallId, Tenant
-from paddock.core.outward import to_json
 from paddock.gate.course import Course
 from paddock.gate.effects import records
-from paddock.gate.effects.errors import clash, gone, in_doubt, unrecorded
-from paddock.gate.effects.machine import Claim, Clash, Doubt, Gone, Join, Replay, State, met
+from paddock.gate.effects.errors import clash, foreign, gone, in_doubt, underway
+from paddock.gate.effects.machine import Claim, Clash, Doubt, Foreign, Gone, Join, Replay, State, met
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.gate.held import kept_context, waiting
-from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.gate.settling import HOST_LOST, Settling
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.approval import State as Asked
 from paddock.policy.approvals.desk import Approvals
@@ -38,9 +37,6 @@ from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
 RECOVER = "effect.recover"  # the kind of work that finds out what became of one
-HOST_LOST = "the host that made it is gone"
-_STOPPING = timedelta(seconds=10)  # until a plugin that was told to stop has, or was ended
-_CHANGES_TABLES = ("storage.exec", "storage.commit")
 _LOOK_AGAIN = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
 
 RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
@@ -52,7 +48,9 @@ class _Underway:
 
     call: CallId
     payload_hash: str
+    principal: str
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: PaddockError | None = None  # which those get too who wait for it, where it failed and nothing happened
 
 
 @dataclass(slots=True)
@@ -95,50 +93,53 @@ class Effects:
         self._approvals = approvals
         self._clock = clock
         self._node = node
-        self._record_in = record_in
         self._record_all = record_all
         self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
+        self.until_over: Callable[[Effect], Awaitable[None]] = _later  # waits for one that its operator is at work on
         self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
         self._underway: dict[EffectKey, _Underway] = {}
-        self._unsettled: list[Callable[[Transaction], None]] = []
+        self._settling = Settling(database, clock, record_in, self._lose, self._settled)
 
     async def claim(self, course: Course) -> Replayed | None:
         """Take the key of a call for it, or give what came of the call that had it; waits while that is under way.
 
         Raises:
-            Conflict: the key stands for another payload, or it is not known what became of it, or not any more.
+            Conflict: the key stands for another payload or is another principal's, or it is not known what became of
+                it, or not any more.
+            NeedsApproval: it waits for a person, who is asked once.
             Busy: another daemon works on it, for too long to wait.
+            PaddockError: the call that was under way with it failed, and nothing happened.
         """
-        of = key_of(course)
-        for number in range(len(_LOOK_AGAIN) + 1):
+        of, pauses = key_of(course), iter(_LOOK_AGAIN)
+        while True:
             await self._alone(of, course)
             known = await self._known(of, course)
             if of in self._underway:
-                continue
-            if known is not None and known.call == course.call and known.state is State.AWAITING_APPROVAL:
-                return self._take(of, course, known)  # it goes on with a person's yes, who may have edited it
-            if known is not None and known.state is State.AWAITING_APPROVAL and await self._free(known, course):
-                continue
-            match met(known.known if known else None, course.payload_hash):
+                continue  # another one here was quicker
+            if known is not None and known.state is State.AWAITING_APPROVAL:
+                if known.call == course.call:
+                    return self._take(of, course, known)  # it goes on with a person's yes, who may have edited it
+                if await self._free(known, course):
+                    continue
+            match met(known.known if known else None, course.payload_hash, course.context.principal.id):
                 case Claim():
                     return self._take(of, course, known)
                 case Replay() if known is not None and known.result is not None:
                     return Replayed(known.call, known.result)
+                case Join() if known is not None and known.parked:
+                    await self.until_over(known)
                 case Join():
-                    if number < len(_LOOK_AGAIN):
-                        await asyncio.sleep(_LOOK_AGAIN[number])
+                    if (pause := next(pauses, None)) is None:
+                        raise underway(of)
+                    await asyncio.sleep(pause)
                 case Clash():
                     raise clash(of)
+                case Foreign():
+                    raise foreign(of)
                 case Doubt() if known is not None:
                     raise in_doubt(known)
                 case Replay() | Doubt() | Gone():
                     raise gone(of)
-        raise Busy(
-            "the same call is under way elsewhere",
-            code="effect.underway",
-            hint="ask again with the same key in a moment: it will not be made twice",
-            details={"plugin": of.plugin},
-        )
 
     async def here(self) -> Here:
         """This run of this host, for `start`."""
@@ -152,75 +153,44 @@ class Effects:
             HostError: its record is not where it was, or others took this host for dead.
         """
         require(tx, here)
-        context, now, effect = course.context, self._now(), course.effect
+        now, effect = self._now(), course.effect
         if effect is None or effect.state is State.FAILED_NO_EFFECT:
-            effect = records.claim(
-                tx,
-                key_of(course),
-                call=course.call,
-                payload_hash=course.payload_hash,
-                holder=here,
-                recovery=course.target.spec.recovery,
-                now=now,
-                principal=context.principal.id,
-            )
-            if effect is None:
-                raise TakenMeanwhile
+            effect = self._claimed(tx, course, here, now)
         records.start(
             tx,
             effect,
             holder=here,
             now=now,
             payload=course.payload,
-            payload_hash=course.payload_hash,
             context=_kept(course),
         )
         return effect
 
-    async def settle(self, course: Course, result: Any, error: BaseException | None) -> None:
-        """Record what became of a call that had started, with its entry in the ledger.
+    def hold(self, tx: Transaction, course: Course, here: Here) -> None:
+        """Keep the key for a call that waits for a person, in the unit of work that asks them.
 
         Raises:
-            StoreUnavailable: it cannot be recorded now; it is tried again, and nobody is told of a success meanwhile.
+            TakenMeanwhile: somebody else has the key by now.
         """
-        effect = course.effect
-        if effect is None:
-            raise HostError("a call without a record ended", code="effect.stale")
-        now, started = self._now(), replace(effect, state=State.STARTED)
-        written = b"" if error is not None else orjson.dumps(result)
-        told = {} if error is None else _told(error)
-        ended = course.ended()
+        records.hold(tx, self._claimed(tx, course, here, self._now()))
 
-        def unit(tx: Transaction) -> None:
-            if error is None:
-                records.succeed(tx, started, now=now, result=written)
-            elif _had_no_effect(course, error):
-                records.fail(tx, started, now=now, error=told)
-            else:
-                # What may still be at work is given the time to end: whoever looks earlier may see too little.
-                stopping = isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic"
-                self._lose(tx, started, told, _STOPPING if stopping else timedelta())
-            self._record_in(tx, course, ended)
-
-        try:
-            await self._database.write(unit)
-        except StoreUnavailable as failure:
-            self._unsettled.append(unit)
-            raise unrecorded(course.call, effect.of.plugin, failure, happened=error is None) from failure
-        if error is None:
-            self.when_succeeded(effect)
-        else:
-            self.when_lost()
+    async def settle(self, course: Course, result: Any, error: BaseException | None) -> State:
+        """Record what became of a call that had started. See `Settling.settle`."""
+        state = await self._settling.settle(course, result, error)
+        mine = self._underway.get(key_of(course))
+        if mine is not None and state is State.FAILED_NO_EFFECT and isinstance(error, PaddockError):
+            mine.failure = error
+        return state
 
     async def settle_again(self) -> None:
-        """Record what could not be recorded at its time.
+        """Record what could not be recorded at its time. See `Settling.settle_again`."""
+        await self._settling.settle_again()
 
-        Raises:
-            StoreUnavailable: it cannot be now either.
-        """
-        while self._unsettled:
-            await self._database.write(self._unsettled[0])
-            self._unsettled.pop(0)
+    def _settled(self, effect: Effect, state: State) -> None:
+        if state is State.SUCCEEDED:
+            self.when_succeeded(effect)
+        elif state is State.IN_DOUBT:
+            self.when_lost()
 
     def abandoned(self, tx: Transaction, holder: Here) -> None:
         """A run of a host is over: what it had started is in doubt, and what it had only claimed is free."""
@@ -228,17 +198,20 @@ class Effects:
         self._find_out_all(tx, [effect for effect in lost if effect.recovery != "none"])
         self._record_all(tx, [(effect.of.tenant, effect.call, _in_doubt(effect)) for effect in lost])
 
-    async def not_started(self, course: Course, error: BaseException | None) -> None:
-        """Keep the key of a call that waits for a person, and let go of that of one that comes to nothing.
+    def lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any]) -> None:
+        """Nobody knows what became of an effect, nor makes its call any more, in a unit of work."""
+        self._lose(tx, effect, error, timedelta())
+        told = EffectInDoubt(effect.of.plugin, effect.of.callable, str(error["message"]), effect.recovery)
+        self._record_all(tx, [(effect.of.tenant, effect.call, told)])
 
-        Where it cannot be written now, whoever comes with the key next looks at what became of the request.
+    async def not_started(self, course: Course, error: BaseException | None) -> None:
+        """Let go of the key of a call that had waited for a person and comes to nothing.
+
+        Where that cannot be written now, whoever comes with the key next looks at what became of the request.
         """
         effect = course.effect
-        with suppress(StoreUnavailable):
-            if isinstance(error, NeedsApproval):
-                if effect is None or effect.state is not State.AWAITING_APPROVAL:
-                    await self._hold(course)
-            elif effect is not None and effect.state is State.AWAITING_APPROVAL:
+        if effect is not None and effect.state is State.AWAITING_APPROVAL and not isinstance(error, NeedsApproval):
+            with suppress(StoreUnavailable):
                 await self._database.write(lambda tx: records.give_back(tx, effect))
 
     def leave(self, course: Course) -> None:
@@ -254,7 +227,7 @@ class Effects:
         if left:
             await self._database.write(lambda tx: self._find_out_all(tx, left))
 
-    def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta = timedelta()) -> None:
+    def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta) -> None:
         """Nobody knows what became of it; where its plugin says how, it is found out soon."""
         records.lose(tx, effect, error=error)
         if effect.recovery != "none":
@@ -270,35 +243,29 @@ class Effects:
         for tenant, some in groupby(found, key=lambda effect: effect.of.tenant):
             queue.put_all(tx, tenant, [(work_of(effect), effect.call) for effect in some], due=now, now=now)
 
-    async def _hold(self, course: Course) -> None:
-        """Until the person has answered, whoever comes with the key waits for the same answer."""
-        here = await self._node.here()
-
-        def unit(tx: Transaction) -> None:
-            claimed = records.claim(
-                tx,
-                key_of(course),
-                call=course.call,
-                payload_hash=course.payload_hash,
-                holder=here,
-                recovery=course.target.spec.recovery,
-                now=self._now(),
-                principal=course.context.principal.id,
-            )
-            if claimed is not None:
-                records.hold(tx, claimed)
-
-        await self._database.write(unit)
+    def _claimed(self, tx: Transaction, course: Course, here: Here, now: str) -> Effect:
+        effect = records.claim(
+            tx,
+            key_of(course),
+            call=course.call,
+            payload_hash=course.payload_hash,
+            holder=here,
+            recovery=course.target.spec.recovery,
+            now=now,
+            principal=course.context.principal.id,
+        )
+        if effect is None:
+            raise TakenMeanwhile
+        return effect
 
     async def _free(self, known: Effect, course: Course) -> bool:
         """Whether a key that waits for a person's yes is free, since they said no or did not answer in time.
 
         Raises:
             NeedsApproval: they are still asked; whoever comes with the same key waits for the same answer.
-            Conflict: the key stands for another payload.
+            Conflict: the key is another principal's, or stands for another payload.
         """
-        if known.payload_hash != course.payload_hash:
-            raise clash(known.of)
+        _require_same(known.of, known.principal, known.payload_hash, course)
         approval = await self._approvals.latest_of(known.of.tenant, known.call)
         if approval is not None and approval.state is Asked.PENDING:
             raise waiting(approval, course.target)
@@ -307,10 +274,18 @@ class Effects:
         return await self._database.write(lambda tx: records.give_back(tx, known))
 
     async def _alone(self, of: EffectKey, course: Course) -> None:
-        while (other := self._underway.get(of)) is not None and other.call != course.call:
-            if other.payload_hash != course.payload_hash:
-                raise clash(of)
+        """Wait while another call of this host has the key, or the same one has not come to rest that now goes on.
+
+        Raises:
+            Conflict: it is another principal's, or stands for another payload.
+            PaddockError: that call failed, and nothing happened.
+        """
+        while (other := self._underway.get(of)) is not None:
+            if other.call != course.call:
+                _require_same(of, other.principal, other.payload_hash, course)
             await other.over.wait()
+            if other.failure is not None:
+                raise other.failure
 
     async def _known(self, of: EffectKey, course: Course) -> Effect | None:
         if course.context.idempotency_key is None and not course.resumed:
@@ -318,11 +293,16 @@ class Effects:
         return await self._database.read(lambda tx: records.find(tx, of))
 
     def _take(self, of: EffectKey, course: Course, known: Effect | None) -> None:
-        self._underway[of] = _Underway(course.call, course.payload_hash)
+        asked = course.payload_hash if known is None else known.payload_hash
+        self._underway[of] = _Underway(course.call, asked, course.context.principal.id)
         course.effect = known
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+async def _later(effect: Effect) -> None:
+    raise underway(effect.of)
 
 
 def key_of(course: Course) -> EffectKey:
@@ -348,23 +328,18 @@ def _in_doubt(effect: Effect) -> EffectInDoubt:
     return EffectInDoubt(effect.of.plugin, effect.of.callable, HOST_LOST, effect.recovery)
 
 
-def _had_no_effect(course: Course, error: BaseException) -> bool:
-    """Whether it is certain that a call which failed did nothing."""
-    if not course.fate.known or isinstance(error, TimedOut | OutputInvalid):
-        return False
-    # Its tables tell better than its answer whether it has changed them.
-    atomic = course.effect is not None and course.effect.recovery == "atomic"
-    return not (atomic and any(course.tally.get(method) for method in _CHANGES_TABLES))
+def _require_same(of: EffectKey, principal: str | None, payload_hash: str, course: Course) -> None:
+    """See to it that a call is the one that its key stands for.
+
+    Raises:
+        Conflict: it is not.
+    """
+    if principal not in (None, course.context.principal.id):
+        raise foreign(of)
+    if payload_hash != course.payload_hash:
+        raise clash(of)
 
 
 def _kept(course: Course) -> Mapping[str, Any]:
     """What is kept of where a call came from, for finding out what became of it."""
     return kept_context(course.context) | {"digest": course.target.key.digest}
-
-
-def _told(error: BaseException) -> dict[str, Any]:
-    if isinstance(error, PaddockError):
-        return to_json(error)
-    cancelled = isinstance(error, asyncio.CancelledError)
-    code, message = ("call.cancelled", "the call was cancelled") if cancelled else ("internal", "the host failed")
-    return {"code": code, "message": message}

@@ -10,7 +10,7 @@ from paddock.policy.decision import Deny
 _log = logging.getLogger("paddock.calls")
 
 # What somebody should see without asking for every call: the host could not do what it was asked to.
-_LOUD = frozenset({"failed", "timed_out"})
+_LOUD = frozenset({"failed", "timed_out", "in_doubt"})
 _QUIET = frozenset({"succeeded"})
 
 

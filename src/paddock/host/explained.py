@@ -20,6 +20,7 @@ _STATUS: Final = {
     "failed": "it failed",
     "denied": "it was denied",
     "refused": "it was refused",
+    "in_doubt": "it may have happened, and nobody knows",
     "timed_out": "it took too long",
     "cancelled": "it was cancelled",
     "pending_approval": "it waits for a person",

@@ -17,6 +17,7 @@ _BECAME: Final = {
     "refused": "was refused",
     "cancelled": "was cancelled",
     "timed_out": "took too long and was ended",
+    "in_doubt": "may have happened, and nobody knows",
 }
 
 

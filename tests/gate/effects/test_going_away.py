@@ -14,7 +14,7 @@ from tests.gate.test_governed_calls import Office
 
 from paddock.gate.effects.machine import State
 from paddock.host.host import Host
-from paddock.store.database import Database, Transaction
+from paddock.store.database import Database, Engine, Transaction
 
 pytestmark = pytest.mark.req("K-08")
 
@@ -25,7 +25,8 @@ class Slow:
     """A database with much to do: a unit is written some time after it was given away, whoever still waits for it."""
 
     def __init__(self, inside: Database) -> None:
-        self.engine, self.read, self.aclose = inside.engine, inside.read, inside.aclose
+        self.engine: Engine = inside.engine
+        self.read, self.aclose = inside.read, inside.aclose
         self._inside = inside
         self.given, self.go = asyncio.Event(), asyncio.Event()
 
@@ -86,8 +87,8 @@ async def test_whoever_goes_away_while_the_start_is_written_leaves_a_key_that_is
 
 async def test_whoever_goes_away_while_the_end_is_written_finds_the_answer_under_the_key(office: Office) -> None:
     async with office.open() as host:
-        effects = host._gate.start.effects  # pyright: ignore[reportPrivateUsage]
-        slow = effects._database = Slow(effects._database)  # pyright: ignore[reportPrivateUsage]
+        settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+        slow = settling._database = Slow(settling._database)  # pyright: ignore[reportPrivateUsage]
         await gone(asyncio.ensure_future(note(host, what="a")), slow)
         left = recorded(office)
         assert left is not None and left.state is State.SUCCEEDED, "on disk before anybody hears of the end"

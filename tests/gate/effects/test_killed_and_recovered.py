@@ -21,7 +21,7 @@ from fixtures.daemons import Answer, Daemon, daemon, eventually
 from fixtures.packages import native, write_file
 from paddock import Config, open_host
 from paddock.core.errors import Busy, Conflict, PaddockError, Unavailable
-from paddock.gate import once
+from paddock.gate import settling
 from paddock.host.host import Host
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
@@ -278,7 +278,7 @@ async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_i
 async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, way: str, ends: str
 ) -> None:
-    monkeypatch.setattr(once, "_STOPPING", once._STOPPING / 100)
+    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
     soon = {"timeout_sec": 2} if ends == "timeout" else {}
     home.install("counter", program=PROGRAM.replace("{outside!r}", repr(str(outside))), **declared(outside, **soon))
     params = {"ends": "after", "by": ends}
@@ -296,4 +296,4 @@ async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
 
         assert await once_known(make) == {"done": "k1"}
         assert await counted(host) == ["k1"]
-    assert [entry.data["resolution"] for entry in told(home.path)] == [way]
+    assert [entry.data.get("resolution") for entry in told(home.path)] == [None, way]

@@ -37,7 +37,7 @@ def claimed(tx: Transaction, of: EffectKey = OF, call: str = "call_1", payload_h
 def started(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect:
     effect = claimed(tx, of, call)
     assert effect is not None
-    records.start(tx, effect, holder=HERE, now=NOW, payload={"to": "bob"}, payload_hash="h", context={"request": "r"})
+    records.start(tx, effect, holder=HERE, now=NOW, payload={"to": "bob"}, context={"request": "r"})
     return replace(effect, state=State.STARTED)
 
 

@@ -138,7 +138,7 @@ def test_what_is_in_doubt_and_in_nobodys_hands_is_found_on_both_engines(database
             tx, of, call=call, payload_hash="h", holder=here, recovery=recovery, now=at, principal=None
         )
         assert effect is not None
-        records.start(tx, effect, holder=here, now=at, payload={}, payload_hash="h", context={})
+        records.start(tx, effect, holder=here, now=at, payload={}, context={})
         started = records.find_call(tx, of.tenant, call)
         assert started is not None
         records.lose(tx, started, error={})

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from paddock.core.errors import Conflict, PaddockError, StoreUnavailable
+from types import MappingProxyType
+
+from paddock.core.errors import Busy, Conflict, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId
 from paddock.core.printable import printable
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.plugins.mending import for_tenant
+
+STALE = "effect.stale"
+"""The code of what comes too late: somebody else has said what became of an effect."""
 
 
 def clash(of: EffectKey) -> Conflict:
@@ -19,15 +24,62 @@ def clash(of: EffectKey) -> Conflict:
     )
 
 
+def foreign(of: EffectKey) -> Conflict:
+    """The key is another principal's, who alone gets what came of it."""
+    return Conflict(
+        f"the key {printable(of.key, 100)!r} of {of.plugin} {of.callable} is somebody else's",
+        code="effect.other_principal",
+        hint="a key belongs to whoever used it first: take one that nobody else would, such as a UUID",
+        details={"plugin": of.plugin},
+    )
+
+
+def underway(of: EffectKey) -> Busy:
+    """Another daemon makes it, for longer than anybody waits here."""
+    return Busy(
+        "the same call is under way elsewhere",
+        code="effect.underway",
+        hint="ask again with the same key in a moment: it will not be made twice",
+        details={"plugin": of.plugin},
+    )
+
+
 def in_doubt(effect: Effect) -> Conflict:
     """It may have happened: nobody makes it again before that is known."""
     why = (effect.error or {}).get("message", "its host went down")
     return Conflict(
         f"{effect.of.plugin} {effect.of.callable} may have happened already: {printable(str(why), 300)}",
         code="effect.in_doubt",
-        hint=f"look whether it has, and say so: paddock run doubt show {effect.call}{for_tenant(effect.of.tenant)}",
+        hint=_look(effect),
         details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": "in_doubt"},
     )
+
+
+def doubtful(error: PaddockError, effect: Effect) -> PaddockError:
+    """What a call failed with, for whoever made it: nobody knows whether it has happened all the same."""
+    told = type(error).__new__(type(error))  # a copy, whatever its class is made with: others may be told the same one
+    told.args = error.args
+    told.__dict__.update(
+        error.__dict__,
+        hint=f"it may have happened; {_look(effect)}" + (f"; {error.hint}" if error.hint else ""),
+        details=MappingProxyType({**error.details, "call_id": effect.call, "effect": "in_doubt"}),
+        retryable=False,
+    )
+    return told
+
+
+def overruled(effect: Effect) -> Conflict:
+    """Others took this host for dead while it made the call, and see to it themselves."""
+    return Conflict(
+        f"{effect.of.plugin} {effect.of.callable} may have happened: its host was taken for dead meanwhile",
+        code=STALE,
+        hint=f"ask again with the same key, or {_look(effect)}",
+        details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": "in_doubt"},
+    )
+
+
+def _look(effect: Effect) -> str:
+    return f"look whether it has, and say so: paddock run doubt show {effect.call}{for_tenant(effect.of.tenant)}"
 
 
 def gone(of: EffectKey) -> Conflict:

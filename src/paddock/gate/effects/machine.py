@@ -77,6 +77,7 @@ class Known:
     state: State
     payload_hash: str
     forgotten: bool = False  # its result was kept for as long as results are kept
+    principal: str | None = None  # who came with it first; not known any more of whoever was to be forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,11 @@ class Clash:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """The key is somebody else's, who alone gets what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """It may have happened, and nobody makes it again before that is known."""
 
@@ -109,20 +115,25 @@ class Gone:
     """It has happened, and what came of it is not kept any more. It is not made again."""
 
 
-Verdict: TypeAlias = Claim | Join | Replay | Clash | Doubt | Gone
+Verdict: TypeAlias = Claim | Join | Replay | Clash | Foreign | Doubt | Gone
 
 
-def met(known: Known | None, payload_hash: str) -> Verdict:
-    """What whoever comes with a key and a payload gets."""
+def met(known: Known | None, payload_hash: str, principal: str | None = None) -> Verdict:
+    """What whoever comes with a key and a payload gets.
+
+    One key stands for one thing, whoever comes with it; what came of that is only for whoever came first.
+    """
     if known is None:
         return Claim()
+    if known.principal not in (None, principal):
+        return Foreign()
     if known.payload_hash != payload_hash:
         return Clash()
     match known.state:
         case State.CLAIMED | State.AWAITING_APPROVAL | State.STARTED:
             return Join()
         case State.SUCCEEDED:
-            return Gone() if known.forgotten else Replay()
+            return Replay() if known.principal == principal and not known.forgotten else Gone()
         case State.FAILED_NO_EFFECT:
             return Claim()
         case State.IN_DOUBT:

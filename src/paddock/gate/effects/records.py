@@ -55,7 +55,7 @@ class Effect:
 
     @property
     def known(self) -> Known:
-        return Known(self.state, self.payload_hash, self.forgotten_at is not None)
+        return Known(self.state, self.payload_hash, self.forgotten_at is not None, self.principal)
 
 
 _COLUMNS = (
@@ -120,7 +120,7 @@ def claim(
     now: str,
     principal: str | None,
 ) -> Effect | None:
-    """Take a key that nobody has, or that came to nothing; None where somebody has it.
+    """Take a key that nobody has, or under which the same call of theirs came to nothing; None where somebody has it.
 
     The fence is higher than any that the key had before: what was sent under a former one is stale.
     """
@@ -131,9 +131,10 @@ def claim(
     )
     changed = tx.execute(
         "UPDATE effects SET state = ?, fence = fence + 1, call = ?, node = ?, epoch = ?, recovery = ?, claimed_at = ?, "
-        "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL "
-        f"WHERE {_OF} AND state = ? AND payload_hash = ?",
-        (State.CLAIMED, call, *holder, recovery, now, principal, *of, State.FAILED_NO_EFFECT, payload_hash),
+        "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL, "
+        "resolution = NULL, resolved_by = NULL, forgotten_at = NULL "
+        f"WHERE {_OF} AND state = ? AND payload_hash = ? AND (principal IS NULL OR principal = ?)",
+        (State.CLAIMED, call, *holder, recovery, now, principal, *of, State.FAILED_NO_EFFECT, payload_hash, principal),
     )
     return find(tx, of) if changed else None
 
@@ -169,10 +170,11 @@ def start(
     holder: Here,
     now: str,
     payload: Mapping[str, Any],
-    payload_hash: str,
     context: Mapping[str, Any],
 ) -> None:
     """It is about to reach its plugin. What it is made with is kept until it is over, to find out what became of it.
+
+    The key goes on to stand for what its caller asked for, whatever the person who was asked first made of that.
 
     Raises:
         HostError: it is not where it can start: somebody else was quicker.
@@ -181,8 +183,8 @@ def start(
         tx,
         effect,
         Move.START,
-        ", started_at = ?, node = ?, epoch = ?, payload = ?, payload_hash = ?, context = ?",
-        (now, *holder, orjson.dumps(payload).decode(), payload_hash, orjson.dumps(context).decode()),
+        ", started_at = ?, node = ?, epoch = ?, payload = ?, context = ?",
+        (now, *holder, orjson.dumps(payload).decode(), orjson.dumps(context).decode()),
     )
 
 

@@ -52,8 +52,8 @@ class Approvals:
         found = await self._database.read(lambda tx: standing.all_standing(tx, subject.tenant, holder))
         return next((one for one in found if one.covers(subject, holder, session)), None)
 
-    async def ask(self, asked: Asked) -> tuple[Approval, str]:
-        """Put a request where people see it.
+    async def ask(self, asked: Asked, also: Callable[[Transaction], None] | None = None) -> tuple[Approval, str]:
+        """Put a request where people see it; `also` is done in the same unit of work.
 
         Returns:
             The request, and the token with which whoever asked may claim the call, once; see `claim`. It is kept
@@ -66,6 +66,8 @@ class Approvals:
 
         def unit(work: Unit) -> Approval:
             require_room(work.tx, asked.subject.tenant, asked.requester, asked.payload, self._room)
+            if also is not None:
+                also(work.tx)
             return ask(work, asked, secret)
 
         approval = await self._write(asked.subject.tenant, unit)

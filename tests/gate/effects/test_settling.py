@@ -1,0 +1,157 @@
+"""What is told of calls whose effect may have happened, and recorded of those that could not be at their time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from tests.gate.effects.test_once import note, recorded
+from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
+
+from paddock.core.errors import Conflict, PaddockError, StoreUnavailable
+from paddock.core.outward import to_json
+from paddock.gate.effects import records
+from paddock.gate.effects.machine import State
+from paddock.host.host import Host
+from paddock.store.database import Database, Engine, Transaction
+
+pytestmark = pytest.mark.req("K-08")
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+class Full:
+    """A database on a disk that has no room for a while."""
+
+    def __init__(self, inside: Database) -> None:
+        self.engine: Engine = inside.engine
+        self.read, self.aclose = inside.read, inside.aclose
+        self._inside = inside
+        self.full = True
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        if self.full:
+            raise StoreUnavailable("there is no room left for the store", code="store.full")
+        return await self._inside.write(fn)
+
+
+def database_of(host: Host) -> Database:
+    return host._gate.start.database  # pyright: ignore[reportPrivateUsage]
+
+
+def full_at_the_end(host: Host) -> Full:
+    """From here on no end of a call can be recorded."""
+    settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+    full = settling._database = Full(settling._database)  # pyright: ignore[reportPrivateUsage]
+    return full
+
+
+async def taken_for_dead(host: Host, office: Office, key: str = "k1") -> None:
+    """Another host finds this one silent, and what it had started in doubt."""
+    effect = recorded(office, key)
+    assert effect is not None and effect.state is State.STARTED
+    await database_of(host).write(lambda tx: records.lose(tx, effect, error={"code": "host.lost"}))
+
+
+def told(office: Office) -> list[tuple[str, Any, Any]]:
+    kinds = ("call.started", "call.ended", "effect.in_doubt")
+    return [
+        (entry.type, entry.data.get("status"), entry.data.get("error_code"))
+        for entry in office.ledger()
+        if entry.type in kinds
+    ]
+
+
+async def test_what_cannot_be_recorded_any_more_keeps_nothing_else_back(office: Office) -> None:
+    async with office.open() as host:
+        full = full_at_the_end(host)
+        for key in ("k1", "k2"):
+            with pytest.raises(StoreUnavailable) as unrecorded:
+                await note(host, key)
+            assert unrecorded.value.error_code == "effect.unrecorded"
+        await taken_for_dead(host, office)
+        full.full = False
+        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        first, second = recorded(office), recorded(office, "k2")
+        assert first is not None and first.state is State.IN_DOUBT
+        assert second is not None and second.state is State.SUCCEEDED
+        assert await note(host, "k2") == {"done": "note"}
+    assert office.done == ["note", "note"]
+    assert [one for one in told(office) if one[0] == "call.ended"] == [
+        ("call.ended", "in_doubt", "effect.stale"),
+        ("call.ended", "succeeded", None),
+        ("call.ended", "succeeded", None),
+    ]
+
+
+async def test_a_host_that_was_taken_for_dead_has_no_word_in_it_and_the_end_of_its_call_is_recorded(
+    office: Office,
+) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> dict[str, Any]:
+        begun.set()
+        await go.wait()
+        return office.do("note")
+
+    office.functions["note"] = slowly
+    async with office.open() as host:
+        call = asyncio.ensure_future(note(host))
+        await begun.wait()
+        await taken_for_dead(host, office)
+        go.set()
+        with pytest.raises(Conflict) as stale:
+            await call
+        with pytest.raises(Conflict) as doubt:
+            await note(host)
+    assert (stale.value.error_code, stale.value.details["effect"]) == ("effect.stale", "in_doubt")
+    assert doubt.value.error_code == "effect.in_doubt"
+    assert told(office)[:2] == [("call.started", None, None), ("call.ended", "in_doubt", "effect.stale")]
+
+
+async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doubt_and_never_as_failed(
+    office: Office,
+) -> None:
+    promised = {"type": "object", "properties": {"done": {"type": "integer"}}, "required": ["done"]}
+    manifest = {
+        "paddock": 1, "name": "odd", "version": "1.0.0", "description": "Odd",
+        "tools": [tool("note", "db_write", output_schema=promised)],
+    }  # fmt: skip
+    async with office.open() as host:
+        await host.embed(manifest, {"note": lambda: office.do("note")})
+        with pytest.raises(PaddockError) as said:
+            await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
+    error = to_json(said.value)
+    assert (error["code"], error["details"]["effect"]) == ("output_validation_error", "in_doubt")
+    assert error["hint"].startswith("it may have happened; look whether it has")
+    assert not error["retryable"]
+    assert told(office) == [
+        ("call.started", None, None),
+        ("call.ended", "in_doubt", "output_validation_error"),
+        ("effect.in_doubt", None, None),
+    ]
+
+
+async def test_a_call_that_is_cancelled_while_its_plugin_works_is_told_and_recorded_as_in_doubt(office: Office) -> None:
+    begun = asyncio.Event()
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    office.functions["note"] = endless
+    async with office.open() as host:
+        live = host.calls.begin("mail", "note", {}, made_by(ANN))
+        await begun.wait()
+        live.cancel()
+        shown = await outcome(host, live.id)
+    assert (shown["status"], shown["error"]["code"]) == ("in_doubt", "call.cancelled")
+    assert told(office)[1:] == [("call.ended", "in_doubt", "call.cancelled"), ("effect.in_doubt", None, None)]
