@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -14,7 +15,9 @@ from tests.capabilities.http.outside import HOST, Names, Seen, Serve, asker, her
 from tests.capabilities.stage import open_stage, plugin
 
 from paddock.capabilities.http.retry import retry_after, wait_before
+from paddock.core.call import CallContext, Principal
 from paddock.core.events_capabilities import PluginFetched
+from paddock.core.ids import CallId, PrincipalId, RequestId
 
 pytestmark = pytest.mark.req("S-13")
 
@@ -72,14 +75,20 @@ async def test_an_error_that_will_not_pass_is_not_repeated(tmp_path: Path) -> No
         assert (await stage.ask(asker(server.port), "http.fetch", request={"url": url(server)}))["attempts"] == 1
 
 
-async def test_what_changes_something_is_sent_once_unless_it_bears_a_key(tmp_path: Path) -> None:
-    async with serving(page=reply(503)) as server, open_stage(tmp_path, outside=here()) as stage:
-        asking = asker(server.port, effects=SENDING)
+@pytest.mark.req("K-08")
+async def test_what_changes_something_is_sent_once_unless_its_plugin_gave_it_a_key(tmp_path: Path) -> None:
+    run = CallContext(Principal(PrincipalId("ann")), RequestId("r"), idempotency_key="k1", fence=1)
+    async with serving(page=reply(503), lost=broken) as server, open_stage(tmp_path, outside=here()) as stage:
+        asking = replace(asker(server.port, effects=SENDING, call_id=CallId("call-7")), call=run)
         request = {"method": "POST", "url": url(server), "body": "x"}
         once = await stage.ask(asking, "http.fetch", request=request, backoff=0)
         keyed = {**request, "headers": {"Idempotency-Key": "k"}}
         often = await stage.ask(asking, "http.fetch", request=keyed, backoff=0)
+        # The host's own key is on it, but nobody said that this service knows keys.
+        await stage.refused(asking, "http.fetch", request={**request, "url": url(server, "/lost")}, backoff=0)
     assert (once["attempts"], often["attempts"]) == (1, 3)
+    (lost,) = (seen for seen in server.seen if seen.path == "/lost")
+    assert "idempotency-key" in lost.headers
 
 
 async def test_a_server_that_says_when_is_asked_then_and_not_at_all_if_that_is_too_late(tmp_path: Path) -> None:

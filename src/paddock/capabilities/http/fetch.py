@@ -164,7 +164,7 @@ class Http:
     ) -> Reply:
         """The answer to one hop, sent as often as it may be while there is time."""
         headers = marked(hop.headers, hop.method, hop.place.url, hop.body, _mark(asking))
-        again = asked.retries if may_repeat(hop, headers) else 0
+        again = asked.retries if may_repeat(hop) else 0
         while True:
             sent.times += 1
             sent.up += len(hop.body or b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from paddock.capabilities.http.headers import IDEMPOTENCY, Headers, value_of
+from paddock.capabilities.http.headers import IDEMPOTENCY, value_of
 from paddock.capabilities.http.hop import Hop
 from paddock.capabilities.http.request import MOST_BACKOFF
 
@@ -13,9 +13,12 @@ AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""
 
 
-def may_repeat(hop: Hop, headers: Headers) -> bool:
-    """Whether sending it twice does what sending it once does: it changes nothing, or bears a key to know it by."""
-    return hop.safe or value_of(headers, IDEMPOTENCY) is not None
+def may_repeat(hop: Hop) -> bool:
+    """Whether sending it twice does what sending it once does: it changes nothing, or its plugin gave it a key.
+
+    The key that the host adds says nothing of whether the other side knows keys. A plugin that sets one says so.
+    """
+    return hop.safe or value_of(hop.headers, IDEMPOTENCY) is not None
 
 
 def wait_before(attempt: int, backoff: float, chance: float, asked: float | None = None) -> float:
