@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,20 @@ async def test_who_has_been_silent_for_a_whole_lease_is_over_and_who_speaks_is_n
     assert await yard.database.read(lambda tx: leases.alive(tx, "node_talker", 1))
 
 
+async def test_time_in_which_nobody_could_look_is_nobodys_silence(yard: Yard) -> None:
+    watcher, other = yard.node("node_a"), yard.node("node_b")
+    gone = await other.here()
+    await watcher.beat()
+    yard.clock.pass_time(10 * LEASE)  # the database was away: neither could beat
+
+    assert await watcher.beat() == []
+    for _ in range(3):
+        yard.clock.pass_time(LEASE / 4)
+        assert await watcher.beat() == []
+    yard.clock.pass_time(LEASE / 4)
+    assert await watcher.beat() == [gone]
+
+
 async def test_a_clock_that_is_moved_a_day_ends_nobody(yard: Yard) -> None:
     watcher, other = yard.node("node_a"), yard.node("node_b")
     await other.here()
@@ -107,7 +123,9 @@ async def test_who_was_taken_for_dead_goes_on_under_another_epoch_and_cannot_act
     paused, watcher = yard.node("node_a"), yard.node("node_b")
     old = await paused.here()
     await watcher.beat()
-    yard.clock.pass_time(LEASE)
+    yard.clock.pass_time(LEASE / 2)
+    await watcher.beat()
+    yard.clock.pass_time(LEASE / 2)
     assert await watcher.beat() == [old]
 
     with pytest.raises(HostError) as refused:
@@ -137,6 +155,57 @@ async def test_what_a_run_held_is_given_free_in_the_unit_that_ends_it(yard: Yard
 
     assert set(over) == {old}
     assert set(await yard.database.read(leases.beats)) == {Here("node_a", 2)}
+
+
+RUN = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.queue.node import open_node
+from paddock.store.database import open_database
+
+async def main():
+    clock, random = SystemClock(), SystemRandom()
+    async with (
+        open_database(sys.argv[1], role="command") as database,
+        open_node(database, clock, random, state=Path(sys.argv[2]), lasting=sys.argv[3] == "daemon") as node,
+    ):
+        print((await node.here()).epoch, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("role", ["command", "daemon"])
+async def test_a_run_of_the_same_home_is_known_to_be_gone_as_soon_as_it_is_killed_and_not_before(
+    yard: Yard, database_address: str, tmp_path: Path, role: str
+) -> None:
+    words = [sys.executable, "-c", RUN, database_address, str(tmp_path), role]
+    over: list[Here] = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:  # noqa: ASYNC220 - nothing else runs
+        assert running.stdout is not None
+        theirs = Here(name_of(tmp_path), int(running.stdout.readline()))
+        async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=False) as command:
+            command.when_over.append(lambda _tx, one: over.append(one))
+            await command.here()
+            assert await command.end_gone() == []
+            running.kill()
+            running.wait()
+
+            assert await command.end_gone() == over == [theirs]
+
+            assert set(await yard.database.read(leases.beats)) == {await command.here()}
+            assert await command.end_gone() == []
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+async def test_a_run_without_a_file_is_not_known_to_be_gone(yard: Yard, tmp_path: Path) -> None:
+    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as daemon:
+        elsewhere = await yard.node(daemon.name, lasting=False).here()
+        await daemon.here()
+        assert await daemon.end_gone() == await daemon.beat() == []
+        assert await yard.database.read(lambda tx: leases.alive(tx, *elsewhere))
 
 
 async def test_a_host_that_ends_gives_its_lease_back(yard: Yard, tmp_path: Path) -> None:

@@ -144,13 +144,26 @@ class Resumption:
             try:
                 await self._gate.start.end_again()
                 await self.give_up_ended()
-                while over := await self._approvals.expire():
-                    for approval in over:
-                        now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
-                        await self.answered(now)
+                await self.expire()
             except PaddockError as error:
                 _log.warning("requests could not be looked through: %s", error.message)
             await asyncio.sleep(LOOK_AGAIN)
+
+    async def expire(self) -> None:
+        """End what nobody answered in time, and the calls that waited for it."""
+        while over := await self._approvals.expire():
+            for approval in over:
+                now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
+                await self.answered(now)
+
+    async def expire_for(self, seconds: float) -> None:
+        """The same before anything goes on after a restart, for so long at most: a yes whose time is over is not good
+        anyway, and what is left ends a moment later."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.expire()
+        except (PaddockError, TimeoutError) as error:
+            _log.warning("not all requests could be looked through: %s", str(error) or "there are too many")
 
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject

@@ -64,6 +64,8 @@ from paddock.policy.approvals.room import Room
 from paddock.queue.node import open_node
 from paddock.store.database import open_database
 
+TO_EXPIRE = 1.0  # seconds at most, at the start of a daemon
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -83,6 +85,12 @@ class Config:
 @asynccontextmanager
 async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     """The host for as long as the block runs; afterwards no plugin is left.
+
+    A daemon puts in order what the one before it left, each step over before the next: the lock, whether the store is
+    whole, whether the ledger goes on from its last checkpoints (`open_database`, `open_ledger`); no process of a plugin
+    outlives its host; an epoch of its own, in the same step as what was under way is in doubt (`node.here`); requests
+    whose time is over end; what was approved is made. Then it takes calls. Killed at any point, the next one begins
+    anew and ends in the same state: each step looks for what is left to do, and is written as a whole or not at all.
 
     Raises:
         Invalid: the settings have mistakes; carries all of them.
@@ -197,15 +205,18 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
             )
-            if config.role == "daemon":
-                with suppress(StoreUnavailable):  # else before the first effect, which needs room on the disk as well
-                    await node.here()  # what a former run of this host had started is in doubt from here on
+            with suppress(StoreUnavailable):  # else before the first effect, which needs room on the disk as well
+                # What runs of this home had started that are over is in doubt from here on.
+                if config.role == "daemon":
+                    await node.here()
+                await node.end_gone()
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
             tasks.start_soon(rulebook.look_again)
             async with AsyncExitStack() as by_itself:
                 if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
                     tasks.start_soon(departures.look_again)
+                    await resumption.expire_for(TO_EXPIRE)
                     await resumption.come_back()
                     tasks.start_soon(resumption.expire_forever)
                     timed = open_timed_work(

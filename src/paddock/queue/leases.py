@@ -16,6 +16,7 @@ from paddock.store.transaction import Transaction
 
 LEASE = 60.0  # seconds without a beat after which others take over
 EVERY = 15.0  # seconds between two beats
+_BLIND = 2 * EVERY  # seconds between two looks after which all of them count from the later one
 
 
 class Here(NamedTuple):
@@ -85,10 +86,14 @@ def beats(tx: Transaction) -> dict[Here, int]:
 
 
 class Watch:
-    """What one of them has seen of the others."""
+    """What one of them has seen of the others.
+
+    Time in which it could not look is nobody's silence: while the database is away no one can beat.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[Here, tuple[int, float]] = {}
+        self._looked: float | None = None
 
     def silent(self, now: Mapping[Here, int], at: float, *, but: Iterable[Here] = ()) -> dict[Here, int]:
         """Those whose beat has stood still for a whole lease, and that beat.
@@ -98,7 +103,8 @@ class Watch:
             at: The time on a clock that only ever grows.
             but: Those that are never silent: oneself.
         """
-        before, self._seen = self._seen, {}
+        blind = self._looked is not None and at - self._looked > _BLIND
+        before, self._seen, self._looked = {} if blind else self._seen, {}, at
         for here, number in now.items():
             last = before.get(here)
             self._seen[here] = last if last is not None and last[0] == number else (number, at)

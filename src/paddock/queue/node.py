@@ -1,9 +1,9 @@
 """This running host among all that share a database: its name, its epoch, and the lease that it keeps.
 
 Whoever writes down that they are working on something writes `Here` beside it, and in the same unit of work sees with
-`leases.require` that it still holds. When a host dies its lease ends: that of a daemon at the next start of its home,
-any other once it has been silent for a minute. In that unit of work whatever it held is given free, by those who asked
-for it in `when_over`.
+`leases.require` that it still holds. When a host dies its lease ends: as soon as another of its home looks, which a
+daemon does at its start and at each beat and a command when it opens, or else once it has been silent for a minute. In
+that unit of work whatever it held is given free, by those who asked for it in `when_over`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from paddock.core.errors import PaddockError
 from paddock.queue import leases, queue
 from paddock.queue.identity import node_id
 from paddock.queue.leases import EVERY, Here, Watch
+from paddock.queue.presence import Presence
 from paddock.store.database import Database
 from paddock.store.transaction import Transaction
 
@@ -41,15 +42,19 @@ class Node:
         database: What is shared.
         clock: Its growing time measures how long others are silent.
         lasting: Whether this is a daemon, which ends the leases of those before it and of those that are silent.
+        presence: Tells which runs of this home are gone; without it only their silence does.
     """
 
-    def __init__(self, name: str, database: Database, clock: Clock, *, lasting: bool) -> None:
+    def __init__(
+        self, name: str, database: Database, clock: Clock, *, lasting: bool, presence: Presence | None = None
+    ) -> None:
         self.name = name
         self.when_over: list[Callable[[Transaction, Here], object]] = [queue.free]
         self.after_over: list[Callable[[], None]] = []
         self._database = database
         self._clock = clock
         self._lasting = lasting
+        self._presence = presence
         self._watch = Watch()
         self._here: Here | None = None
         self._entering = asyncio.Lock()
@@ -62,6 +67,8 @@ class Node:
         async with self._entering:
             if self._here is None:
                 self._here = await self._database.write(self._enter)
+                if self._presence is not None:
+                    self._presence.attend(self._here.epoch)
                 if self._beating is None:
                     self._beating = asyncio.create_task(self._beat_forever(), name="keep the lease of this node")
             return self._here
@@ -78,6 +85,30 @@ class Node:
         for free in self.when_over:
             free(tx, one)
 
+    async def end_gone(self) -> list[Here]:
+        """End the leases of those runs of this home that are gone, whatever ended them; gives these."""
+        gone = [] if self._presence is None else self._presence.all_gone()
+        if self._presence is None or not gone:
+            return []
+        ended = await self._end(lambda tx: [one for epoch in gone if leases.end(tx, one := Here(self.name, epoch))])
+        for epoch in gone:
+            self._presence.leave(epoch)
+        return ended
+
+    async def _end(self, which: Callable[[Transaction], list[Here]]) -> list[Here]:
+        def unit(tx: Transaction) -> list[Here]:
+            ended = which(tx)
+            for one in ended:
+                self._over(tx, one)
+            return ended
+
+        ended = await self._database.write(unit)
+        for one in ended:
+            _log.warning("node %s (epoch %d) is gone; its work is free", one.node, one.epoch)
+        for tell in self.after_over if ended else ():
+            tell()
+        return ended
+
     async def beat(self) -> list[Here]:
         """Say that this host still runs, and end the leases of those that do not; gives these.
 
@@ -87,25 +118,19 @@ class Node:
         if not await self._database.write(lambda tx: leases.beat(tx, here)):
             _log.error("others took this node for dead (epoch %d); it goes on under another epoch", here.epoch)
             self._here = None
+            if self._presence is not None:
+                self._presence.leave(here.epoch)
             here = await self.here()
         if not self._lasting:
             return []
+        gone = await self.end_gone()
         now = await self._database.read(leases.beats)
         silent = self._watch.silent(now, self._clock.monotonic(), but=(here,))
         if not silent:
-            return []
-        ended = await self._database.write(lambda tx: self._end_silent(tx, silent))
-        for one in ended:
-            _log.warning("node %s (epoch %d) has been silent; its work is free", one.node, one.epoch)
-        for tell in self.after_over if ended else ():
-            tell()
-        return ended
-
-    def _end_silent(self, tx: Transaction, silent: dict[Here, int]) -> list[Here]:
-        ended = [one for one, seen in silent.items() if leases.end_silent(tx, one, seen)]
-        for one in ended:
-            self._over(tx, one)
-        return ended
+            return gone
+        return gone + await self._end(
+            lambda tx: [one for one, seen in silent.items() if leases.end_silent(tx, one, seen)]
+        )
 
     async def _beat_forever(self) -> None:
         while True:
@@ -122,9 +147,13 @@ class Node:
             await asyncio.gather(self._beating, return_exceptions=True)
         here, self._here = self._here, None
         if here is not None:
-            with contextlib.suppress(PaddockError, TimeoutError):  # else it ends by silence
+            told = False
+            with contextlib.suppress(PaddockError, TimeoutError):  # else others find out
                 async with asyncio.timeout(_SECONDS_AT_THE_END):
                     await self._database.write(lambda tx: self._leave(tx, here))
+                told = True
+            if self._presence is not None:
+                self._presence.leave(here.epoch, known=told)
 
     def _leave(self, tx: Transaction, here: Here) -> None:
         if leases.end(tx, here):
@@ -142,7 +171,8 @@ async def open_node(
     Raises:
         HostError: `node.id`, when the name of this home cannot be read or made.
     """
-    node = Node(node_id(state, clock, random), database, clock, lasting=lasting)
+    name = node_id(state, clock, random)
+    node = Node(name, database, clock, lasting=lasting, presence=Presence(state))
     try:
         yield node
     finally:
