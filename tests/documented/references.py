@@ -90,7 +90,8 @@ def error_reference() -> str:
         "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n\n"
         'With `--json` an error is the one document on stdout, `{"error": {…}}`, and the same code is in the API\'s'
         " problem body and in the `error_code` of a plugin that does not run. A mistake in a document has a code of its"
-        " own in the list `errors`, beside its place and its words.\n" + "".join(_codes_under_headings())
+        " own in the list `errors`, beside its place and its words. Of a call that failed, `no_effect` is true in the"
+        " `details` where it is certain that it did nothing.\n" + "".join(_codes_under_headings())
     )
 
 

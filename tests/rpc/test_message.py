@@ -168,3 +168,10 @@ def test_an_error_answer_is_written_whatever_its_data_is(data):
         "failed",
         None,
     )
+
+
+@pytest.mark.req("K-08")
+def test_an_error_whose_data_cannot_be_written_still_says_that_nothing_happened() -> None:
+    for data, kept in (({"no_effect": True, "a": {1}}, {"no_effect": True}), ({"no_effect": 1, "a": {1}}, None)):
+        read = decode(encode_failure(1, RpcFault(-32000, "failed", data)))
+        assert isinstance(read, Failure) and read.fault.data == kept

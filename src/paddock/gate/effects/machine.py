@@ -5,8 +5,8 @@
                                                  → in doubt → one of these two, once it is resolved
 
 Until it is started nothing has happened, and the key is given back where the call comes to nothing. From then on only
-the plugin's own answer ends it: whoever does not hear one does not know. What succeeded is given again for as long as
-it is kept, and after that nobody makes it anew.
+the plugin's own answer ends it, and a failure only where it says that nothing happened: else nobody knows. What
+succeeded is given again for as long as it is kept, and after that nobody makes it anew.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Move(StrEnum):
     HOLD = "hold"  # a person is asked
     START = "start"  # it is about to reach its plugin
     SUCCEED = "succeed"  # the plugin answered
-    FAIL = "fail"  # the plugin answered that it failed, or it did not reach the plugin
-    LOSE = "lose"  # no answer that counts: time is up, the plugin or the host ended, the answer is not what it promised
+    FAIL = "fail"  # the plugin said that nothing happened, or it did not reach the plugin
+    LOSE = "lose"  # no answer that counts: time is up, the plugin failed or ended, the host ended, the answer is wrong
     CLAIM_AGAIN = "claim again"  # what had no effect may be tried once more, under the same key
 
 
