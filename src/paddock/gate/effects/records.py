@@ -20,6 +20,9 @@ from paddock.gate.effects.machine import Known, Move, Resolution, State, moved
 from paddock.queue.leases import Here
 from paddock.store.transaction import Row, Transaction
 
+NOBODY = Here("", 0)
+"""Holds what an operator is still at work on: no host does, and it is followed by whichever takes it from the queue."""
+
 
 class EffectKey(NamedTuple):
     """What an effect is known by: the same key of two callables stands for two things."""
@@ -52,6 +55,11 @@ class Effect:
     resolution: Resolution | None
     resolved_by: str | None
     forgotten_at: str | None
+
+    @property
+    def parked(self) -> bool:
+        """Whether its operator is still at work on it, and no host is."""
+        return self.state is State.STARTED and self.holder == NOBODY
 
     @property
     def known(self) -> Known:
@@ -188,6 +196,29 @@ def start(
     )
 
 
+def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None:
+    """Its operator is still at work: it stays started, and no host that ends takes it with it.
+
+    Raises:
+        HostError: it is not under way any more.
+    """
+    changed = tx.execute(
+        f"UPDATE effects SET node = ?, epoch = ?, context = ? WHERE {_OF} AND state = ? AND fence = ?",
+        (*NOBODY, orjson.dumps(context).decode(), *effect.of, State.STARTED, effect.fence),
+    )
+    if not changed:
+        raise _stale(effect, "go on")
+
+
+def all_parked(tx: Transaction, limit: int) -> list[Effect]:
+    """Those that operators are still at work on, the oldest first."""
+    rows = tx.all(
+        f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? ORDER BY claimed_at, call LIMIT ?",
+        (*NOBODY, State.STARTED, limit),
+    )
+    return [_read(row) for row in rows]
+
+
 def succeed(
     tx: Transaction, effect: Effect, *, now: str, result: bytes, by: Resolution | None = None, who: str | None = None
 ) -> None:
@@ -273,11 +304,15 @@ def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequen
         (to, *values, *effect.of, effect.state, effect.fence),
     )
     if not changed:
-        raise HostError(
-            f"the effect of call {effect.call} cannot {move} any more",
-            code="effect.stale",
-            details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
-        )
+        raise _stale(effect, move)
+
+
+def _stale(effect: Effect, move: str) -> HostError:
+    return HostError(
+        f"the effect of call {effect.call} cannot {move} any more",
+        code="effect.stale",
+        details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
+    )
 
 
 def _read(row: Row) -> Effect:
