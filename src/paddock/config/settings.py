@@ -120,6 +120,15 @@ class LimitSettings:
         maximum=900,
         tighter=Tighter.LOWER,
     )
+    in_progress_s: int = row(
+        86_400,
+        "How long an operator may be at work on one call that it answers with `in_progress`, in seconds. Then nobody "
+        "asks it any more, and its effect is in doubt.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=2_592_000,
+        tighter=Tighter.LOWER,
+    )
     calls_per_tenant: int | None = row(
         None,
         "How many calls a tenant may make in a minute. Unset: any number.",

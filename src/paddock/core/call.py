@@ -70,6 +70,26 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySnapshot:
+    """What the rules said of a call, for a plugin that looks once more."""
+
+    decision: str
+    policies: tuple[str, ...] = ()
+    version: str | None = None
+    approval: str | None = None
+    """The yes that it was made with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What an operator said of work that was not over, for when it is asked again."""
+
+    asked: int
+    """How often it was asked since, this time included."""
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """Everything about a call's surroundings; each contract sees a part of it.
 
@@ -94,6 +114,9 @@ class CallContext:
     """Of a call with an effect: how often its key was claimed. What comes with a lower one is stale."""
     call: CallId | None = None
     """Of a call with an effect: its id, for whoever gets requests that are made for it."""
+    policy: PolicySnapshot | None = None
+    so_far: SoFar | None = None
+    """Of a call that was made before, and whose operator was still at work then."""
 
     def __post_init__(self) -> None:
         if (self.project is None) is (self.agent_path is None) is (self.session is None):

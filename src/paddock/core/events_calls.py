@@ -42,7 +42,8 @@ class CallEnded(Event):
     erased; where one of these is large, it is its `size` and `hash`. `proposed` is what an agent's answer was denied
     for: `decision` is about that then. `replay_of` is the call that was made before under the same key, whose answer
     this one got; nothing was done for it. `undisclosed` is what it used without saying so, of `network` and `model`:
-    the same call may be answered otherwise.
+    the same call may be answered otherwise. `artifacts` is what an operator says to have made, each with its `type`,
+    `path` and `hash`; `verified` are those that the host keeps under that hash.
     """
 
     name: str
@@ -77,6 +78,7 @@ class CallEnded(Event):
     proposed: str | None = None
     replay_of: str | None = None
     undisclosed: tuple[str, ...] | None = None
+    artifacts: tuple[Mapping[str, Any], ...] | None = None
 
 
 SAID_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

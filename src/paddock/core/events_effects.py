@@ -15,6 +15,15 @@ class EffectInDoubt(Event):
     recovery: str
 
 
+@event("effect.in_progress")
+class EffectInProgress(Event):
+    """An operator is still at work on a call; it is asked again and again, until then at the longest."""
+
+    name: str
+    method: str
+    until: str
+
+
 @event("effect.resolved")
 class EffectResolved(Event):
     """It is known now what became of an effect: `state` says whether it has happened, `resolution` who says so."""

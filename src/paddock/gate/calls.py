@@ -27,7 +27,7 @@ KEPT_CALLS = 1_000
 KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
 MOST_RUNNING = 512
 
-CallStatus = Literal["running", "pending_approval", "succeeded", "failed", "in_doubt", "cancelled"]
+CallStatus = Literal["running", "in_progress", "pending_approval", "succeeded", "failed", "in_doubt", "cancelled"]
 EventKind = Literal["event", "question", "approval"]
 # The surroundings of a call to this callable.
 
@@ -59,6 +59,8 @@ class LiveCall:
         self.held: NeedsApproval | None = None  # while it waits for a person
         self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
+        self._followed = False
+        self.seated = False  # whether it counts among those under way
         self.in_doubt = False  # whether it may have happened, and nobody knows
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
@@ -174,6 +176,20 @@ class LiveCall:
         """It may have happened, and nobody knows."""
         self.in_doubt = True
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on when nobody waits for it: it waits for a person, or its operator works on it."""
+        return self.held is not None or self._followed
+
+    def hung_up(self) -> None:
+        """Whoever made it is gone: nobody wants it any more, unless it goes on by itself."""
+        if not self.goes_on:
+            self.cancel()
+
+    def progress(self, goes_on: bool = True) -> None:
+        """Its operator says that it is still at work; `goes_on` is whether that is followed when nobody waits."""
+        self.status, self._followed = "in_progress", goes_on
+
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
         self.status, self.held = "pending_approval", held
@@ -278,6 +294,13 @@ class Calls:
             live.hold(held)
         return live
 
+    def in_progress(self, call_id: CallId, target: Target, context: CallContext, started_at: str) -> None:
+        """Know a call whose operator is at work on it since before this host came up."""
+        if call_id not in self._calls:
+            live = self._calls[call_id] = LiveCall(call_id, target, context, started_at)
+            live.progress()
+            self._tasks.start_soon(self._follow, live)
+
     def go_on(self, live: LiveCall, target: Target, params: Mapping[str, Any], approval: str) -> None:
         """Make a call that waited for a person, whose yes it has now. Whoever made it may be gone."""
         live.go_on()
@@ -293,6 +316,7 @@ class Calls:
     def _begin(
         self, live: LiveCall, target: Target, params: Mapping[str, Any], *, answers: bool, approval: str | None = None
     ) -> None:
+        live.seated = True
         self._running += 1
         self._running_for[live.context.tenant] += 1
         self._tasks.start_soon(self._run, live, target, params, answers, approval)
@@ -345,6 +369,9 @@ class Calls:
         """Take no new calls, and give those under way this long."""
         self._closed = True
         waiting = [live for live in self._calls.values() if live.status == "running"]
+        for live in self._calls.values():
+            if live.status == "in_progress":
+                live.cancel()  # whoever waits is told; the next host goes on with it
         try:
             async with asyncio.timeout(seconds):
                 for live in waiting:
@@ -357,6 +384,11 @@ class Calls:
         self, live: LiveCall, target: Target, params: Mapping[str, Any], answers: bool, approval: str | None
     ) -> None:
         ask = live.questions.put if answers else None
+
+        def progress(goes_on: bool) -> None:
+            live.progress(goes_on)
+            self._unseat(live)  # it may take a day, and nothing is done for it meanwhile
+
         work = asyncio.ensure_future(
             self._gate.call(
                 target,
@@ -368,9 +400,19 @@ class Calls:
                 on_replay=live.replay,
                 on_undisclosed=live.flag,
                 on_doubt=live.doubt,
+                on_progress=progress,
                 ask=ask,
             )
         )
+        await self._watch(live, work, approval)
+
+    async def _follow(self, live: LiveCall) -> None:
+        following = self._gate.following
+        if following is not None:
+            await self._watch(live, asyncio.ensure_future(following.end_of(live.context.tenant, live.id)), None)
+
+    async def _watch(self, live: LiveCall, work: asyncio.Future[Any], approval: str | None) -> None:
+        """See what comes of a call, until somebody wants its end."""
         asked = asyncio.ensure_future(live.asked_to_cancel())
         try:
             await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -395,14 +437,19 @@ class Calls:
                 live.end("failed", self._now(), error=HostError("the host failed", code="internal"))
                 asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
         finally:
-            self._running -= 1
-            self._running_for[live.context.tenant] -= 1
+            self._unseat(live)
             asked.cancel()
-            if live.status == "running":  # we are being cancelled ourselves
+            if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
                 work.cancel()
                 live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
             if live.status != "pending_approval":
                 self._keep(live)
+
+    def _unseat(self, live: LiveCall) -> None:
+        if live.seated:
+            live.seated = False
+            self._running -= 1
+            self._running_for[live.context.tenant] -= 1
 
     def _keep(self, live: LiveCall) -> None:
         tenant = live.context.tenant

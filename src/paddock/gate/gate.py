@@ -10,25 +10,27 @@ recorded once, afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, PolicySnapshot
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
+from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError, Problem
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
 from paddock.gate.finishing import finished
+from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
 from paddock.gate.once import Replayed, TakenMeanwhile
 from paddock.gate.starting import Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
 from paddock.ledger.entry import Made
-from paddock.manifest.model import Kind, Manifest
-from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.manifest.model import Dialect, Kind, Manifest
+from paddock.plugins.runtimes.envelopes import InProgress, OutputInvalid
+from paddock.plugins.runtimes.operator_answers import kept_here
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
@@ -81,6 +83,19 @@ class Secrets(Protocol):
 OnReplay: TypeAlias = Callable[[CallId], None]
 OnUndisclosed: TypeAlias = Callable[[tuple[str, ...]], None]
 OnDoubt: TypeAlias = Callable[[], None]
+OnProgress: TypeAlias = Callable[[bool], None]
+
+
+class KeepsArtifacts(Protocol):
+    """Knows what plugins have left with the host."""
+
+    async def kept(self, tenant: Tenant, digest: str) -> object:
+        """The artifact of this hash.
+
+        Raises:
+            NotFound: nobody keeps one.
+        """
+        ...
 
 
 class Observer(Protocol):
@@ -105,6 +120,8 @@ class Gate:
     observers: list[Observer] = field(default_factory=list[Observer])
     turns: Turns = field(default_factory=Turns)
     proposals: Proposals | None = None  # None: whoever tries an agent of theirs looks for themselves
+    following: Following | None = None  # None: what is still in progress counts as unanswered
+    artifacts: KeepsArtifacts | None = None
 
     async def call(
         self,
@@ -118,6 +135,7 @@ class Gate:
         on_replay: OnReplay | None = None,
         on_undisclosed: OnUndisclosed | None = None,
         on_doubt: OnDoubt | None = None,
+        on_progress: OnProgress | None = None,
         ask: Ask | None = None,
     ) -> Any:
         """Run one call and give its result.
@@ -132,6 +150,7 @@ class Gate:
             on_replay: Hears that this is what came of a former call under the same key, and of which.
             on_undisclosed: Hears what it used without saying so, where it did; see `CallEnded`.
             on_doubt: Hears that nobody knows whether it has happened, where it was cancelled for instance.
+            on_progress: Hears that its operator is still at work, and whether it goes on when nobody waits for it.
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
 
         Raises:
@@ -176,6 +195,9 @@ class Gate:
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
+            operator = target.manifest.kind is Kind.OPERATOR and target.manifest.dialect is Dialect.KERNEL
+            if operator:
+                course.context = replace(course.context, policy=_snapshot(course))
             result = await self.supervisor.call(
                 target.key,
                 target.spec,
@@ -188,14 +210,19 @@ class Gate:
                 fate=course.fate,
             )
             self._kept_promise(target, result)
+            if operator:
+                await self._has_artifacts(target, result)
             if target.manifest.kind is Kind.AGENT:
                 result = self._proposal(course, result)
+        except InProgress as going:
+            result = await self._followed(course, going, on_progress, on_doubt)
         except BaseException as error:
             await self._ended(course, None, error, on_doubt)
             if approval is not None and not course.started and isinstance(error, PaddockError):
                 await self.start.void(context.tenant, approval, error)
             raise
-        await self._ended(course, result, None, on_doubt)
+        else:
+            await self._ended(course, result, None, on_doubt)
         if course.undisclosed is not None and on_undisclosed is not None:
             on_undisclosed(course.undisclosed)
         return result
@@ -347,6 +374,58 @@ class Gate:
             raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
         return self.proposals.with_keys(course.target, result)
 
+    async def _followed(
+        self, course: Course, going: InProgress, on_progress: OnProgress | None, on_doubt: OnDoubt | None
+    ) -> Any:
+        """What comes of a call whose operator is still at work. Its end is recorded when this returns."""
+        following, goes_on = self.following, not course.target.only_reads
+        if following is None:
+            await self._ended(course, None, going, on_doubt)
+            raise going
+        if on_progress is not None:
+            on_progress(goes_on)
+        result: Any = None
+        try:
+            if goes_on:
+                await following.park(course, going)
+            else:
+                result = await following.ask_until_over(course, going)
+        except BaseException as error:
+            await self._ended(course, None, error, on_doubt)
+            raise
+        if not goes_on:
+            await self._ended(course, result, None, on_doubt)
+            return result
+        try:
+            return await following.end_of(course.context.tenant, course.call)
+        except PaddockError:
+            if course.status == "in_doubt" and on_doubt is not None:
+                on_doubt()
+            raise
+        finally:
+            self.start.effects.leave(course)
+
+    async def require_promised(self, target: Target, result: Any) -> None:
+        """Refuse an operator's answer that is not what it promised.
+
+        Raises:
+            OutputInvalid: all that is wrong with it.
+        """
+        self._kept_promise(target, result)
+        await self._has_artifacts(target, result)
+
+    async def _has_artifacts(self, target: Target, result: Any) -> None:
+        """See to it that the host has what an operator says to have left with it; then its hash is the right one."""
+        if self.artifacts is None:
+            return
+        for digest in kept_here(result):
+            try:
+                await self.artifacts.kept(target.key.tenant, digest)
+            except NotFound:
+                missing = f"the host keeps no artifact {digest}"
+                problem = Problem("artifacts", missing, "put it there first", "not_found")
+                raise OutputInvalid(target.key.plugin, target.spec.name, [problem]) from None
+
     def _replay(self, course: Course, replayed: Replayed, on_replay: OnReplay | None) -> Any:
         """Give what came of a call that was made before under the same key, to whoever may make it today."""
         course.replay_of = replayed.call
@@ -395,6 +474,10 @@ class Gate:
         )
         self._told(course)
 
+    def tell(self, course: Course) -> None:
+        """Have it known that a call has ended, elsewhere than in `call`."""
+        self._told(course)
+
     def _told(self, course: Course) -> None:
         self.turns.leave(course.context.tenant, course.began)
         for observer in self.observers:
@@ -402,3 +485,11 @@ class Gate:
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))
+
+
+def _snapshot(course: Course) -> PolicySnapshot:
+    """What the rules said of a call."""
+    decision = course.decision
+    if decision is None:
+        return PolicySnapshot("allow")
+    return PolicySnapshot(decision.word, tuple(decision.policies), decision.version, course.approval)

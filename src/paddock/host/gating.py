@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
 from paddock.core.event import Event, Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
+from paddock.gate.effects.records import Effect as InDatabase
 from paddock.gate.gate import Gate, Secrets
+from paddock.gate.in_progress import A_DAY, Following
 from paddock.gate.limits import Limits
 from paddock.gate.once import Effects
 from paddock.gate.starting import Start
@@ -56,8 +60,10 @@ def gate_to(
     clock: Clock,
     random: Random,
     node: Node,
+    in_progress_s: float = A_DAY,
 ) -> Gate:
-    """The door to these plugins; `node` is the run of a host that it belongs to."""
+    """The door to these plugins; `node` is the run of a host that it belongs to, and `in_progress_s` how long operators
+    may be at work on one call."""
 
     def record_in(tx: Transaction, course: Course, event: Event) -> None:
         context = course.context
@@ -70,4 +76,24 @@ def gate_to(
     effects = Effects(database, approvals, clock, node, record_in, record_lost)
     node.when_over.append(effects.abandoned)
     start = Start(decides, approvals, effects, database, record_in)
-    return Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)
+    gate = Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)
+    gate.following = following = Following(
+        database,
+        clock,
+        node,
+        effects,
+        supervisor,
+        record_in=record_in,
+        room=ledger.room,
+        catalogue=gate.catalogue,
+        require_promised=gate.require_promised,
+        told=gate.tell,
+        longest=in_progress_s,
+    )
+
+    async def until_over(effect: InDatabase) -> None:
+        with contextlib.suppress(PaddockError):  # whoever joins finds out by the record
+            await following.end_of(effect.of.tenant, effect.call)
+
+    effects.until_over = until_over
+    return gate

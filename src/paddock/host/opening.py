@@ -168,7 +168,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
                 node=node,
+                in_progress_s=limits.in_progress_s,
             )
+            gate.artifacts = services.artifacts
             gate.start.effects.when_succeeded = services.happened
             gate.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
@@ -228,6 +230,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         approvals=approvals,
                         resumption=resumption,
                         notes=services.storage,
+                        calls=calls,
                     )
                     await by_itself.enter_async_context(timed)
                 try:

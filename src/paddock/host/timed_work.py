@@ -9,11 +9,14 @@ from datetime import datetime
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound, StoreUnavailable
 from paddock.core.ids import Tenant
+from paddock.gate.calls import KEPT_CALLS, Calls
 from paddock.gate.gate import Gate
+from paddock.gate.in_progress import FOLLOW, Following
 from paddock.gate.once import RECOVER, recover_at
 from paddock.gate.recovering import Notes, Recovery
 from paddock.gate.resume import Resumption
 from paddock.ledger.append import LedgerTable
+from paddock.plugins.supervision.flight import LONGEST
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.expiring import EXPIRE
@@ -55,6 +58,11 @@ def recovering(recovery: Recovery) -> Kind:
     return Kind(recover, A_DAY)
 
 
+def following(following: Following) -> Kind:
+    """Asks operators that are still at work. What they say is no failure: those count where hosts die over it."""
+    return Kind(following.follow, longest=LONGEST + 60, given_up=following.given_up)
+
+
 @asynccontextmanager
 async def open_timed_work(
     database: Database,
@@ -66,6 +74,7 @@ async def open_timed_work(
     approvals: Approvals,
     resumption: Resumption,
     notes: Notes,
+    calls: Calls,
 ) -> AsyncGenerator[Worker, None]:
     """Do what falls due for as long as the block runs."""
 
@@ -74,8 +83,14 @@ async def open_timed_work(
 
     recover = recovering(Recovery(gate, database, clock, notes, publish_in))
     kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
+    if gate.following is not None:
+        kinds[FOLLOW] = following(gate.following)
     with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
         await gate.start.effects.look_again()
     async with open_worker(Worker(database, node, clock, random, kinds, publish_in), node) as worker:
         gate.start.effects.when_lost = worker.wake
+        if gate.following is not None:
+            gate.following.when_parked = worker.wake
+            for effect, target, context in await gate.following.all_parked(KEPT_CALLS):
+                calls.in_progress(effect.call, target, context, effect.started_at or effect.claimed_at)
         yield worker

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import orjson
@@ -90,20 +90,14 @@ def last_event_id(request: Request) -> int:
     return int(written)
 
 
-class Cancellable(Protocol):
-    """A call that is under way."""
-
-    def cancel(self) -> object: ...
-
-
 @asynccontextmanager
-async def cancelled_when_gone(request: Request, live: Cancellable) -> AsyncGenerator[None, None]:
+async def cancelled_when_gone(request: Request, hung_up: Callable[[], object]) -> AsyncGenerator[None, None]:
     """While the block waits for a call, a client that hangs up cancels it."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        live.cancel()
+        hung_up()
 
     watching = asyncio.ensure_future(watch())
     try:

@@ -34,8 +34,8 @@ PERSONAL = frozenset(
     """
     principal operator_id user_id accepted_by by answered_by requester person owner
     project_id session_id agent_path message_ids user_choice
-    payload_hash result_hash events_hash plugin_metrics nondeterminism model artifact_uri source label explanation
-    line last_stderr detail details action sql error_message errors
+    payload_hash result_hash events_hash plugin_metrics nondeterminism model artifacts artifact_uri source label
+    explanation line last_stderr detail details action sql error_message errors
     approved_by comment holder given_by revoked_by ended_why operator proposed secret
     """.split()  # noqa: SIM905 - a table of words
 )
@@ -51,7 +51,7 @@ FACTS = frozenset(
     reason strategy message_count messages_before messages_after conflict_type resolution
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope count underway capabilities work replay_of undisclosed recovery resolution
+    binding approved state scope count underway capabilities work replay_of undisclosed recovery resolution until
     """.split()  # noqa: SIM905
 )
 

@@ -156,6 +156,20 @@ def take(tx: Transaction, here: Here, kinds: Collection[str], *, now: datetime, 
     return taken
 
 
+def take_this(tx: Transaction, here: Here, tenant: str, kind: str, key: str, *, now: datetime) -> Work | None:
+    """Take one thing by name, where it is due and nobody has it.
+
+    Raises:
+        HostError: `node.lost`, this one has no lease any more.
+    """
+    leases.require(tx, here)
+    row = tx.one(
+        f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE {_THIS} AND node IS NULL AND due_at <= ?",
+        (tenant, kind, key, now.isoformat()),
+    )
+    return None if row is None else _taken(tx, here, row)
+
+
 def _taken(tx: Transaction, here: Here, row: Row) -> Work:
     tries = row["tries"] + 1
     tx.execute(

@@ -19,7 +19,7 @@ SHU_STATUSES = ("success", "error", "timeout")
 SHU_FIELDS = ("data", "error", "cost", "diagnostics", "skips", "citations", "next_cursor")
 SKIP_REASONS = ("too_large", "ext_filtered", "unsupported_format", "empty_extraction", "auth", "network", "other")
 TOOL_FIELDS = ("result", "metrics", "error")
-OPERATOR_FIELDS = ("result", "artifacts", "metrics", "error", "nondeterminism")
+OPERATOR_FIELDS = ("result", "artifacts", "metrics", "error", "nondeterminism", "retry_after_s")
 
 
 def result_fields(value: Any) -> JsonObject | None:

@@ -20,6 +20,11 @@ def address_of(digest: str) -> str:
     return _PREFIX + digest
 
 
+def is_address(text: Any) -> bool:
+    """Whether this is meant as the address of an artifact, well written or not."""
+    return isinstance(text, str) and text.startswith("artifact:")
+
+
 def is_digest(text: str) -> bool:
     """Whether this is a hash as addresses have it."""
     return _DIGEST.fullmatch(text) is not None

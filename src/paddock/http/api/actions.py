@@ -70,7 +70,7 @@ class ActionRoutes:
             await context_of(self._host, request),
             token=body.get("approval_token"),
         )
-        async with cancelled_when_gone(request, live):
+        async with cancelled_when_gone(request, live.hung_up):
             outcome = await outcome_of(live)
         where = {"location": address_of(live)}
         if live.error is not None:

@@ -188,7 +188,7 @@ class CallRoutes:
         if _follows(request):
             return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS)
         request.state.instance = where  # should it fail, the problem names the call
-        async with cancelled_when_gone(request, live):
+        async with cancelled_when_gone(request, live.hung_up):
             try:
                 await live.wait()
             except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
@@ -245,8 +245,7 @@ async def _told_to_its_caller(live: LiveCall) -> AsyncGenerator[Told, None]:
         async for told in _told(live, 0):
             yield told
     finally:
-        if live.held is None:  # what waits for a person is for whoever looks for it later
-            live.cancel()
+        live.hung_up()
 
 
 def _follows(request: Request) -> bool:

@@ -108,7 +108,7 @@ async def _answered(request: Request, reading: Coroutine[Any, Any, dict[str, Any
     """What a server gives; it is not asked any longer once nobody listens."""
     task = asyncio.ensure_future(reading)
     try:
-        async with cancelled_when_gone(request, task):
+        async with cancelled_when_gone(request, task.cancel):
             await asyncio.wait({task})
         if task.cancelled():
             raise CallCancelled("nobody waits for it any more")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, Status
 from paddock.core.errors import CallerError, Denied, PaddockError, PluginError, Problem, TimedOut
 from paddock.core.printable import printable
 from paddock.manifest.model import CommandRuntime, Dialect, Kind, Manifest, RemoteRuntime
+from paddock.plugins.runtimes.operator_answers import problems_of, with_hashes
 from paddock.rpc.faults import NO_EFFECT
 
 _LONGEST_MESSAGE = 2_000
@@ -29,6 +31,24 @@ class OutputInvalid(PluginError):
         )
 
 
+class InProgress(PluginError):
+    """An operator has begun with a call, and is not through with it: it is asked again later.
+
+    `result` is what it wants to be told then; `retry_after` when it wants to be asked, in seconds, where it says so.
+    """
+
+    code = "call.in_progress"
+
+    def __init__(self, plugin: str, answer: Mapping[str, Any]) -> None:
+        super().__init__(
+            f"{plugin} is still at work on it",
+            hint="a host follows it to its end; here nobody does",
+            details={"plugin": plugin},
+        )
+        self.result = answer.get("result")
+        self.retry_after: float | None = answer.get("retry_after_s")
+
+
 def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]) -> dict[str, Any]:
     """What a call's surroundings are in the words of the plugin's own document; `needed` are the scopes it takes."""
     principal = context.principal
@@ -42,6 +62,7 @@ def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]
             "session_id": context.session,
         }
     if manifest.dialect is Dialect.KERNEL:
+        of_operators = _for_operators(context) if manifest.kind is Kind.OPERATOR else {}
         return {
             "auth_context": {
                 "tenant_id": context.tenant,
@@ -54,8 +75,17 @@ def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]
                 "correlation_id": context.request,
             },
             "idempotency_key": context.idempotency_key or context.request,  # without one each request is for itself
+            **of_operators,
         }
     return {}
+
+
+def _for_operators(context: CallContext) -> dict[str, Any]:
+    """What only operators are told: what the rules said, and where they stand with a call that is made once more."""
+    told: dict[str, Any] = {"policy_snapshot": None if context.policy is None else asdict(context.policy)}
+    if context.so_far is not None:
+        told["in_progress"] = asdict(context.so_far)
+    return told
 
 
 def checked_part(manifest: Manifest, result: Any) -> Any:
@@ -80,14 +110,22 @@ def speaks_mcp(manifest: Manifest) -> bool:
 
 
 def unless_failed(manifest: Manifest, result: Any) -> Any:
-    """The result, unless its envelope says that the call failed.
+    """The result, unless its envelope says that the call failed, or is not over.
 
     Raises:
         PaddockError: it does; carries the plugin's own words.
+        OutputInvalid: it is no answer of an operator; carries all that is wrong with it.
+        InProgress: the operator is still at work.
     """
     if (manifest.dialect, manifest.kind) not in _INSIDE:
         return result
     fields = _fields(result)
+    if manifest.kind is Kind.OPERATOR:
+        if problems := problems_of(result):
+            raise OutputInvalid(manifest.name, manifest.name, problems)
+        if fields["status"] == Status.IN_PROGRESS:
+            raise InProgress(manifest.name, fields)
+        result = with_hashes(fields)
     error = fields.get("error")
     if error is None and fields.get("status") not in ("error", "timeout", "failed"):
         return result
