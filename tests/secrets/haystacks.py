@@ -28,13 +28,19 @@ def written(value: str) -> dict[str, tuple[bytes, ...]]:
 
 def seen(values: Iterable[str], places: Mapping[str, bytes]) -> list[tuple[str, str, str]]:
     """Each value that stands somewhere: which, how it is written, and where."""
-    return [
-        (value, how, where)
-        for value in values
-        for how, needles in written(value).items()
-        for where, hay in places.items()
-        if any(needle in hay for needle in needles)
-    ]
+    # Much is the same in many places, and most values are nowhere.
+    everything = b"\n".join(set(places.values()))
+    found = [(value, how, needle) for value in values for needle, how in _needles(value) if needle in everything]
+    return [(value, how, where) for value, how, needle in found for where, hay in places.items() if needle in hay]
+
+
+def _needles(value: str) -> Iterable[tuple[bytes, str]]:
+    """All ways to write it, each once."""
+    ways: dict[bytes, str] = {}
+    for how, needles in written(value).items():
+        for needle in needles:
+            ways.setdefault(needle, how)
+    return ways.items()
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -42,19 +48,28 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(file): bytes(file) + file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def processes(root: int) -> dict[str, bytes]:
-    """The command lines and environments of a process and of all that it started, and theirs."""
+def processes(root: int | None = None) -> dict[str, bytes]:
+    """The command lines and environments of a process and of all that it started, and theirs; or of every process."""
     found: dict[str, bytes] = {}
-    for pid in (root, *_descendants(root)):
+    pids = _parents() if root is None else (root, *_descendants(root))
+    for pid in pids:
         for name in ("cmdline", "environ"):
             try:
                 found[f"{pid}/{name}"] = Path(f"/proc/{pid}/{name}").read_bytes()
             except OSError:
-                continue  # it ended
+                continue  # it ended, or is somebody else's
     return found
 
 
 def _descendants(root: int) -> Iterator[int]:
+    parents = _parents()
+    known = {root}
+    while more := {pid for pid, parent in parents.items() if parent in known and pid not in known}:
+        known |= more
+        yield from more
+
+
+def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -62,7 +77,4 @@ def _descendants(root: int) -> Iterator[int]:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-    known = {root}
-    while more := {pid for pid, parent in parents.items() if parent in known and pid not in known}:
-        known |= more
-        yield from more
+    return parents

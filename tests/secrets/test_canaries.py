@@ -1,154 +1,162 @@
-"""Fifty secrets are set and used, in calls that succeed, fail and crash, and are then looked for everywhere."""
+"""Fifty secrets are used in calls that succeed, fail, crash and are lost, and are then looked for everywhere."""
 
 from __future__ import annotations
 
-import json
+import base64
 import secrets
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import Answer, Daemon, daemon
+from fixtures.commands import Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import native, write_file
 
+from . import planted
 from .haystacks import files_below, processes, seen, written
+from .planted import NAMES, OF_ALL, VALUES
+from .story import LITERAL, Story, tell_everything, typed
+from .web import Web
 
 pytestmark = [pytest.mark.req("S-29"), pytest.mark.req("S-12")]
 
-MAIN = """
-import os, sys, time
-from paddock_sdk import Plugin
 
-plugin = Plugin("keeper", "1.0.0", capabilities_used=["host:secrets"])
-
-@plugin.tool
-def use(params, context):
-    found = plugin.host.secrets.get(params["name"]).wait()
-    return {"length": len(found or "")}
-
-@plugin.tool
-def hold(params, context):
-    found = [plugin.host.secrets.get(name).wait() for name in params["names"]]
-    plugin.progress(len(found), len(found), "held")
-    while True:
-        time.sleep(0.02)
-        plugin.check_cancelled()
-
-@plugin.tool
-def fail(params, context):
-    found = plugin.host.secrets.get(params["name"]).wait()
-    raise RuntimeError("it did not work, with %d characters" % len(found))
-
-@plugin.tool
-def steal(params, context):
-    return {"got": plugin.host.secrets.get("not_declared").wait()}
-
-@plugin.tool
-def crash(params, context):
-    found = plugin.host.secrets.get(params["name"]).wait()
-    os.abort()
-
-plugin.run()
-"""
-NAMES = [f"canary_{number}" for number in range(50)]
-OF_ALL, OF_ANN = NAMES[::2], NAMES[1::2]
-VALUES = {name: f'{secrets.token_hex(8)}-"ü&= %{name}' for name in NAMES}
-
-
-def keeper(folder: Path) -> Path:
-    tools = [
-        {"name": name, "description": name, "effects": ["read_only"], "input_schema": {"type": "object"}}
-        for name in ("use", "hold", "fail", "steal", "crash")
-    ]
-    runtime = {"command": ["python3", "./main.py"]}
-    native(folder, "keeper", runtime=runtime, capabilities=["host:secrets"], secrets=[*NAMES], tools=tools)
-    write_file(folder / "main.py", MAIN)
-    return folder
-
-
-def typed(paddock: Paddock, name: str, *more: str) -> bytes:
-    """Set a secret on stdin; everything that was said, and how the process looked to others meanwhile."""
-    command = ("secret", "set", name, *more)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with paddock._process(command, **pipes) as process:
-        assert process.stdin is not None
-        process.stdin.write(VALUES[name])
-        process.stdin.flush()
-        looked = b"".join(processes(process.pid).values())
-        out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, err
-    return looked + out.encode() + err.encode()
-
-
-def call(running: Daemon, tool: str, *, by: str = "", detach: str = "", **params: Any) -> Answer:
-    headers = {"Paddock_As": by} if by else {}
-    return running.ask("POST", f"/plugins/keeper/call/{tool}{detach}", params, **headers)
+def assert_unseen(story: Story) -> None:
+    """See that none of them is anywhere; but what an MCP server is started with its own process shows."""
+    # The half of one says more than none; and where no half is found, there is no whole.
+    half = {name: value[:16] for name, value in VALUES.items()}
+    beside = {place: hay for place, hay in story.places.items() if place not in story.kept_by_server}
+    assert seen([half[name] for name in NAMES if name not in LITERAL], story.places) == []
+    assert seen([half[name] for name in LITERAL], beside) == []
+    shown = seen([half[name] for name in LITERAL], {place: story.places[place] for place in story.kept_by_server})
+    assert {place for _, _, place in shown} == story.kept_by_server
+    assert b"secret.used" in story.places["export"]
+    assert seen(NAMES, {"export": story.places["export"]}), "names are on record"
 
 
 def test_none_of_fifty_secrets_is_anywhere_but_in_the_plugin_that_asked(paddock: Paddock, tmp_path: Path) -> None:
-    places: dict[str, bytes] = {}
-    paddock("plugin", "install", keeper(tmp_path / "keeper"), "--yes")
-    paddock("plugin", "enable", "keeper", "--yes")
-    paddock("user", "add", "ann")
-    for name in OF_ALL[:20] + OF_ANN:
-        whose = ["--user", "ann"] if name in OF_ANN else []
-        places[f"set {name}"] = typed(paddock, name, *whose, "--json")
-    with daemon(paddock) as running:
-        for name in OF_ALL[20:]:
-            places[f"set {name}"] = typed(paddock, name)  # beside the daemon
-        used = [call(running, "use", name=name) for name in OF_ALL]
-        used += [call(running, "use", name=name, by="user:ann") for name in OF_ANN]
-        assert [one.status for one in used] == [200] * len(used), used
-        assert [one.body["result"]["length"] for one in used] == [len(VALUES[name]) for name in OF_ALL + OF_ANN]
-        refused = [
-            call(running, "fail", name=OF_ALL[0]),
-            call(running, "steal"),
-            call(running, "crash", name=OF_ALL[1]),
-        ]
-        assert all(one.status >= 400 for one in refused)
-        held = call(running, "hold", names=OF_ALL, detach="?detach=1").body["call_id"]
-        with running.following(f"/calls/{held}/events") as events:
-            next(events)
-            places |= processes(running.process.pid)
-        assert any(b"main.py" in hay for hay in places.values()), "the plugin is among them"
-        pages = (
-            "/plugins",
-            "/plugins/keeper",
-            "/plugins/keeper/logs",
-            "/calls",
-            f"/calls/{held}",
-            "/status",
-            "/metrics",
-        )
-        shown = [running.ask("GET", page) for page in pages]
-        assert [one.status for one in shown] == [200] * len(pages)
-        for index, one in enumerate([*used, *refused, *shown]):
-            places[f"answer {index}"] = json.dumps([one.body, one.headers], ensure_ascii=False).encode()
-        places |= {f"running {file}": content for file, content in files_below(paddock.home).items()}
-    places["daemon"] = "".join(running.log).encode()
-    for command in (
-        ("secret", "list"),
-        ("secret", "list", "--json"),
-        ("secret", "rm", NAMES[0], "--yes", "--json"),
-        ("secret", "rotate", "--yes"),
-        ("ledger", "tail", "--json"),
-        ("ledger", "export", str(tmp_path / "export.jsonl")),
-        ("plugin", "logs", "keeper"),
-        ("plugin", "info", "keeper", "--json"),
-        ("call", "keeper.use", "--params", json.dumps({"name": NAMES[4]})),
-    ):
-        said = paddock(*command)
-        places[" ".join(command)] = (said.out + said.err).encode()
-    places |= files_below(paddock.home) | {"export": (tmp_path / "export.jsonl").read_bytes()}
+    assert_unseen(tell_everything(paddock, tmp_path))
 
-    assert seen(VALUES.values(), places) == []
-    assert seen([value[:16] for value in VALUES.values()], places) == [], "nor the half of one"
-    assert b"secret.used" in places["export"]
-    assert seen(NAMES, {"export": places["export"]}), "names are on record"
+
+@pytest.mark.slow
+def test_none_of_them_is_in_a_server_of_postgresql_its_files_or_its_log(postgres_address: str, tmp_path: Path) -> None:
+    story = tell_everything(Paddock(tmp_path / "home", postgres_address), tmp_path)
+    with psycopg.connect(postgres_address) as connection:
+        tables = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        )
+        for (table,) in tables.fetchall():
+            rows = connection.execute(f'SELECT "{table}"::text FROM "{table}"'.encode()).fetchall()
+            story.places[f"table {table}"] = "\n".join(row for (row,) in rows).encode()
+        connection.execute("CHECKPOINT")
+        server = Path(str(conninfo_to_dict(postgres_address)["host"]))
+    story.places |= files_below(server)
+    assert story.places["table secrets"] and any("pg_wal" in place for place in story.places)
+    assert_unseen(story)
+
+
+@pytest.mark.parametrize("source", ["passphrase", "credential", "file"])
+def test_the_key_for_secrets_and_what_opens_it_are_nowhere_else(paddock: Paddock, tmp_path: Path, source: str) -> None:
+    folder, key = tmp_path / "credentials", secrets.token_hex(32)
+    file = write_file(folder / "paddock-kek", key)
+    file.chmod(0o600)
+    given = {
+        "passphrase": {"PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)},
+        "credential": {"CREDENTIALS_DIRECTORY": str(folder)},
+        "file": {},
+    }
+    paddock = Paddock(paddock.home, more={"PADDOCK_SECRETS_KEY": source, **given[source]})
+    name, story = OF_ALL[0], Story(paddock, tmp_path, Web(tmp_path))
+    story.told("plugin", "install", planted.keeper(tmp_path / "keeper"), "--yes")
+    story.told("plugin", "enable", "keeper", "--yes")
+    story.places["set"] = typed(paddock, name)
+    with daemon(paddock) as running:
+        for _ in range(2):
+            answer = story.call(running, "keeper.use", {"name": name})
+            assert answer.body["result"]["length"] == len(VALUES[name]), answer
+        story.places |= processes()
+        story.keep_files("running")
+    story.places["daemon"] = "".join(running.log).encode()
+    if source != "credential":
+        story.told("secret", "rotate", "--yes", as_process=True)
+    story.keep_files("afterwards")
+    kept = {place for place in story.places if f"{paddock.home}/state/keys/secrets/" in place}
+    assert bool(kept) == (source == "file")
+    opening = [story.places[place].removeprefix(place.partition(" ")[2].encode()) for place in kept]
+    beside = {place: hay for place, hay in story.places.items() if place not in kept}
+    assert seen([VALUES[name][:16], key[:32]], story.places) == []
+    for raw in (*opening, bytes.fromhex(key)):
+        needles = (raw, raw.hex().encode(), base64.b64encode(raw)[:40], raw[:16])
+        assert not [place for place, hay in beside.items() if any(needle in hay for needle in needles)]
+
+
+GIVEN_AWAY = """
+from paddock_sdk import Plugin
+
+plugin = Plugin("leaky", "1.0.0")
+
+@plugin.tool
+def leak(params, context):
+    log, row, audit, kept, answer, error = [plugin.host.secrets.get(name).wait() for name in params["names"]]
+    plugin.log.warning("it is " + log)
+    plugin.host.sql.exec("CREATE TABLE IF NOT EXISTS t (a)").wait()
+    plugin.host.sql.exec("INSERT INTO t VALUES (?)", [row.encode().hex()]).wait()
+    plugin.host.audit.write("used", value=audit[::-1]).wait()
+    plugin.host.artifacts.put(kept.encode("utf-16-le")).wait()
+    if params["fails"]:
+        raise RuntimeError(error)
+    return {"value": answer}
+
+plugin.run()
+"""
+
+
+def test_what_a_plugin_gives_away_is_found_where_it_gave_it(paddock: Paddock, tmp_path: Path) -> None:
+    names = OF_ALL[:6]
+    leak = {"name": "leak", "description": "x", "effects": ["db_write"], "input_schema": {"type": "object"}}
+    package = native(
+        tmp_path / "leaky",
+        "leaky",
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=["host:secrets", "host:artifacts", "storage:write"],
+        secrets=names,
+        tools=[leak],
+    )
+    write_file(package / "main.py", GIVEN_AWAY)
+    story = Story(paddock, tmp_path, Web(tmp_path))
+    story.told("plugin", "install", package, "--yes")
+    story.told("plugin", "enable", "leaky", "--yes")
+    story.keep(names)
+    with daemon(paddock) as running:
+        for fails in (False, True):
+            story.call(running, "leaky.leak", {"names": names, "fails": fails})
+        story.ask(running, "GET", "/plugins/leaky/logs")
+        story.keep_files("running")
+    export = tmp_path / "export.jsonl"
+    story.told("ledger", "export", export)
+    story.places["export"] = export.read_bytes()
+    found = {(name, how, where) for name in names for _, how, where in seen([VALUES[name][:16]], story.places)}
+    ways = {name: {how for one, how, _ in found if one == name} for name in names}
+    log, row, audit, kept, answer, error = names
+    assert ways == {
+        log: {"as it is"},
+        row: {"hexadecimal"},
+        audit: {"backwards"},
+        kept: {"UTF-16"},
+        answer: {"as it is"},
+        error: {"as it is"},
+    }
+    where = {name: " ".join(place for one, _, place in found if one == name) for name in names}
+    assert "/state/logs/" in where[log] and "GET /plugins/leaky/logs" in where[log]
+    assert "/data/storage/" in where[row]
+    assert "export" in where[audit] and "paddock.db" in where[audit]
+    assert "/data/artifacts/" in where[kept]
+    assert "POST /plugins/leaky/call/leak" in where[answer] and "paddock.db" in where[answer], "its result is kept"
+    assert "/state/logs/" in where[error], "its traceback"
 
 
 @pytest.mark.parametrize("how", written("x"))
@@ -161,9 +169,14 @@ def test_the_search_finds_a_secret_in_every_encoding_and_place(tmp_path: Path, h
     assert {one[0] for one in found} == {value}
 
 
-def test_the_search_finds_a_secret_inside_of_longer_base64_and_among_processes() -> None:
-    import base64
+@pytest.mark.parametrize("how", written("x"))
+def test_where_a_secret_stands_its_half_is_found_too(how: str) -> None:
+    value = VALUES[NAMES[7]]
+    for needle in written(value)[how]:
+        assert seen([value[:16]], {"hay": b"before " + needle + b" after"}), needle
 
+
+def test_the_search_finds_a_secret_inside_of_longer_base64_and_among_processes() -> None:
     value = VALUES[NAMES[8]]
     for before in ("", "a", "ab"):
         hay = base64.b64encode(f"{before}{value} and more".encode())
@@ -172,9 +185,10 @@ def test_the_search_finds_a_secret_inside_of_longer_base64_and_among_processes()
     with subprocess.Popen(
         [sys.executable, "-c", waiting, value], stdin=subprocess.PIPE, env={"CANARY": VALUES[NAMES[9]]}
     ) as child:
-        found = seen(VALUES.values(), processes(child.pid))
+        found = [seen(VALUES.values(), processes(root)) for root in (child.pid, None)]
         child.communicate()
-    assert {(one[0], one[2].partition("/")[2]) for one in found if one[1] == "as it is"} == {
-        (value, "cmdline"),
-        (VALUES[NAMES[9]], "environ"),
-    }
+    for one in found:
+        assert {(value, place.partition("/")[2]) for value, how, place in one if how == "as it is"} == {
+            (value, "cmdline"),
+            (VALUES[NAMES[9]], "environ"),
+        }

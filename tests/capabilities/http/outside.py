@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -129,7 +130,10 @@ def url(server: Server, path: str = "/page", host: str = HOST, scheme: str = "ht
 
 
 def authority(directory: Path, *hosts: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """What a server needs whose certificate is for these hosts, and what a client needs that trusts who signed it."""
+    """What a server needs whose certificate is for these hosts, and what a client needs that trusts who signed it.
+
+    A file `authority.pem` is for other programs that are to trust them.
+    """
     root_key, root = _certificate("Test Authority", (), None, None)
     key, leaf = _certificate("server", hosts, root_key, root)
     chain, private = directory / "chain.pem", directory / "key.pem"
@@ -139,8 +143,16 @@ def authority(directory: Path, *hosts: str) -> tuple[ssl.SSLContext, ssl.SSLCont
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain, private)
-    trusting = root.public_bytes(serialization.Encoding.PEM).decode()
-    return server, ssl.create_default_context(cadata=trusting)
+    trusting = directory / "authority.pem"
+    trusting.write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    return server, ssl.create_default_context(cafile=trusting)
+
+
+def _named(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _certificate(
@@ -163,5 +175,5 @@ def _certificate(
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
     if hosts:
-        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts]), critical=False)
+        made = made.add_extension(x509.SubjectAlternativeName([_named(host) for host in hosts]), critical=False)
     return key, made.sign(signer, hashes.SHA256())
