@@ -8,7 +8,7 @@ from pathlib import Path
 from paddock.cli.opening import at_this_machine, reading
 from paddock.cli.principals import unit_in
 from paddock.core.ids import Tenant
-from paddock.gate.effects.records import erase as erase_effects
+from paddock.gate.effects.forgetting import forget_people
 from paddock.gate.quotas import forget_use
 from paddock.ledger.erase import known_as
 from paddock.policy.forgetting import Forgotten, forget
@@ -35,7 +35,7 @@ def erase_now(tenant: str, principal: str, reason: str) -> Erased:
 
         def unit(tx: Transaction) -> Forgotten:
             names = known_as(tx, tenant, principal)
-            beside = forget_use(tx, tenant, names) + erase_effects(tx, tenant, names, store.now())
+            beside = forget_use(tx, tenant, names) + forget_people(tx, tenant, names, store.now())
             return forget(unit_in(store, tx), principal, by=by, explanation=reason, beside=beside)
 
         forgotten = store.database.write(unit)

@@ -82,12 +82,18 @@ def put_into_effect(host: CommandHost) -> None:
     What a daemon could not drop in time is still marked afterwards (`leavings.leaving`).
     """
     from paddock.cli.daemon import running_daemon
+    from paddock.gate.effects.forgetting import forget_plugin
     from paddock.host.log_files import remove_log
     from paddock.plugins.leavings import drop_all
 
     daemon = running_daemon(host.directories)
     if daemon is None:
-        drop_all(host.plugins, partial(remove_log, host.directories.state / "logs"))
+        now = host.plugins.now()
+        drop_all(
+            host.plugins,
+            partial(remove_log, host.directories.state / "logs"),
+            lambda tx, name: forget_plugin(tx, name, now),
+        )
         return
     with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
         daemon.post("/reconcile")

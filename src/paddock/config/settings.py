@@ -342,6 +342,20 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EffectSettings:
+    """What is kept of calls that changed something."""
+
+    retention_days: int = row(
+        30,
+        "How long what came of an effect is kept for whoever comes with its key, in days. That it has happened stays "
+        "known after that: it is not made again.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=3650,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SecretSettings:
     """Where the key is that secrets are sealed under."""
 
@@ -423,6 +437,7 @@ class Settings:
     persona: PersonaSettings = field(default_factory=PersonaSettings)
     artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    effects: EffectSettings = field(default_factory=EffectSettings)
     secrets: SecretSettings = field(default_factory=SecretSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)

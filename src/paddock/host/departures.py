@@ -9,10 +9,12 @@ from anyio.abc import TaskGroup
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import PluginName
+from paddock.gate.effects.forgetting import forget_plugin
 from paddock.host.door import Services
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reconciling import LOOK_AGAIN, Reconciler, tell_of
 from paddock.plugins import leavings
+from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
 
 _log = logging.getLogger("paddock.host")
@@ -77,7 +79,10 @@ class Departures:
             def let_go(name: str) -> None:
                 asyncio.run_coroutine_threadsafe(self._let_go(name), loop).result()
 
-            await self._store.run(lambda store: leavings.drop(store, plugin, let_go))
+            def drop(store: PluginStore) -> None:
+                leavings.drop(store, plugin, let_go, lambda tx, name: forget_plugin(tx, name, store.now()))
+
+            await self._store.run(drop)
             self._troubles.pop(plugin, None)
         except (PaddockError, OSError) as error:
             self._say(plugin, error)

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -231,6 +232,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         resumption=resumption,
                         notes=services.storage,
                         calls=calls,
+                        keep=timedelta(days=settings.effects.retention_days),
                     )
                     await by_itself.enter_async_context(timed)
                 try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import NotFound, StoreUnavailable
-from paddock.core.ids import Tenant
+from paddock.core.errors import Busy, NotFound, StoreUnavailable
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.calls import KEPT_CALLS, Calls
+from paddock.gate.effects.forgetting import forget_old
 from paddock.gate.gate import Gate
 from paddock.gate.in_progress import FOLLOW, Following
 from paddock.gate.once import RECOVER, recover_at
@@ -20,11 +22,16 @@ from paddock.plugins.supervision.flight import LONGEST
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.desk import Approvals
 from paddock.policy.approvals.expiring import EXPIRE
+from paddock.queue import queue
 from paddock.queue.node import Node
 from paddock.queue.queue import Work
 from paddock.queue.schedule import Again, Pauses
 from paddock.queue.worker import Kind, Worker, open_worker
 from paddock.store.database import Database, Transaction
+
+FORGET = "effect.forget"
+_FORGET_EVERY = timedelta(hours=1)
+_AT_A_TIME = 1000
 
 A_DAY = Pauses(longest=900.0, tries=105)
 """For what only has to wait: a plugin may be switched off for a while, or whatever it asks may be down."""
@@ -46,6 +53,19 @@ def expiry(approvals: Approvals, resumption: Resumption) -> Kind:
         return Again(datetime.fromisoformat(still.binding.expires_at)) if still.state in OPEN else None
 
     return Kind(expire)
+
+
+def forgetting(database: Database, clock: Clock, keep: timedelta) -> Kind:
+    """Lets go of what came of effects once it was kept for that long, a thousand at a time."""
+
+    async def forget(_work: Work) -> Again | None:
+        now = clock.now()
+        some = partial(forget_old, before=(now - keep).isoformat(), now=now.isoformat(), limit=_AT_A_TIME)
+        while await database.write(some) == _AT_A_TIME:
+            pass
+        return Again(now + _FORGET_EVERY)
+
+    return Kind(forget, A_DAY)
 
 
 def recovering(recovery: Recovery) -> Kind:
@@ -75,18 +95,23 @@ async def open_timed_work(
     resumption: Resumption,
     notes: Notes,
     calls: Calls,
+    keep: timedelta = timedelta(days=30),
 ) -> AsyncGenerator[Worker, None]:
-    """Do what falls due for as long as the block runs."""
+    """Do what falls due for as long as the block runs; `keep` says how long what came of effects is kept."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
     recover = recovering(Recovery(gate, database, clock, notes, publish_in))
     kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
+    kinds[FORGET] = forgetting(database, clock, keep)
     if gate.following is not None:
         kinds[FOLLOW] = following(gate.following)
     with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
         await gate.start.effects.look_again()
+        with suppress(Busy):  # then at the next start
+            now = clock.now()
+            await database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, FORGET, "old", due=now, now=now))
     async with open_worker(Worker(database, node, clock, random, kinds, publish_in), node) as worker:
         gate.start.effects.when_lost = worker.wake
         if gate.following is not None:

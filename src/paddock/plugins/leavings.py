@@ -20,8 +20,11 @@ from paddock.core.errors import Busy
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins.plugin_store import PluginStore, tenants_in
 from paddock.plugins.rows import find_plugin
+from paddock.store.transaction import Transaction
 
 LetGo = Callable[[str], None]
+ForgetRows = Callable[[Transaction, str], None]
+"""Lets go, in a unit of work, of rows that other parts of the host keep about a plugin."""
 
 
 def mark(store: PluginStore, name: str) -> None:
@@ -56,7 +59,7 @@ def refuse_leaving(store: PluginStore, name: str) -> None:
         )
 
 
-def drop(store: PluginStore, name: str, let_go: LetGo) -> None:
+def drop(store: PluginStore, name: str, let_go: LetGo, forget_rows: ForgetRows) -> None:
     """Remove everything that a plugin kept, unless it is installed after all. Nothing of it may run any more.
 
     The mark goes last: what fails halfway is found again.
@@ -65,18 +68,29 @@ def drop(store: PluginStore, name: str, let_go: LetGo) -> None:
         store: Where it was installed.
         name: The plugin.
         let_go: Removes its log, its artifacts, and what else whoever runs here has open of it.
+        forget_rows: See `ForgetRows`.
+
+    Raises:
+        Busy: others read in the store's log right now, where what is gone can still be found.
     """
+
+    def forget(tx: Transaction) -> None:
+        forget_values(tx, name)
+        forget_rows(tx, name)
+
     with store.changing():
         if name in leaving(store):
             let_go(name)
-            store.database.write(lambda tx: forget_values(tx, name))
+            store.database.write(forget)
             drop_files(store.data / "storage", name)
             for folder in _own_folders(store.data, name):
                 _remove(folder)
+            if (log := store.database.empty_log()) is not None:
+                raise Busy(f"{log} is read right now, and still holds what {name} kept", code="plugin.leaving")
         (_marks(store) / name).unlink(missing_ok=True)
 
 
-def drop_all(store: PluginStore, forget_log: LetGo) -> None:
+def drop_all(store: PluginStore, forget_log: LetGo, forget_rows: ForgetRows) -> None:
     """The same for everything that is leaving, where no daemon runs.
 
     A mark of a plugin that is still here, left by a command that was killed before it went, goes too.
@@ -89,7 +103,7 @@ def drop_all(store: PluginStore, forget_log: LetGo) -> None:
         forget_log(name)
 
     for name in _marked(store):
-        drop(store, name, let_go)
+        drop(store, name, let_go, forget_rows)
 
 
 def own_folder(data: Path, tenant: Tenant, name: str) -> Path:

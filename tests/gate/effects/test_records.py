@@ -139,29 +139,3 @@ def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_o
     }
     assert lost[0] == found["k1"]
     assert lost[0].error == {"code": "host.lost"}
-
-
-def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:
-    with open_direct(database_address) as database:
-        first = database.write(started)
-        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b"1"))
-        assert database.write(lambda tx: records.forget(tx, before="2025-12-31", now=NOW)) == 0
-        assert database.write(lambda tx: records.forget(tx, before="2026-02-01", now=NOW)) == 1
-        kept = database.read(lambda tx: records.find(tx, OF))
-        assert database.write(lambda tx: claimed(tx, call="call_2")) is None
-    assert kept is not None and (kept.result, kept.principal, kept.known.forgotten) == (None, None, True)
-
-
-@pytest.mark.req("B-06")
-def test_whoever_is_to_be_forgotten_is_not_found_in_what_is_over_and_the_key_stays_used(database_address: str) -> None:
-    with open_direct(database_address) as database:
-        first = database.write(started)
-        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b'"to ann"'))
-        doubtful = database.write(lambda tx: started(tx, OF._replace(key="k2"), "call_2"))
-        database.write(lambda tx: records.lose(tx, doubtful, error={"code": "host.lost"}))
-        database.write(lambda tx: records.erase(tx, "default", ["user:ann"], NOW))
-        over = database.read(lambda tx: records.find(tx, OF))
-        doubt = database.read(lambda tx: records.find(tx, OF._replace(key="k2")))
-    assert over is not None and doubt is not None
-    assert (over.principal, over.result, over.known.forgotten) == (None, None, True)
-    assert (doubt.principal, doubt.payload) == (None, {"to": "bob"}), "somebody has to find out what became of it"

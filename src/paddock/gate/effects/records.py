@@ -8,7 +8,7 @@ there first, and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -222,13 +222,17 @@ def all_parked(tx: Transaction, limit: int) -> list[Effect]:
 def succeed(
     tx: Transaction, effect: Effect, *, now: str, result: bytes, by: Resolution | None = None, who: str | None = None
 ) -> None:
-    """It has happened, and this is what came of it.
+    """It has happened, and this is what came of it. Nothing is kept of that where its maker was to be forgotten since.
 
     Raises:
         HostError: that is settled already, or by somebody else.
     """
-    more = ", ended_at = ?, result = ?, resolution = ?, resolved_by = ?, payload = NULL, context = NULL, error = NULL"
-    _move(tx, effect, Move.SUCCEED, more, (now, result, by, who))
+    more = (
+        ", ended_at = ?, result = CASE WHEN principal IS NULL THEN NULL ELSE ? END, "
+        "forgotten_at = CASE WHEN principal IS NULL THEN ? ELSE NULL END, "
+        "resolution = ?, resolved_by = ?, payload = NULL, context = NULL, error = NULL"
+    )
+    _move(tx, effect, Move.SUCCEED, more, (now, result, now, by, who))
 
 
 def fail(
@@ -256,45 +260,6 @@ def lose(tx: Transaction, effect: Effect, *, error: Mapping[str, Any]) -> None:
         HostError: it is not under way.
     """
     _move(tx, effect, Move.LOSE, ", error = ?", (orjson.dumps(error).decode(),))
-
-
-def forget(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> int:
-    """Let go of what came of effects that ended before then; that they happened stays known. How many there were."""
-    rows = tx.all(
-        "SELECT tenant, plugin, callable, key FROM effects "
-        "WHERE state = ? AND ended_at < ? AND forgotten_at IS NULL ORDER BY ended_at LIMIT ?",
-        (State.SUCCEEDED, before, limit),
-    )
-    for row in rows:
-        tx.execute(
-            f"UPDATE effects SET result = NULL, principal = NULL, forgotten_at = ? WHERE {_OF}",
-            (now, row["tenant"], row["plugin"], row["callable"], row["key"]),
-        )
-    return len(rows)
-
-
-def erase(tx: Transaction, tenant: str, names: Collection[str], now: str) -> int:
-    """Let go of who made effects, and of what they were made with and gave, for whoever wants nothing known of them.
-
-    That a key stood for something stays known. What is under way or in doubt keeps what it was made with until it is
-    over, since nobody could find out what became of it otherwise. How many rows were cleared.
-    """
-    cleared = 0
-    for name in names:
-        cleared += tx.execute(
-            "UPDATE effects SET principal = NULL, result = NULL, error = NULL, forgotten_at = ? "
-            "WHERE tenant = ? AND principal = ? AND state IN (?, ?)",
-            (now, tenant, name, State.SUCCEEDED, State.FAILED_NO_EFFECT),
-        )
-        cleared += tx.execute(
-            "UPDATE effects SET principal = NULL WHERE tenant = ? AND principal = ?",
-            (tenant, name),
-        )
-        cleared += tx.execute(
-            "UPDATE effects SET resolved_by = NULL WHERE tenant = ? AND resolved_by = ?",
-            (tenant, name),
-        )
-    return cleared
 
 
 def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequence[Any]) -> None:

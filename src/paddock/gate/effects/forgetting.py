@@ -1,0 +1,98 @@
+"""Letting go of what came of effects: after its time, with its plugin, or for a person. Functions of a unit of work.
+
+What remains under a key that a caller gave is that it stood for something, so that nobody does it again by mistake. A
+call without such a key stands for itself: nobody can come with it, and nothing of it remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import orjson
+
+from paddock.gate.effects.machine import State
+from paddock.store.transaction import Transaction
+
+_OVER = (State.SUCCEEDED.value, State.FAILED_NO_EFFECT.value)
+_OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
+_OWN = "key = call"  # of a call that was given no key
+_WAITS_FOR_NOBODY = (
+    "state = ? AND claimed_at < ? AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant "
+    "AND approvals.call = effects.call AND approvals.state IN ('pending', 'approved'))"
+)
+_GONE = {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
+
+
+def forget_old(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> int:
+    """Let go of what came of effects that ended before then, and of keys that wait for nobody any more.
+
+    How many there were; none are left once this gives fewer than `limit`.
+    """
+    rows = tx.all(
+        "SELECT tenant, plugin, callable, key, call FROM effects WHERE forgotten_at IS NULL AND ended_at < ? "
+        "ORDER BY ended_at LIMIT ?",
+        (before, limit),
+    )
+    for row in rows:
+        of = (row["tenant"], row["plugin"], row["callable"], row["key"])
+        if row["key"] == row["call"]:
+            tx.execute(f"DELETE FROM effects WHERE {_OF}", of)  # noqa: S608 - names of our own
+        else:
+            tx.execute(
+                "UPDATE effects SET result = NULL, error = NULL, principal = NULL, resolved_by = NULL, "  # noqa: S608
+                f"forgotten_at = ? WHERE {_OF}",
+                (now, *of),
+            )
+    # Nobody comes back for those: their request was denied, withdrawn or has expired.
+    tx.execute(f"DELETE FROM effects WHERE {_WAITS_FOR_NOBODY} AND fence = 1", (State.AWAITING_APPROVAL, before))  # noqa: S608
+    tx.execute(
+        f"UPDATE effects SET state = ?, ended_at = claimed_at WHERE {_WAITS_FOR_NOBODY}",  # noqa: S608
+        (State.FAILED_NO_EFFECT, State.AWAITING_APPROVAL, before),
+    )
+    return len(rows)
+
+
+def forget_plugin(tx: Transaction, plugin: str, now: str) -> None:
+    """A plugin is uninstalled: let go of all that its calls were made with and gave, for every tenant.
+
+    What is in doubt stays so until a person says what became of it; nobody else can find out any more.
+    """
+    tx.execute(f"DELETE FROM effects WHERE plugin = ? AND state IN (?, ?) AND {_OWN}", (plugin, *_OVER))  # noqa: S608
+    tx.execute(
+        "UPDATE effects SET result = NULL, error = NULL, forgotten_at = ? "
+        "WHERE plugin = ? AND state IN (?, ?) AND forgotten_at IS NULL",
+        (now, plugin, *_OVER),
+    )
+    tx.execute(
+        "UPDATE effects SET payload = NULL, context = NULL, recovery = 'none', error = ? "
+        "WHERE plugin = ? AND state IN (?, ?)",
+        (orjson.dumps(_GONE).decode(), plugin, State.STARTED, State.IN_DOUBT),
+    )
+
+
+def forget_people(tx: Transaction, tenant: str, names: Collection[str], now: str) -> int:
+    """Let go of who made effects, and of what they were made with and gave, for whoever wants nothing known of them.
+
+    That a key stood for something stays known. What is under way or in doubt keeps what it was made with until it is
+    over, since nobody could find out what became of it otherwise. How many rows were cleared.
+    """
+    cleared = 0
+    for name in names:
+        cleared += tx.execute(
+            f"DELETE FROM effects WHERE tenant = ? AND principal = ? AND state IN (?, ?) AND {_OWN}",  # noqa: S608
+            (tenant, name, *_OVER),
+        )
+        cleared += tx.execute(
+            "UPDATE effects SET principal = NULL, result = NULL, error = NULL, forgotten_at = ? "
+            "WHERE tenant = ? AND principal = ? AND state IN (?, ?)",
+            (now, tenant, name, *_OVER),
+        )
+        cleared += tx.execute(
+            "UPDATE effects SET principal = NULL WHERE tenant = ? AND principal = ?",
+            (tenant, name),
+        )
+        cleared += tx.execute(
+            "UPDATE effects SET resolved_by = NULL WHERE tenant = ? AND resolved_by = ?",
+            (tenant, name),
+        )
+    return cleared

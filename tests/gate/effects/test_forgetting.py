@@ -1,0 +1,171 @@
+"""What came of effects is let go of after its time, with its plugin, or for a person; that they happened never is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.gate.effects.test_once import note, recorded
+from tests.gate.effects.test_records import NOW, OF, claimed, started
+from tests.gate.test_governed_calls import Office
+
+from fixtures.daemons import eventually
+from paddock.core.errors import Conflict
+from paddock.gate.effects import records
+from paddock.gate.effects.forgetting import forget_old, forget_people, forget_plugin
+from paddock.gate.effects.machine import State
+from paddock.gate.effects.records import Effect
+from paddock.host.timed_work import FORGET
+from paddock.store.database import DirectDatabase, Transaction, open_direct
+
+pytestmark = pytest.mark.req("K-08")
+
+
+def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b"1"))
+        assert database.write(lambda tx: forget_old(tx, before="2025-12-31", now=NOW)) == 0
+        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 1
+        kept = database.read(lambda tx: records.find(tx, OF))
+        assert database.write(lambda tx: claimed(tx, call="call_2")) is None
+    assert kept is not None and (kept.result, kept.principal, kept.known.forgotten) == (None, None, True)
+
+
+@pytest.mark.req("B-06")
+def test_whoever_is_to_be_forgotten_is_not_found_in_what_is_over_and_the_key_stays_used(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b'"to ann"'))
+        doubtful = database.write(lambda tx: started(tx, OF._replace(key="k2"), "call_2"))
+        database.write(lambda tx: records.lose(tx, doubtful, error={"code": "host.lost"}))
+        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        over = database.read(lambda tx: records.find(tx, OF))
+        doubt = database.read(lambda tx: records.find(tx, OF._replace(key="k2")))
+    assert over is not None and doubt is not None
+    assert (over.principal, over.result, over.known.forgotten) == (None, None, True)
+    assert (doubt.principal, doubt.payload) == (None, {"to": "bob"}), "somebody has to find out what became of it"
+
+
+def found(database: DirectDatabase, key: str = OF.key) -> Effect | None:
+    return database.read(lambda tx: records.find(tx, OF._replace(key=key)))
+
+
+def test_of_a_call_without_a_key_nothing_remains_after_its_time(database_address: str) -> None:
+    of = OF._replace(key="call_1")
+    with open_direct(database_address) as database:
+        done = database.write(lambda tx: started(tx, of, "call_1"))
+        database.write(lambda tx: records.succeed(tx, done, now=NOW, result=b"1"))
+        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 1
+        assert found(database, "call_1") is None
+        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 0
+
+
+def test_what_failed_keeps_no_words_after_its_time_and_its_key_can_be_used_as_before(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        failed = database.write(started)
+        database.write(lambda tx: records.fail(tx, failed, now=NOW, error={"message": "no mail for ann"}))
+        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
+        kept = found(database)
+        again = database.write(lambda tx: started(tx, call="call_2"))
+        database.write(lambda tx: records.succeed(tx, again, now=NOW, result=b"2"))
+        done = found(database)
+    assert kept is not None and (kept.state, kept.error, kept.principal) == (State.FAILED_NO_EFFECT, None, None)
+    assert done is not None and (done.fence, done.result, done.known.forgotten) == (2, b"2", False)
+
+
+def test_a_key_that_waits_for_a_request_which_is_over_is_free_after_its_time(database_address: str) -> None:
+    def held(tx: Transaction, key: str, call: str) -> None:
+        effect = claimed(tx, OF._replace(key=key), call)
+        assert effect is not None
+        records.hold(tx, effect)
+
+    def failed_before(tx: Transaction) -> None:
+        records.fail(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={})
+
+    with open_direct(database_address) as database:
+        database.write(lambda tx: held(tx, "k1", "call_1"))
+        database.write(failed_before)
+        database.write(lambda tx: held(tx, "k2", "call_3"))
+        database.write(lambda tx: forget_old(tx, before="2025-12-31", now=NOW))
+        still = found(database)
+        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
+        after = found(database), found(database, "k2")
+    assert still is not None and still.state is State.AWAITING_APPROVAL
+    assert after[0] is None
+    assert after[1] is not None and (after[1].state, after[1].fence) == (State.FAILED_NO_EFFECT, 2)
+
+
+@pytest.mark.req("B-06")
+def test_forgetting_whoever_failed_with_a_key_does_not_make_its_next_success_forgotten(database_address: str) -> None:
+    with open_direct(database_address) as database:
+        failed = database.write(started)
+        database.write(lambda tx: records.fail(tx, failed, now=NOW, error={"message": "no mail for ann"}))
+        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        again = database.write(lambda tx: started(tx, call="call_2"))
+        database.write(lambda tx: records.succeed(tx, again, now=NOW, result=b"2"))
+        done = found(database)
+    assert done is not None and (done.result, done.known.forgotten) == (b"2", False)
+
+
+@pytest.mark.req("B-06")
+def test_what_was_under_way_for_whoever_is_to_be_forgotten_keeps_nothing_of_what_comes_of_it(
+    database_address: str,
+) -> None:
+    with open_direct(database_address) as database:
+        going = database.write(started)
+        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: records.succeed(tx, going, now=NOW, result=b'"to ann"'))
+        done = found(database)
+    assert done is not None and (done.state, done.result, done.payload) == (State.SUCCEEDED, None, None)
+    assert done.known.forgotten
+
+
+@pytest.mark.req("G-51", "leaves nothing behind")
+def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_address: str) -> None:
+    def lived(tx: Transaction) -> None:
+        records.succeed(tx, started(tx), now=NOW, result=b'"canary"')
+        records.fail(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={"message": "canary"})
+        records.lose(tx, started(tx, OF._replace(key="k3"), "call_3"), error={"message": "canary"})
+        records.succeed(tx, started(tx, OF._replace(key="call_4"), "call_4"), now=NOW, result=b'"canary"')
+        others = OF._replace(plugin="other")
+        records.succeed(tx, started(tx, others, "call_5"), now=NOW, result=b'"kept"')
+
+    with open_direct(database_address) as database:
+        database.write(lived)
+        database.write(lambda tx: forget_plugin(tx, "mail", NOW))
+        one, two, three, four = (found(database, key) for key in ("k1", "k2", "k3", "call_4"))
+        other = database.read(lambda tx: records.find(tx, OF._replace(plugin="other")))
+    assert one is not None and (one.result, one.known.forgotten) == (None, True)
+    assert two is not None and two.error is None
+    assert three is not None and three.state is State.IN_DOUBT, "a person can still say what became of it"
+    assert (three.payload, three.context, three.recovery) == (None, None, "none")
+    assert three.error == {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
+    assert four is None
+    assert other is not None and other.result == b'"kept"'
+
+
+# --- on a whole host ------------------------------------------------------------------------------------------------
+
+
+async def test_a_daemon_lets_go_of_what_it_kept_long_enough_and_nobody_makes_that_again(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    async with office.open() as host:
+        await note(host, "k1")
+        await note(host, "k2")
+    with open_direct(office.home / "data" / "paddock.db") as database:
+        database.write(lambda tx: tx.execute("UPDATE effects SET ended_at = ? WHERE key = 'k1'", (NOW,)))
+        database.write(lambda tx: tx.execute("UPDATE queue SET due_at = ? WHERE kind = ?", (NOW, FORGET)))
+
+    def is_forgotten() -> bool:
+        kept = recorded(office)
+        return kept is not None and kept.known.forgotten
+
+    async with office.open() as host:
+        await asyncio.to_thread(eventually, is_forgotten, "what came of it is still kept")
+        with pytest.raises(Conflict) as gone:
+            await note(host, "k1")
+        assert await note(host, "k2") == {"done": "note"}
+    assert gone.value.error_code == "effect.forgotten"
+    assert office.done == ["note", "note"]
