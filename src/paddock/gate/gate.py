@@ -190,7 +190,7 @@ class Gate:
                 replayed = await self._begun(course, approval)
                 if replayed is not None:
                     return self._replay(course, replayed, on_replay)
-            else:
+            elif target.manifest.operation_auth:
                 await self.require_secrets(target, payload, context)
             if target.lists_itself:
                 await self._unchanged(target)
