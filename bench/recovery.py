@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from _side_by_side import Report, alternate, options
@@ -35,7 +36,8 @@ def main() -> None:
     subjects: dict[str, Fill] = {
         "nothing was left": lambda *_: None,
         f"{rows:,} due soon, held by the run that was killed": _held,
-        f"{rows:,} effects under way": _effects,
+        f"{rows:,} effects under way": partial(_effects, "none"),
+        f"{rows:,} of which a plugin knows what became of them": partial(_effects, "probe"),
     }
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as folder:
         numbered = enumerate(subjects.items())
@@ -90,7 +92,7 @@ def _held(tx: Transaction, here: Here, rows: int) -> None:
     tx.execute("UPDATE queue SET node = ?, epoch = ?, tries = 1", here)
 
 
-def _effects(tx: Transaction, here: Here, rows: int) -> None:
+def _effects(recovery: str, tx: Transaction, here: Here, rows: int) -> None:
     now = datetime.now(UTC).isoformat()
     for number in range(rows):
         effect = records.claim(
@@ -99,12 +101,12 @@ def _effects(tx: Transaction, here: Here, rows: int) -> None:
             call=CallId(f"call_{number:026}"),
             payload_hash="sha256:0",
             holder=here,
-            recovery="none",
+            recovery=recovery,
             now=now,
             principal=None,
         )
         assert effect is not None
-        records.start(tx, effect, holder=here, now=now, payload_hash="sha256:0", payload={"to": "ann"}, context={})
+        records.start(tx, effect, holder=here, now=now, payload={"to": "ann"}, context={})
 
 
 if __name__ == "__main__":

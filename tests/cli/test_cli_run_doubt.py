@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import daemon
+from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 
 pytestmark = pytest.mark.req("K-08")
@@ -55,3 +55,32 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
         )
     types = [entry["type"] for entry in paddock("ledger", "show", made, "--json").json["entries"]]
     assert types == ["call.started", "effect.in_doubt", "effect.resolved"]
+
+
+BEGINS = ENDLESS.replace("    plugin.progress(1, 2)\n", "    open(FILE, 'w').close()\n")
+
+
+def test_a_call_whose_command_was_killed_is_in_doubt_for_the_next_command_and_needs_no_daemon(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    begun = tmp_path / "outside" / "begun"
+    begun.parent.mkdir()
+    tools = [{"name": "add", "description": "Add", "effects": ["db_write"], "input_schema": {"type": "object"}}]
+    folder = native(
+        tmp_path / "notes",
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[f"write:fs:{begun.parent}"],
+        tools=tools,
+    )
+    write_file(folder / "main.py", BEGINS.replace("FILE", repr(str(begun))))
+    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "enable", "notes")
+    again = ("call", "notes.add", "--idempotency-key", "k1", "--json")
+
+    with paddock.start(*again) as command:
+        eventually(begun.exists, "the plugin has begun")
+        command.kill()
+
+    assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
+    (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
+    assert doubt["key"] == "k1"

@@ -264,9 +264,7 @@ async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_i
     monkeypatch.setattr(node, "EVERY", 0.1)
 
     async with open_host(Config(home=home.path, environ={})) as host:
-        answer = await once_known(
-            lambda: host.call(name, {"ends": "after"}, context=made_by(ANN), idempotency_key="k1")
-        )
+        answer = await once_known(lambda: host.call(name, {"ends": "after"}, idempotency_key="k1"))
         assert answer == {"done": "k1"}
         assert await counted(host) == ["k1"]
     assert [entry.data.get("resolution") for entry in told(home.path)] == [None, way]

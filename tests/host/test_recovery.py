@@ -1,0 +1,184 @@
+"""A daemon puts in order what the one before it left: in this order, and however often it is killed over it."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import daemon, eventually
+from fixtures.packages import native, write_file
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.effects import records
+from paddock.gate.effects.records import EffectKey
+from paddock.gate.once import RECOVER
+from paddock.policy.approvals.expiring import EXPIRE
+from paddock.queue import leases
+from paddock.queue.identity import node_id
+from paddock.store.database import Transaction, open_direct
+from paddock.store.lock import LOCK_NAME
+
+pytestmark = pytest.mark.req("K-08")
+
+EFFECTS = 600
+WAITING = 8
+LONGEST = 1.5  # seconds from the lock until a daemon is certainly ready
+PAST = "2026-01-01T00:00:00+00:00"
+MAIL = """
+import os
+from paddock_sdk import Plugin
+plugin = Plugin("mail", "1.0.0")
+@plugin.tool
+def send(params, context):
+    file = os.open(FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, (params["to"] + "\\n").encode())
+    os.close(file)
+    return {"sent": True}
+plugin.run()
+"""
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    file = tmp_path / "outside" / "sent"
+    file.parent.mkdir()
+    return file
+
+
+@pytest.fixture
+def paddock(tmp_path: Path, sent: Path) -> Paddock:
+    """A home with a plugin that sends mail, which a person is asked about."""
+    paddock = Paddock(tmp_path / "home")
+    tool = {"name": "send", "description": "Send", "effects": ["external_send"], "input_schema": {"type": "object"}}
+    folder = native(
+        tmp_path / "mail",
+        "mail",
+        start="lazy",
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[f"write:fs:{sent.parent}"],
+        tools=[tool],
+    )
+    write_file(folder / "main.py", MAIL.replace("FILE", repr(str(sent))))
+    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "enable", "mail")
+    return paddock
+
+
+def asked(paddock: Paddock, to: str) -> str:
+    said = paddock.quickly("call", "mail.send", "--params", json.dumps({"to": to}), "--json", code=4)
+    return said.error["details"]["approval"]
+
+
+def change(paddock: Paddock, statement: str, *values: Any) -> None:
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        database.write(lambda tx: tx.execute(statement, values))
+
+
+def state(paddock: Paddock) -> dict[str, Any]:
+    """All that recovery is about, but for which run of the host did it when."""
+
+    def unit(tx: Transaction) -> dict[str, Any]:
+        entries = tx.all(
+            "SELECT type, call FROM ledger WHERE type IN ('effect.in_doubt', 'effect.resolved', 'approval.ended')"
+        )
+        return {
+            "effects": tx.all("SELECT key, call, state, fence, error FROM effects WHERE plugin = 'gone' ORDER BY key"),
+            "approvals": tx.all("SELECT id, state, ended_why FROM approvals ORDER BY id"),
+            "queue": tx.all("SELECT kind, key FROM queue WHERE kind IN (?, ?) ORDER BY kind, key", (RECOVER, EXPIRE)),
+            "told": Counter((entry["type"], entry["call"]) for entry in entries),
+            "leases": leases.beats(tx),
+        }
+
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        return database.read(unit)
+
+
+def left_by_a_killed_daemon(paddock: Paddock) -> None:
+    """Effects under way, those that a plugin could be asked about too, and requests that nobody answered in time."""
+    home = paddock.home
+    name, now = node_id(home / "state", SystemClock(), SystemRandom()), datetime.now(UTC).isoformat()
+
+    def unit(tx: Transaction) -> None:
+        here = leases.enter(tx, name, lasting=True)
+        for number in range(EFFECTS):
+            effect = records.claim(
+                tx,
+                EffectKey(Tenant(f"tenant-{number % 5}"), "gone", "act", f"key-{number:04}"),
+                call=CallId(f"call_{number:026}"),
+                payload_hash="sha256:0",
+                holder=here,
+                recovery="none" if number % 2 else "probe",
+                now=now,
+                principal=None,
+            )
+            assert effect is not None
+            records.start(tx, effect, holder=here, now=now, payload={}, context={})
+
+    for number in range(WAITING):
+        asked(paddock, f"late-{number}")
+    change(paddock, "UPDATE approvals SET expires_at = ?", PAST)
+    for number in range(WAITING):
+        asked(paddock, f"in-time-{number}")
+    with open_direct(home / "data" / "paddock.db") as database:
+        database.write(unit)
+
+
+def kill_while_it_recovers(paddock: Paddock, after: float) -> None:
+    """Kill a daemon so long after it has taken the lock, or when it is ready."""
+    note = paddock.home / "data" / LOCK_NAME
+    with paddock.start("serve", "--json") as process:
+        deadline = time.monotonic() + PATIENCE
+        while f'"pid": {process.pid},' not in note.read_text():
+            assert time.monotonic() < deadline and process.poll() is None, "it does not start"
+            time.sleep(0.001)
+        time.sleep(after)
+        process.kill()
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_daemon_killed_again_and_again_while_it_recovers_ends_in_the_same_state(paddock: Paddock, kills: int) -> None:
+    left_by_a_killed_daemon(paddock)
+    chance = random.Random(kills)
+
+    for number in range(kills):  # the later ones get further: nothing may be left to do for them
+        kill_while_it_recovers(paddock, chance.uniform(0, LONGEST) * number / kills)
+    with daemon(paddock):
+        pass
+
+    found = state(paddock)
+    assert Counter(row["state"] for row in found["effects"]) == {"in_doubt": EFFECTS}
+    assert {row["fence"] for row in found["effects"]} == {1}
+    ended = [row for row in found["approvals"] if row["state"] != "pending"]
+    assert [row["state"] for row in ended] == ["expired"] * WAITING
+    assert len(found["approvals"]) == 2 * WAITING
+    assert Counter(kind for kind, _ in found["told"]) == {"effect.in_doubt": EFFECTS, "approval.ended": WAITING}
+    assert set(found["told"].values()) == {1}, "each is told once"
+    waits = Counter(row["kind"] for row in found["queue"])
+    assert waits == {RECOVER: EFFECTS // 2, EXPIRE: WAITING}
+    assert found["leases"] == {}
+    assert paddock("ledger", "verify", "--json").json["verdict"] == "sound"
+    with daemon(paddock):
+        pass
+    assert state(paddock) == found, "and stays in it"
+
+
+def test_what_is_overdue_ends_before_anything_goes_on_and_what_was_approved_is_made(
+    paddock: Paddock, sent: Path
+) -> None:
+    late, good = asked(paddock, "late"), asked(paddock, "good")
+    change(paddock, "UPDATE approvals SET state = 'approved'")  # and whoever said so was killed then
+    change(paddock, "UPDATE approvals SET expires_at = ? WHERE id = ?", PAST, late)
+
+    with daemon(paddock):
+        eventually(sent.exists, "what was approved is made")
+
+    assert sent.read_text() == "good\n"
+    assert {row["id"]: row["state"] for row in state(paddock)["approvals"]} == {late: "expired", good: "consumed"}
