@@ -53,7 +53,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.req("K-26")
+@pytest.mark.req("B-07", "durable work")
 @pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_host_killed_again_and_again_while_it_takes_over_ends_in_the_same_state(
     database_address: str, tmp_path: Path, kills: int

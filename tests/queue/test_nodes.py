@@ -17,7 +17,7 @@ from paddock.queue.identity import node_file, node_id
 from paddock.queue.leases import LEASE
 from paddock.queue.node import Here, open_node
 
-pytestmark = pytest.mark.req("K-26")
+pytestmark = pytest.mark.req("B-07", "durable work")
 
 
 def name_of(home: Path) -> str:

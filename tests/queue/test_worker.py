@@ -17,7 +17,7 @@ from paddock.queue.queue import Work
 from paddock.queue.schedule import Again, Pauses
 from paddock.queue.worker import Kind, open_worker
 
-pytestmark = pytest.mark.req("K-26")
+pytestmark = pytest.mark.req("B-07", "durable work")
 
 
 class Postman:

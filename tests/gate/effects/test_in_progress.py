@@ -30,8 +30,6 @@ from paddock.ledger.feed import page
 from paddock.plugins.enabling import enable
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("K-26")
-
 NAME = "Our.Thing"
 
 # The work is a line in a file outside for each call that began with it; it is through once there is a file `go`.
@@ -128,6 +126,7 @@ async def failure(made: asyncio.Future[Any]) -> PaddockError:
 SUCCEEDED = {"status": "succeeded", "result": {"key": "k1"}}
 
 
+@pytest.mark.req("K-26", "followed to its end")
 @pytest.mark.parametrize("role", ["daemon", "command"])
 async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_same_one(
     works: Works, role: Literal["daemon", "command"]
@@ -150,6 +149,7 @@ async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_
     assert [one["replay_of"] for one in replays] == [began["call"]] * 2
 
 
+@pytest.mark.req("K-26", "followed to its end")
 async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_hangs_up(works: Works) -> None:
     async with works.open() as host:
         live = host.calls.begin_named(NAME, {}, made_by(ANN, idempotency_key="k1"))
@@ -161,6 +161,7 @@ async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_han
     assert (seen, running, live.status, result) == ("in_progress", 0, "succeeded", SUCCEEDED)
 
 
+@pytest.mark.req("K-26", "followed to its end")
 @pytest.mark.parametrize("ask", ["crashes", "raises"])
 async def test_one_look_that_fails_is_not_the_end_of_the_work(works: Works, ask: str) -> None:
     works.finish()
@@ -181,6 +182,7 @@ ENDS = {
 }
 
 
+@pytest.mark.req("K-26", "followed to its end")
 async def test_work_that_ends_badly_is_in_doubt_unless_its_operator_says_that_nothing_happened(works: Works) -> None:
     works.finish()
     async with works.open() as host:
@@ -194,6 +196,7 @@ async def test_work_that_ends_badly_is_in_doubt_unless_its_operator_says_that_no
     assert sorted(works.begun) == sorted(["failed", "its", "word", "its", "word", "refused", "no", "answer"])
 
 
+@pytest.mark.req("K-26", "not for ever")
 async def test_work_that_takes_too_long_is_in_doubt_and_not_asked_about_any_more(works: Works) -> None:
     async with works.open(PADDOCK_LIMITS_IN_PROGRESS_S="1") as host:
         late = await failure(call(host))
@@ -205,6 +208,7 @@ async def test_work_that_takes_too_long_is_in_doubt_and_not_asked_about_any_more
     assert works.begun == ["k1"]
 
 
+@pytest.mark.req("K-26", "not for ever")
 async def test_a_call_that_somebody_cancels_is_in_doubt_since_its_operator_may_finish_all_the_same(
     works: Works,
 ) -> None:
@@ -217,6 +221,7 @@ async def test_a_call_that_somebody_cancels_is_in_doubt_since_its_operator_may_f
     assert works.effect().state is State.IN_DOUBT
 
 
+@pytest.mark.req("K-26", "across a restart")
 async def test_a_host_that_goes_down_leaves_the_work_to_the_next_one(works: Works) -> None:
     async with works.open("command") as host:
         made = call(host)
@@ -230,6 +235,7 @@ async def test_a_host_that_goes_down_leaves_the_work_to_the_next_one(works: Work
     assert works.begun == ["k1"]
 
 
+@pytest.mark.req("K-26", "followed to its end")
 async def test_what_only_reads_is_asked_again_for_as_long_as_somebody_waits(tmp_path: Path) -> None:
     works = Works(tmp_path, "read_only")
     async with works.open() as host:
@@ -251,6 +257,7 @@ def ask(running: Daemon, body: dict[str, Any], how: str = "") -> Any:
     return running.ask("POST", f"/calls{how}", {"name": NAME, "params": body}, Idempotency_Key="k1").body
 
 
+@pytest.mark.req("K-26", "across a restart")
 @pytest.mark.parametrize("moment", ["asked", "hung"])
 def test_work_goes_on_when_the_daemon_is_killed_and_is_found_under_its_call_and_its_key(
     works: Works, moment: str
@@ -277,6 +284,7 @@ def test_work_goes_on_when_the_daemon_is_killed_and_is_found_under_its_call_and_
     assert [one for one in works.told() if one["type"] == "effect.in_doubt"] == []
 
 
+@pytest.mark.req("K-26", "followed to its end")
 async def test_the_key_of_work_in_progress_stands_for_its_parameters(works: Works) -> None:
     async with works.open() as host:
         made = call(host)
@@ -288,6 +296,7 @@ async def test_the_key_of_work_in_progress_stands_for_its_parameters(works: Work
     assert clash.value.error_code == "effect.other_payload"
 
 
+@pytest.mark.req("K-26", "not for ever")
 def test_an_operator_says_when_it_is_asked_again_within_bounds() -> None:
     assert [pause_before(asked, None) for asked in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
     assert [pause_before(1, said) for said in (0, 7.5, 1e9)] == [SHORTEST_PAUSE, 7.5, LONGEST_PAUSE]
