@@ -143,7 +143,8 @@ async def open_house(
         gate.catalogues = {DEFAULT_TENANT: Catalogue([Entry(_KEY, _MANIFEST, _SCHEMAS)])}
         supervisor.deploy(Deployment(_KEY, _MANIFEST, ()), start=False)
         watcher.on_given_up = lambda: supervisor.enable(_KEY)
-        resumption = Resumption(gate, Calls(gate, tasks, clock, random), approvals, database, clock)
+        calls = Calls(gate, tasks, clock, random)
+        resumption = Resumption(gate, calls, approvals, database, clock)
         with suppress(StoreUnavailable):
             await node.here()
         await resumption.come_back()
@@ -157,6 +158,7 @@ async def open_house(
             approvals=approvals,
             resumption=resumption,
             notes=_NoNotes(),
+            calls=calls,
         )
         await parts.enter_async_context(timed)
         yield House(gate, node, supervisor)
