@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.daemons import eventually
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import recorded, tool
@@ -13,19 +15,23 @@ from tests.host.test_undeclared_effects import recorded, tool
 from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemRandom
-from paddock.core.errors import CallerError
+from paddock.core.errors import CallerError, PaddockError
 from paddock.core.ids import PrincipalId, RequestId
 from paddock.core.secret import Secret
+from paddock.gate.effects.machine import State
+from paddock.gate.effects.records import in_state
 from paddock.host.command import open_for_command
 from paddock.host.host import Host
 from paddock.host.secret_keys import secret_keys
 from paddock.plugins.enabling import enable
 from paddock.principals.change import Change
 from paddock.secrets.vault import keep_secret
+from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-29")
 
 PROGRAM = """
+import os
 from paddock_sdk import Host, Plugin
 plugin = Plugin({name!r}, {version!r})
 
@@ -38,6 +44,10 @@ def send(host: Host):
     return read(host)
 
 @plugin.tool
+def lose(host: Host):
+    os._exit(1)
+
+@plugin.tool
 def own(host: Host):
     return read(host)
 
@@ -48,11 +58,17 @@ class Plugin:
     async def execute(self, params, context, host):
         return {"status": "success", "data": {"key": await host.secrets.get("key")}}
 """
-TOOLS = [tool("read", "read_only"), tool("send", "external_call"), tool("own", "read_only")]
+TOOLS = [
+    tool("read", "read_only"),
+    tool("send", "external_call"),
+    tool("own", "read_only"),
+    tool("lose", "db_write") | {"recovery": "native_key"},
+]
 NEEDS = {
     "read": {"secrets": {"token": "system", "shared": "system_or_user"}},
     "send": {"secrets": {"token": "system", "shared": "system_or_user"}},
     "own": {"secrets": {"token": "user"}},
+    "lose": {"secrets": {"token": "system"}},
 }
 
 
@@ -134,6 +150,27 @@ async def test_what_has_happened_is_told_again_though_its_secret_is_gone(home: H
         assert (await host.call("keeper.send", {}, idempotency_key="k2"))["token"] == "again", "the key was free"
     assert told == made
     assert another.error_code == "missing_secrets"
+
+
+async def test_a_lost_call_is_not_made_again_without_its_secrets(home: Home) -> None:
+    home.install("keeper", program=PROGRAM, tools=TOOLS, capabilities=["host:secrets"], operation_auth=NEEDS)
+    keep(home, "token", "x")
+    async with open_host(Config(home=home.path, environ={}, role="command", start="nothing")) as host:
+        with pytest.raises(PaddockError):
+            await host.call("keeper.lose", {})
+    started = len(recorded(home, "plugin.spawned"))
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        database.write(lambda tx: tx.execute("DELETE FROM secrets"))
+
+        def reasons() -> list[str]:
+            rows = database.read(lambda tx: tx.all("SELECT reason FROM queue WHERE kind = 'effect.recover'"))
+            return [row["reason"] for row in rows if row["reason"]]
+
+        async with open_host(Config(home=home.path, environ={}, start="nothing")):
+            await asyncio.to_thread(eventually, lambda: bool(reasons()), "the host has looked")
+        assert reasons() == ["missing_secrets"]
+        assert len(database.read(lambda tx: in_state(tx, State.IN_DOUBT))) == 1
+    assert len(recorded(home, "plugin.spawned")) == started
 
 
 UNASKED = """

@@ -102,6 +102,7 @@ app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_show_locals=False,  # one of them may be a secret
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start here: paddock doctor, then paddock plugin check DIR.",

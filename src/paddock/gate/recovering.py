@@ -129,6 +129,7 @@ class Recovery:
     async def _made_again(self, target: Target, effect: Effect) -> _Found:
         context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=after(effect))
         context = replace(context, call=effect.call)
+        await self.gate.require_secrets(target, effect.payload or {}, context)
         fate = Fate()
         try:
             result = await self.gate.supervisor.call(
