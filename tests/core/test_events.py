@@ -61,7 +61,7 @@ plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_d
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
-call.started call.ended effect.in_doubt effect.resolved
+call.started call.ended effect.in_doubt effect.in_progress effect.resolved
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
 plugin.asked plugin.audited plugin.fetched policy.changed secret.set secret.removed secret.used secret.rotated
 queue.given_up"""
