@@ -17,6 +17,7 @@ from paddock.gate.effects.machine import (
     Claim,
     Clash,
     Doubt,
+    Foreign,
     Gone,
     Join,
     Known,
@@ -70,6 +71,7 @@ class Attempt:
     """What really became of one attempt, and what its host heard of it. Written without a look at the states."""
 
     payload: str
+    who: str
     asked: bool = False  # whether a person was
     sent: bool = False  # whether its start is on record, and so the plugin may have heard of it
     done: bool = False  # whether it has happened: nobody but the plugin's other side knows
@@ -95,7 +97,7 @@ class Record:
 
 
 class OneKey(RuleBasedStateMachine):
-    """Callers with two payloads, plugins, hosts that die, people and time, all about one key, in any order."""
+    """Two callers with two payloads, plugins, hosts that die, people and time, all about one key, in any order."""
 
     steps: ClassVar[int] = 0
 
@@ -107,16 +109,16 @@ class OneKey(RuleBasedStateMachine):
 
     # --- before the start ---------------------------------------------------------------------------------------------
 
-    @rule(payload=st.sampled_from(["a", "b"]))
-    def a_caller_comes(self, payload: str) -> None:
-        verdict = self.verdict(self.record.known if self.record else None, payload)
-        assert verdict == self._expected(payload)
+    @rule(payload=st.sampled_from(["a", "b"]), who=st.sampled_from(["ann", "ann", "bob"]))
+    def a_caller_comes(self, payload: str, who: str) -> None:
+        verdict = self.verdict(self.record.known if self.record else None, payload, who)
+        assert verdict == self._expected(payload, who)
         if verdict == Claim():
             fence = self.record.fence + 1 if self.record else 1
             if self.record is not None:
                 assert moved(self.record.known.state, Move.CLAIM_AGAIN) is State.CLAIMED
-            self.record = Record(Known(State.CLAIMED, payload), fence)
-            self.attempts.append(Attempt(payload))
+            self.record = Record(Known(State.CLAIMED, payload, principal=who), fence)
+            self.attempts.append(Attempt(payload, who))
 
     @precondition(lambda self: self.waits and not self.last.asked)
     @rule()
@@ -129,7 +131,7 @@ class OneKey(RuleBasedStateMachine):
     def the_call_comes_to_nothing(self) -> None:
         assert self.record is not None and self.record.known.state in BEFORE_THE_START
         self.attempts.pop()
-        former = Known(State.FAILED_NO_EFFECT, self.record.known.payload_hash)
+        former = replace(self.record.known, state=State.FAILED_NO_EFFECT)
         self.record = Record(former, self.record.fence) if self.attempts else None
 
     @precondition(lambda self: self.waits)
@@ -218,11 +220,12 @@ class OneKey(RuleBasedStateMachine):
     def a_key_that_stood_for_something_never_stands_for_something_else(self) -> None:
         if self.record is not None:
             assert {attempt.payload for attempt in self.attempts} == {self.record.known.payload_hash}
+            assert {attempt.who for attempt in self.attempts} == {self.record.known.principal}
 
     # --- how it is told -----------------------------------------------------------------------------------------------
 
-    def verdict(self, known: Known | None, payload_hash: str) -> Verdict:
-        return met(known, payload_hash)
+    def verdict(self, known: Known | None, payload: str, who: str) -> Verdict:
+        return met(known, payload, who)
 
     @property
     def last(self) -> Attempt:
@@ -233,10 +236,12 @@ class OneKey(RuleBasedStateMachine):
         """Whether somebody has the key, and nothing was sent."""
         return bool(self.attempts) and not self.last.sent
 
-    def _expected(self, payload: str) -> object:
+    def _expected(self, payload: str, who: str) -> Verdict:
         if not self.attempts:
             return Claim()
         last = self.last
+        if who != last.who:
+            return Foreign()
         if payload != last.payload:
             return Clash()
         if not last.sent or last.at_work:
@@ -271,8 +276,8 @@ def test_one_key_through_a_hundred_thousand_steps() -> None:
 
 def test_a_machine_that_makes_what_is_in_doubt_again_is_found_out() -> None:
     class Careless(OneKey):
-        def verdict(self, known: Known | None, payload_hash: str) -> Verdict:
-            verdict = super().verdict(known, payload_hash)
+        def verdict(self, known: Known | None, payload: str, who: str) -> Verdict:
+            verdict = super().verdict(known, payload, who)
             return Claim() if verdict == Doubt() else verdict
 
     with pytest.raises(AssertionError):
