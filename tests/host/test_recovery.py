@@ -177,8 +177,10 @@ def test_what_is_overdue_ends_before_anything_goes_on_and_what_was_approved_is_m
     change(paddock, "UPDATE approvals SET state = 'approved'")  # and whoever said so was killed then
     change(paddock, "UPDATE approvals SET expires_at = ? WHERE id = ?", PAST, late)
 
-    with daemon(paddock):
+    with daemon(paddock) as running:
         eventually(sent.exists, "what was approved is made")
+        call = paddock("approvals", "show", late, "--json").json["call_id"]
+        assert running.ask("GET", f"/calls/{call}").body["error"]["code"] == "approval.expired"
 
     assert sent.read_text() == "good\n"
     assert {row["id"]: row["state"] for row in state(paddock)["approvals"]} == {late: "expired", good: "consumed"}

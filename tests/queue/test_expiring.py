@@ -17,6 +17,8 @@ from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-21")
 
+WAITING = "SELECT kind, key, node FROM queue WHERE kind = 'approval.expire'"
+
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
@@ -42,7 +44,7 @@ async def test_a_request_that_nobody_answers_ends_on_time_and_so_does_its_call(
 
         assert ended["error"]["code"] == "approval.expired"
         assert (await host.approving.find("default", waits["approval"]))["state"] == "expired"
-    assert rows(office, "SELECT key FROM queue") == []
+    assert rows(office, WAITING) == []
 
 
 async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_starts(
@@ -51,7 +53,7 @@ async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_st
     monkeypatch.setattr(asking, "LASTS", dict.fromkeys(Kind, timedelta(seconds=1)))
     async with office.open() as host:
         waits = await held(host)
-    (waiting,) = rows(office, "SELECT kind, key, node FROM queue")
+    (waiting,) = rows(office, WAITING)
     assert waiting == {"kind": "approval.expire", "key": waits["approval"], "node": None}
 
     async with office.open() as host:
@@ -66,5 +68,5 @@ async def test_an_answer_takes_a_request_out_of_the_queue_and_no_lease_outlives_
         await host.approving.approve(waits["approval"], ANN)
         await outcome(host, waits["call_id"])
 
-    assert rows(office, "SELECT key FROM queue") == []
+    assert rows(office, WAITING) == []
     assert rows(office, "SELECT node FROM node_leases") == []

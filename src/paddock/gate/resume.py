@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from paddock.core.call import CallContext
@@ -152,21 +153,32 @@ class Resumption:
                 _log.warning("requests could not be looked through: %s", error.message)
             await asyncio.sleep(LOOK_AGAIN)
 
-    async def expire(self) -> None:
-        """End what nobody answered in time, and the calls that waited for it."""
+    async def expire(self, *, came_back: bool = False) -> None:
+        """End what nobody answered in time, and the calls that waited for it.
+
+        Args:
+            came_back: Whether the host has just started: it knows none of these calls, and whoever made one may ask.
+        """
         while over := await self._approvals.expire():
             for approval in over:
                 now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
+                if came_back:
+                    await self._remember(now)
                 await self.answered(now)
 
-    async def expire_for(self, seconds: float) -> None:
+    async def expire_first(self, seconds: float) -> None:
         """The same before anything goes on after a restart, for so long at most: a yes whose time is over is not good
         anyway, and what is left ends a moment later."""
         try:
             async with asyncio.timeout(seconds):
-                await self.expire()
+                await self.expire(came_back=True)
         except (PaddockError, TimeoutError) as error:
             _log.warning("not all requests could be looked through: %s", str(error) or "there are too many")
+
+    async def _remember(self, approval: Approval) -> None:
+        with suppress(PaddockError):  # what was to be called is not there, or who asked: then nobody asks for it
+            target, context = self._target(approval), await self._context(approval)
+            self._calls.held(CallId(approval.call), target, context, waiting(approval, target))
 
     def _target(self, approval: Approval) -> Target:
         subject = approval.binding.subject

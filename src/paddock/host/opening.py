@@ -219,7 +219,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             async with AsyncExitStack() as by_itself:
                 if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
                     tasks.start_soon(departures.look_again)
-                    await resumption.expire_for(TO_EXPIRE)
+                    await resumption.expire_first(TO_EXPIRE)
                     await resumption.come_back()
                     tasks.start_soon(resumption.expire_forever)
                     timed = open_timed_work(

@@ -72,6 +72,7 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM effects"
 _OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
+_ELSEWHERE = frozenset(EffectKey._fields + Here._fields)
 
 
 def find(tx: Transaction, of: EffectKey) -> Effect | None:
@@ -281,7 +282,7 @@ def _stale(effect: Effect, move: str) -> HostError:
 
 
 def _read(row: Row) -> Effect:
-    values = {name: value for name, value in row.items() if name not in EffectKey._fields + Here._fields}
+    values = {name: value for name, value in row.items() if name not in _ELSEWHERE}
     for name in ("payload", "context", "error"):
         values[name] = None if row[name] is None else orjson.loads(row[name])
     values["state"] = State(row["state"])
