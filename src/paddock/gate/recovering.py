@@ -26,7 +26,6 @@ from paddock.core.errors import PaddockError, PluginError
 from paddock.core.event import Publish
 from paddock.core.events_effects import EffectResolved
 from paddock.core.ids import CallId, PluginName, Tenant
-from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.effects import records
 from paddock.gate.effects.fences import after
@@ -102,6 +101,8 @@ class Recovery:
                 found = await self._made_again(target, effect)
             case _:
                 return False
+        if found is None:
+            return False
         await self.database.write(lambda tx: self._settle(tx, effect, found))
         return True
 
@@ -126,7 +127,9 @@ class Recovery:
             )
         return _Found(Resolution.PROBE, fields["happened"], fields.get("result"))
 
-    async def _made_again(self, target: Target, effect: Effect) -> _Found:
+    async def _made_again(self, target: Target, effect: Effect) -> _Found | None:
+        """What comes of the same call under the same key; None where its plugin refuses it now, which says nothing of
+        what it did with it before."""
         context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=after(effect))
         context = replace(context, call=effect.call)
         await self.gate.require_secrets(target, effect.payload or {}, context)
@@ -135,10 +138,10 @@ class Recovery:
             result = await self.gate.supervisor.call(
                 target.key, target.spec, dict(effect.payload or {}), context, fate=fate
             )
-        except PaddockError as error:
-            if not fate.refused:
-                raise  # it was not asked, or does not say that nothing happened: nothing is known yet
-            return _Found(Resolution.NATIVE_KEY, happened=False, error=to_json(error))
+        except PaddockError:
+            if fate.refused:
+                return None
+            raise  # it was not asked, or nobody knows what it did: another time
         broken = target.broken_by(result)
         if broken:
             raise OutputInvalid(target.key.plugin, target.spec.name, broken)

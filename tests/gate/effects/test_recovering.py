@@ -13,11 +13,12 @@ import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 
 from fixtures.daemons import eventually
+from paddock import NoEffect
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects import records
 from paddock.gate.effects.records import EffectKey
-from paddock.gate.once import work_of
+from paddock.gate.once import RECOVER, work_of
 from paddock.host.host import Host
 from paddock.queue import queue
 from paddock.queue.leases import Here
@@ -25,6 +26,7 @@ from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
 
+FINDS_OUT = f"substr(kind, 1, {len(RECOVER)}) = '{RECOVER}'"
 PROMISED = {"type": "object", "properties": {"done": {"type": "integer"}}, "required": ["done"]}
 
 
@@ -91,6 +93,24 @@ async def test_what_the_other_side_knows_by_its_key_is_made_again(tmp_path: Path
     assert [entry.data["resolution"] for entry in office.ledger() if entry.type == "effect.resolved"] == ["native_key"]
 
 
+async def test_a_plugin_that_refuses_the_call_when_it_is_made_again_says_nothing_of_the_first(tmp_path: Path) -> None:
+    office, answers = Office(tmp_path), [{"wrong": True}]
+
+    def counts() -> Any:
+        if not answers:
+            raise NoEffect("not without its settings")
+        return answers.pop()
+
+    async with with_plugin(office, {"count": counts, "counted": dict}, recovery="native_key") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+        await asyncio.to_thread(eventually, lambda: not left(office), "the host has asked again")
+        with pytest.raises(Conflict) as doubted:
+            await count(host)
+    assert doubted.value.error_code == "effect.in_doubt"
+    assert not [entry for entry in office.ledger() if entry.type == "effect.resolved"]
+
+
 async def test_what_was_given_up_is_looked_for_again_at_the_next_start(tmp_path: Path) -> None:
     office = Office(tmp_path)
     functions: dict[str, Callable[..., Any]] = {"count": lambda: office.do("count"), "counted": dict}
@@ -98,7 +118,9 @@ async def test_what_was_given_up_is_looked_for_again_at_the_next_start(tmp_path:
         with pytest.raises(PaddockError):
             await count(host)
     with open_direct(office.home / "data" / "paddock.db") as database:
-        assert database.write(lambda tx: tx.execute("DELETE FROM queue")) == 1  # as when it was tried for a day
+        assert (
+            database.write(lambda tx: tx.execute(f"DELETE FROM queue WHERE {FINDS_OUT}")) == 1
+        )
 
     functions["counted"] = lambda idempotency_key, params: {"happened": True, "result": {"done": 1}}  # noqa: ARG005
     async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
@@ -122,9 +144,9 @@ async def test_a_plugin_that_declares_another_way_by_now_leaves_it_to_a_person(t
 
 
 def left(office: Office) -> int:
-    """How much there is still to do."""
+    """Of how many it is still to be found out."""
     with open_direct(office.home / "data" / "paddock.db") as database:
-        return len(database.read(lambda tx: tx.all("SELECT key FROM queue")))
+        return len(database.read(lambda tx: tx.all(f"SELECT key FROM queue WHERE {FINDS_OUT}")))
 
 
 @pytest.mark.parametrize("recovery", ["atomic", "native_key", "probe", "none"])
