@@ -311,3 +311,23 @@ def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until
 
     paddock("plugin", "install", source, "--yes")
     assert holding(paddock.home / "data", CANARY) == []
+
+
+@pytest.mark.slow
+@pytest.mark.req("G-51", "tables dropped")
+def test_what_can_still_be_read_in_the_log_of_the_store_is_not_called_removed(paddock: Paddock) -> None:
+    import apsw
+
+    paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    paddock.quickly("plugin", "enable", "native-notes")
+    reader = apsw.Connection(str(paddock.home / "data" / "paddock.db"))
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM effects").fetchall()
+    paddock("call", "native-notes.add_note", "--params", json.dumps({"text": CANARY}))
+    said = paddock("plugin", "uninstall", "native-notes", "--yes")
+    assert "will be dropped when its last call has ended" in said.err + said.out
+    assert holding(paddock.home, CANARY)
+
+    reader.close()
+    paddock("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    assert holding(paddock.home, CANARY) == []

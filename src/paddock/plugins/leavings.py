@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from paddock.capabilities.artifacts.rows import forget_artifacts
@@ -103,7 +104,8 @@ def drop_all(store: PluginStore, forget_log: LetGo, forget_rows: ForgetRows) -> 
         forget_log(name)
 
     for name in _marked(store):
-        drop(store, name, let_go, forget_rows)
+        with suppress(Busy):  # it stays marked, and the next command looks again
+            drop(store, name, let_go, forget_rows)
 
 
 def own_folder(data: Path, tenant: Tenant, name: str) -> Path:
