@@ -28,7 +28,11 @@ BESIDES = {
     "approval.withdrawn": "policy/approvals/who_may_answer.py",
     "cage.no_config": "cage/plan/grants.py",
     "cage.no_project": "cage/plan/grants.py",
+    "config.secret_unset": "config/variables.py",
+    "effect.not_happened": "gate/effects/resolving.py",
     "plugin.crashed": "plugins/supervision/keeper.py",
+    "queue.interrupted": "queue/worker.py",
+    "queue.timeout": "queue/worker.py",
 }
 SHAPE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
 
