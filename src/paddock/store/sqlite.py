@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -89,11 +90,14 @@ def _use_write_ahead_log(connection: apsw.Connection) -> None:
 def create_file(path: Path) -> None:
     """Make the file, and the directory if it is missing, readable by nobody else.
 
-    SQLite gives its log the mode of the database, so this one mode covers all.
+    SQLite gives its log the mode of the database, so this one mode covers all. The file is never opened here: whoever
+    closes it takes away the locks of every connection that this process has, and then the next process that is done
+    with the store takes itself for the last one, and removes the log that we go on to write.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with suppress(FileExistsError):
+            os.mknod(path, stat.S_IFREG | 0o600)
     except OSError as error:
         raise StoreUnavailable(
             f"the store {path} cannot be opened: {error.strerror}",
