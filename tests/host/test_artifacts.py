@@ -278,7 +278,7 @@ async def test_uninstalling_takes_the_artifacts_along(home: Home) -> None:
     kept = home.path / "data" / "artifacts" / "of-default" / made["sha256"][:2] / made["sha256"]
     assert kept.stat().st_size == MB
     home.changing(lambda plugins: uninstall(plugins, "maker"))
-    home.changing(lambda plugins: drop_all(plugins, lambda _: None))
+    home.changing(lambda plugins: drop_all(plugins, lambda _: None, lambda _tx, _name: None))
     assert not kept.exists()
 
 

@@ -265,7 +265,7 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
         with pytest.raises(NotFound):
             await host.call("diary.keep", {"text": "x"}, principal=acme)
 
-    home.changing(lambda plugins: drop_all(plugins, lambda _name: None))
+    home.changing(lambda plugins: drop_all(plugins, lambda _name: None, lambda _tx, _name: None))
     assert [str(path) for path in kept(home.path) if b"their secret" in path.read_bytes()] == []
 
 

@@ -44,7 +44,7 @@ def test_tables_values_folder_and_log_go_and_those_of_others_stay(shelf: Shelf, 
     (folder / "memory").chmod(0o000)
     forgotten: list[str] = []
     uninstall(shelf.plugins, "notes")
-    drop_all(shelf.plugins, forgotten.append)
+    drop_all(shelf.plugins, forgotten.append, lambda _tx, _name: None)
 
     assert not folder.exists() and list(table.parent.glob("notes*")) == []
     assert value(shelf, "notes") is None
@@ -61,7 +61,7 @@ def test_a_link_in_the_place_of_its_folder_is_removed_and_what_it_points_at_stay
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.symlink_to(mine)
     uninstall(shelf.plugins, "notes")
-    drop_all(shelf.plugins, lambda _: None)
+    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
 
     assert mine.is_dir() and not folder.is_symlink()
 
@@ -73,7 +73,7 @@ def test_what_a_command_that_was_killed_did_not_drop_is_dropped_by_the_next(shel
     assert table.exists() and folder.exists()
 
     assert leaving(shelf.plugins) == ["notes"]
-    drop_all(shelf.plugins, lambda _: None)
+    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
     assert not table.exists() and not folder.exists()
     assert leaving(shelf.plugins) == []
 
@@ -84,7 +84,7 @@ def test_a_command_that_was_killed_before_the_rows_went_costs_nothing(shelf: She
     mark(shelf.plugins, "notes")
 
     assert leaving(shelf.plugins) == []
-    drop(shelf.plugins, "notes", lambda _: None)
+    drop(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists() and value(shelf, "notes") == '"value"'
 
 
@@ -92,5 +92,5 @@ def test_nothing_is_dropped_because_its_rows_are_missing(shelf: Shelf) -> None:
     """They may be in another store, which somebody forgot to name."""
     table, folder = keep_something(shelf, "stranger")
     shelf.plugins.sweep()
-    drop_all(shelf.plugins, lambda _: None)
+    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists()
