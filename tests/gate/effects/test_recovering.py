@@ -118,9 +118,7 @@ async def test_what_was_given_up_is_looked_for_again_at_the_next_start(tmp_path:
         with pytest.raises(PaddockError):
             await count(host)
     with open_direct(office.home / "data" / "paddock.db") as database:
-        assert (
-            database.write(lambda tx: tx.execute(f"DELETE FROM queue WHERE {FINDS_OUT}")) == 1
-        )
+        assert database.write(lambda tx: tx.execute(f"DELETE FROM queue WHERE {FINDS_OUT}")) == 1
 
     functions["counted"] = lambda idempotency_key, params: {"happened": True, "result": {"done": 1}}  # noqa: ARG005
     async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
