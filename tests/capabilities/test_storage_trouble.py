@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,3 +199,27 @@ async def _failure(stage: Stage, sql: str) -> PaddockError | None:
     except (CallerError, HostError) as error:
         return error
     return None
+
+
+LOOK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+sys.stdout.write(str(connection.execute("SELECT count(*) FROM t").fetchone()[0]))
+connection.close()
+"""
+
+
+@pytest.mark.req("G-05")
+def test_what_is_written_while_others_come_and_go_is_where_they_look(tmp_path: Path) -> None:
+    def seen_by_another() -> str:
+        return subprocess.run([sys.executable, "-c", LOOK, path], check=True, capture_output=True, text=True).stdout
+
+    clock, path = SetClock(), tmp_path / "notes.sqlite"
+    file = GuardedFile(path, StorageLimits(), clock.monotonic)
+    file.run("CREATE TABLE t (x)", (), may_write=True, seconds=5)
+    second = GuardedFile(path, StorageLimits(), clock.monotonic)
+    assert seen_by_another() == "0"
+    file.run("INSERT INTO t VALUES (1)", (), may_write=True, seconds=5)
+    assert seen_by_another() == "1"
+    second.close()
+    file.close()
