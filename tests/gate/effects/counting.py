@@ -135,7 +135,7 @@ class Wishes:
 
     def _make_once(self, way: str, thing: str) -> None:
         if (answer := make(self.socket, way, thing)) is not None:
-            self._told(way, thing, answer)
+            self.told(way, thing, answer)
 
     def insist(self) -> None:
         """Ask for all that nobody has heard the end of, until it is known what became of each."""
@@ -147,12 +147,12 @@ class Wishes:
         way, deadline = self.wanted[thing], time.monotonic() + patience
         while time.monotonic() < deadline and not self.given_up:
             answer = make(self.socket, way, thing)
-            if answer is not None and self._told(way, thing, answer):
+            if answer is not None and self.told(way, thing, answer):
                 return
             time.sleep(0.02)  # nobody is there, or it is found out: whoever calls tries again
         self.errors.append(f"no answer about {thing}")
 
-    def _told(self, way: str, thing: str, answer: Answer) -> bool:
+    def told(self, way: str, thing: str, answer: Answer) -> bool:
         """Note what was answered; whether that is the last word."""
         if answer.status == 200:
             if answer.body["result"] != {"counted": thing}:

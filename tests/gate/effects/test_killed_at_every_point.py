@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, install_counter, on_record, things
+from tests.gate.effects.counting import WAYS, Wishes, doubts, install_counter, on_record, things
 
 from fixtures.breaking import Plan
 from fixtures.commands import PATIENCE, Paddock
@@ -81,6 +81,7 @@ def test_whichever_the_point_at_which_a_daemon_is_killed_each_effect_happens_onc
                 continue
             with daemon(Plan(point, tuple(wanted)).on(paddock)) as running:
                 wishes.insist()
+                doubts(paddock)  # a command that comes and goes beside the daemon, which has more to write
                 asking = wishes.make_once(wanted)
                 assert running.process.wait(PATIENCE) == -9
                 for thread in asking:
