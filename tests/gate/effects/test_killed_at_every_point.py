@@ -61,7 +61,7 @@ def expected(point: str, way: str) -> tuple[int, str | None]:
 @pytest.mark.parametrize(
     ("ways", "making", "finding_out"),
     [
-        (WAYS, ("started written", "outside answered", "ended written"), ("in_doubt written", "ended unwritten")),
+        (WAYS, ("started written", "plugin answered", "ended written"), ("in_doubt written", "ended unwritten")),
         *(pytest.param((way,), MAKING, FINDING_OUT, marks=pytest.mark.slow) for way in WAYS),
         pytest.param(WAYS, MAKING, FINDING_OUT, marks=pytest.mark.slow),
     ],
@@ -74,7 +74,6 @@ def test_whichever_the_point_at_which_a_daemon_is_killed_each_effect_happens_onc
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)
-        last: dict[str, str] = {}
         for point in making:
             wanted = things(point, passing(point, ways))
             if not wanted:
@@ -86,10 +85,9 @@ def test_whichever_the_point_at_which_a_daemon_is_killed_each_effect_happens_onc
                 assert running.process.wait(PATIENCE) == -9
                 for thread in asking:
                     thread.join(PATIENCE)
-            last = wanted
-            if point == "outside answered" or (point == "plugin answered" and ways == ("atomic",)):
+            if point == "plugin answered":  # all that there are have happened, and nobody knows
                 for again in finding_out:
-                    some = [thing for thing, way in last.items() if way in found_out(again, ways)]
+                    some = [thing for thing, way in wanted.items() if way in found_out(again, ways)]
                     for thing in some[:1]:
                         with doomed(Plan(again, (thing,)).on(paddock)):
                             pass  # it finds out by itself
