@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, install_counter
+from tests.gate.effects.counting import WAYS, Wishes, doubts, install_counter
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
@@ -100,6 +100,8 @@ def test_whatever_the_moment_at_which_a_daemon_is_killed_nothing_is_lost_or_happ
                         kill_at(running, chance.uniform(0, start))
                 else:
                     with daemon(paddock) as running:
+                        if number % 4 == 0:
+                            doubts(paddock)  # a command that comes and goes beside it
                         callers.want(*some)
                         kill_at(running, chance.uniform(0, work))
             with daemon(paddock):
