@@ -18,6 +18,7 @@ from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
 from paddock.core.secret import Secret
 from paddock.manifest.model import OperationAuth
 from paddock.principals.change import Change
+from paddock.secrets.declared import Scope, where_to_look
 from paddock.secrets.keys import keys_from
 from paddock.secrets.vault import Vault, keep_secret
 from paddock.store.database import Transaction, open_direct
@@ -165,3 +166,12 @@ async def test_every_missing_secret_of_an_operation_is_named_before_it_runs(tmp_
         keep(stage, tmp_path, "shared", "three")
         await vault.require(DEFAULT_TENANT, ANN, manifest, "send")
         await vault.require(DEFAULT_TENANT, None, manifest, "another operation")
+
+
+@pytest.mark.req("S-12")
+def test_an_operation_that_does_not_name_a_secret_gets_no_more_of_it_than_those_that_do() -> None:
+    auth = (OperationAuth("send", secrets={"token": "user"}), OperationAuth("status", secrets={}))
+    manifest = asking("token", "free", auth=auth).manifest
+    for operation in ("send", "status", None):
+        assert where_to_look(manifest, "token", operation) == (Scope.USER,)
+    assert where_to_look(manifest, "free", "status") == (Scope.USER, Scope.SYSTEM)

@@ -35,6 +35,7 @@ class Asking:
         underway: Where it names no call: what the calls that its process works on may do, all together. None where it
             works on none, or was told of a moment in a session.
         tally: Where that call counts what is asked for in it; None where there is no such call.
+        callable: What was called, as the plugin declares it; empty where there is no such call.
         operation: Which of the plugin's operations the call runs, where that is known.
         call_id: Of that call, for whoever gets requests that are made for it.
         atomic: Whether what that call changes in the plugin's tables is noted there, as its recovery wants it.
@@ -53,6 +54,7 @@ class Asking:
     effects: frozenset[str] | None = None
     underway: frozenset[str] | None = None
     tally: Tally | None = None
+    callable: str = ""
     operation: str | None = None
     call_id: CallId | None = None
     atomic: bool = False

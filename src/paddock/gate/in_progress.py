@@ -313,9 +313,9 @@ class Following:
         """
         course = await self._course(effect)
         if course is None:  # its plugin is gone, and with it all that its entry would say
-            lost = {"code": "call.cancelled"} if error is None else {"code": getattr(error, "error_code", "internal")}
-            message = str(error) or "the call was cancelled"
-            await self._database.write(lambda tx: self._effects.lose(tx, effect, {**lost, "message": message}))
+            said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
+            lost = {"code": said.error_code, "message": said.message}
+            await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
             self._over(effect.call, None)
             return
         course.fate = Fate()

@@ -156,15 +156,7 @@ class Effects:
         now, effect = self._now(), course.effect
         if effect is None or effect.state is State.FAILED_NO_EFFECT:
             effect = self._claimed(tx, course, here, now)
-        records.start(
-            tx,
-            effect,
-            holder=here,
-            now=now,
-            payload=course.payload,
-            context=_kept(course),
-        )
-        return effect
+        return records.start(tx, effect, holder=here, now=now, payload=course.payload, context=_kept(course))
 
     def hold(self, tx: Transaction, course: Course, here: Here) -> None:
         """Keep the key for a call that waits for a person, in the unit of work that asks them.

@@ -128,7 +128,7 @@ class Settling:
     def _end(self, course: Course, result: Any, error: BaseException | None) -> _End:
         if course.effect is None:
             raise HostError("a call without a record ended", code=STALE)
-        effect = replace(course.effect, state=State.STARTED)
+        effect = course.effect
         state, wait, entries = State.SUCCEEDED, timedelta(), list[Event]()
         if error is not None:
             state = State.FAILED_NO_EFFECT if had_no_effect(course, error) else State.IN_DOUBT

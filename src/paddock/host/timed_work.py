@@ -75,7 +75,7 @@ def recovering(recovery: Recovery) -> Kind:
         await recovery.recover(work.tenant, work.key)
         return None
 
-    return Kind(recover, A_DAY)
+    return Kind(recover, A_DAY, longest=LONGEST + 60)
 
 
 def following(following: Following) -> Kind:

@@ -79,17 +79,20 @@ def put(
     content = orjson.dumps(payload or {})
     if len(content) > MOST_BYTES:
         raise CallerError(f"no more than {MOST_BYTES:,} bytes can wait with one thing to do", code="queue.payload")
-    kept = tx.execute(
-        "INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES (?, ?, ?, ?, ?, ?, 0)"
-        " ON CONFLICT DO NOTHING",
-        (tenant, kind, key, content.decode(), now.isoformat(), due.isoformat()),
-    )
-    if kept and tx.one("SELECT 1 AS found FROM queue WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, MOST_ROWS)):
+    if tx.one(f"SELECT 1 AS found FROM queue WHERE {_THIS}", (tenant, kind, key)):
+        return False
+    # Looked at before, for whoever can do without it goes on with its unit of work.
+    if tx.one("SELECT 1 AS found FROM queue WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, MOST_ROWS - 1)):
         raise Busy(
             f"{tenant} has {MOST_ROWS:,} things waiting to be done, and that is the limit",
             code="queue.full",
             hint="wait until some of them are done",
         )
+    kept = tx.execute(
+        "INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES (?, ?, ?, ?, ?, ?, 0)"
+        " ON CONFLICT DO NOTHING",
+        (tenant, kind, key, content.decode(), now.isoformat(), due.isoformat()),
+    )
     return bool(kept)
 
 

@@ -56,13 +56,14 @@ def where_to_look(manifest: Manifest, name: str, operation: str | None = None) -
     Args:
         manifest: What it declares.
         name: The secret.
-        operation: The operation that runs. Where that is not known, only what all operations allow that use it.
+        operation: The operation that runs. Where that is not known, or does not say that it uses the secret, only what
+            all operations allow that do.
     """
     if name not in manifest.secrets:
         return None
     uses = {auth.operation: _order(auth.secrets[name]) for auth in manifest.operation_auth if name in auth.secrets}
-    if operation is not None:
-        return uses.get(operation, _EITHER)
+    if operation in uses:
+        return uses[operation]
     return tuple(scope for scope in _EITHER if all(scope in order for order in uses.values()))
 
 

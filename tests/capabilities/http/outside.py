@@ -7,7 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +21,8 @@ from tests.capabilities.stage import plugin
 
 from paddock.cage.network.dialing import SystemOutside
 from paddock.capabilities.asking import Asking
+from paddock.core.call import CallContext, Principal
+from paddock.core.ids import PrincipalId, RequestId
 
 HOST = "api.example.com"
 
@@ -117,7 +119,9 @@ class Names(SystemOutside):
 def asker(*ports: int, hosts: Sequence[str] = (HOST,), **more: Any) -> Asking:
     """A plugin that may ask these hosts, and whom a person granted this machine's own address on the same ports."""
     granted = [f"net:{host}:{port}" for port in ports for host in (*hosts, "127.0.0.1")]
-    return plugin("digest", ("host:http", *granted), **more)
+    asking = plugin("digest", ("host:http", *granted), **more)
+    in_a_call = CallContext(Principal(PrincipalId("ann")), RequestId("r")) if "effects" in more else None
+    return replace(asking, call=in_a_call)
 
 
 def here() -> Names:

@@ -106,6 +106,26 @@ async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, decl
     assert (seen.method, seen.body, seen.headers["content-type"]) == ("POST", b'{"a":1}', "application/json")
 
 
+@pytest.mark.req("K-09")
+async def test_nothing_is_changed_on_the_web_for_no_call(tmp_path: Path) -> None:
+    async with serving(page=reply(200)) as server, open_stage(tmp_path, outside=here()) as stage:
+        asking = replace(asker(server.port), underway=SENDING)
+        posted = {"method": "POST", "url": url(server), "body": "x"}
+        assert (await stage.refused(asking, "http.fetch", request=posted)).error_code == "http.no_call"
+        assert (await stage.ask(asking, "http.fetch", request={"url": url(server)}))["status"] == 200
+    assert [seen.method for seen in server.seen] == ["GET"]
+
+
+async def test_two_callables_under_one_key_send_two_keys(tmp_path: Path) -> None:
+    run = CallContext(Principal(PrincipalId("ann")), RequestId("r"), idempotency_key="order-1", fence=1)
+    async with serving(page=reply(200)) as server, open_stage(tmp_path, outside=here()) as stage:
+        for name in ("reserve", "confirm", "confirm"):
+            asking = replace(asker(server.port, effects=SENDING, callable=name), call=run)
+            await stage.ask(asking, "http.fetch", request={"method": "POST", "url": url(server), "body": "x"})
+    reserved, confirmed, again = (seen.headers["idempotency-key"] for seen in server.seen)
+    assert reserved != confirmed == again
+
+
 async def test_a_request_carries_the_call_its_fence_and_a_key_that_is_the_same_in_each_run(tmp_path: Path) -> None:
     def run(fence: int) -> CallContext:
         return CallContext(
@@ -172,6 +192,8 @@ async def test_what_is_no_text_comes_as_base64(tmp_path: Path) -> None:
         {"url": "https://a.example", "headers": {"Proxy-Authorization": "x"}},
         {"url": "https://a.example", "headers": {"Paddock-Fence": "99"}},
         {"url": "https://a.example", "headers": {"X-HTTP-Method-Override": "DELETE"}},
+        {"url": "https://a.example", "headers": {"X_HTTP_Method_Override": "DELETE"}},
+        {"url": "https://a.example", "headers": {"Paddock_Fence": "999"}},
         {"url": "https://a.example", "method": "POST", "body": "x", "json": {}},
         {"url": "https://a.example", "method": "POST", "base64": "?"},
         {"url": "https://a.example", "method": "POST", "body": "x" * (2 << 20) + "x"},

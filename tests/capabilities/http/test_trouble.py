@@ -23,6 +23,8 @@ pytestmark = pytest.mark.req("S-13")
 
 SENDING = frozenset({"external_send"})
 
+_FAR = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"  # from Greenwich
+
 
 async def broken(seen: Seen, writer: asyncio.StreamWriter) -> None:
     del seen
@@ -113,7 +115,7 @@ def test_when_to_return_is_read_as_seconds_or_a_date() -> None:
     assert retry_after("120", now) == 120
     assert retry_after(format_datetime(now + timedelta(seconds=30), usegmt=True), now) == 30
     assert retry_after(format_datetime(now - timedelta(seconds=30), usegmt=True), now) == 0
-    assert [retry_after(text, now) for text in (None, "", "soon", "-1", "²")] == [None] * 5
+    assert [retry_after(text, now) for text in (None, "", "soon", "-1", "²", _FAR)] == [None] * 6
 
 
 @pytest.mark.parametrize("slow", [dripping, silent])

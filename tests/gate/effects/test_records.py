@@ -37,8 +37,22 @@ def claimed(tx: Transaction, of: EffectKey = OF, call: str = "call_1", payload_h
 def started(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect:
     effect = claimed(tx, of, call)
     assert effect is not None
-    records.start(tx, effect, holder=HERE, now=NOW, payload={"to": "bob"}, context={"request": "r"})
-    return replace(effect, state=State.STARTED)
+    return records.start(tx, effect, holder=HERE, now=NOW, payload={"to": "bob"}, context={"request": "r"})
+
+
+def test_what_waited_at_one_host_and_starts_at_another_is_that_ones(database_address: str) -> None:
+    def starts_there(tx: Transaction) -> tuple[Effect, Effect | None]:
+        effect = claimed(tx)
+        assert effect is not None
+        records.hold(tx, effect)
+        held = replace(effect, state=State.AWAITING_APPROVAL)
+        said = records.start(tx, held, holder=THERE, now=NOW, payload={}, context={})
+        return said, records.find(tx, OF)
+
+    with open_direct(database_address) as database:
+        said, found = database.write(starts_there)
+    assert found is not None
+    assert (said.holder, said.state) == (found.holder, found.state) == (THERE, State.STARTED)
 
 
 def test_a_key_is_claimed_once_and_free_again_where_the_call_came_to_nothing(database_address: str) -> None:

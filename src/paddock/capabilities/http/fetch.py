@@ -98,11 +98,17 @@ class Http:
 
         Raises:
             CallerError: the request is wrong.
-            Denied: it leads to where the plugin may not go.
+            Denied: it leads to where the plugin may not go, or changes something for no call.
             Busy: the plugin has too many under way.
             Unreachable: there is no answer, or none that can be given.
         """
         asked = wanted(params)
+        if asking.call is None and not asked.first.safe:
+            raise Denied(
+                f"{asked.first.method} is sent for a call alone, and the request names none",
+                code="http.no_call",
+                hint="pass on the token of the call, as the SDK does; nothing is changed on the web between calls",
+            )
         with self._room(asking) as lookups:
             exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups)
             exchange.check(asked.first.place.origin)  # before a secret is fetched for it
@@ -214,6 +220,6 @@ def _mark(asking: Asking) -> Mark:
     if asking.call is None:
         return Mark()
     key = asking.call.idempotency_key or asking.call_id
-    # Others may have chosen the same key, and the service cannot tell one tenant of this host from another.
-    own = None if key is None else "\0".join((asking.tenant, asking.plugin, key))
+    # Others may have chosen the same key, and the service cannot tell tenants and callables of this host apart.
+    own = None if key is None else "\0".join((asking.tenant, asking.plugin, asking.callable, key))
     return Mark(asking.call_id, asking.call.fence, own)

@@ -62,7 +62,7 @@ def given_headers(value: Any) -> Headers:
     except ValueError as error:
         raise wrong("headers", f"cannot be sent: {error}") from None
     for name in given:
-        _check_name(name.lower())
+        _check_name(name.lower().replace("_", "-"))  # many servers take the two for one
     return tuple((name, text.strip()) for name, text in given.items())
 
 

@@ -39,6 +39,6 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         return float(value[:9])
     try:
         at = parsedate_to_datetime(value)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         return None
     return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())

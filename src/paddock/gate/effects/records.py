@@ -9,7 +9,7 @@ there first, and nothing is changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -180,8 +180,10 @@ def start(
     now: str,
     payload: Mapping[str, Any],
     context: Mapping[str, Any],
-) -> None:
-    """It is about to reach its plugin. What it is made with is kept until it is over, to find out what became of it.
+) -> Effect:
+    """It is about to reach its plugin, from this host, which need not be the one that held it before.
+
+    What it is made with is kept until it is over, to find out what became of it.
 
     The key goes on to stand for what its caller asked for, whatever the person who was asked first made of that.
 
@@ -195,6 +197,7 @@ def start(
         ", started_at = ?, node = ?, epoch = ?, payload = ?, context = ?",
         (now, *holder, orjson.dumps(payload).decode(), orjson.dumps(context).decode()),
     )
+    return replace(effect, state=State.STARTED, holder=holder)
 
 
 def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None:

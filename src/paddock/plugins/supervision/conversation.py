@@ -202,6 +202,7 @@ class Conversation:
             tally=tally,
             atomic=plan.spec.recovery == "atomic",
             call=call or context.call,
+            callable_name=plan.spec.name,
             operation=operation_of(self._manifest, plan.spec, payload) if self._manifest.operation_auth else None,
         )
         self._flights.add(flight)

@@ -50,6 +50,7 @@ class Flight:
         "atomic",
         "begun",
         "call",
+        "callable",
         "context",
         "deadline",
         "effect",
@@ -78,6 +79,7 @@ class Flight:
         tally: Tally | None = None,
         atomic: bool = False,
         call: CallId | None = None,
+        callable_name: str = "",
         operation: str | None = None,
     ) -> None:
         self.pending = pending
@@ -89,6 +91,7 @@ class Flight:
         self.tally = tally
         self.atomic = atomic
         self.call = call
+        self.callable = callable_name
         self.operation = operation
         self.on_event = on_event
         self.ask = ask

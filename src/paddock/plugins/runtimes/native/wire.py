@@ -265,6 +265,7 @@ class NativeWire:
             effects=call.effects if call is not None else None,
             underway=call_of.effects if call is None else None,
             tally=call.tally if call is not None else None,
+            callable=call.callable if call is not None else "",
             operation=call.operation if call is not None else None,
             call_id=call.call if call is not None else None,
             atomic=call is not None and call.atomic,
