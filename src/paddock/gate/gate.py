@@ -63,8 +63,9 @@ class Records(Protocol):
         call: str | None = None,
         request: str | None = None,
         principal: str | None = None,
+        soon: bool = False,
     ) -> None:
-        """Record one event soon, with the call that it belongs to; or what makes it then, in another thread."""
+        """Record one event in a moment, or `soon`, with its call; or what makes the event, in another thread."""
         ...
 
 
@@ -471,6 +472,7 @@ class Gate:
             call=course.call,
             request=context.request,
             principal=context.principal.id,
+            soon=course.status != "succeeded",  # whoever was refused looks for the reason at once
         )
         self._told(course)
 

@@ -74,8 +74,9 @@ class LedgerWriter:
         call: str | None = None,
         request: str | None = None,
         principal: str | None = None,
+        soon: bool = False,
     ) -> None:
-        """Accept one event, with what is known of the call that it belongs to.
+        """Accept one event, with what is known of the call that it belongs to; `soon`: without waiting for more.
 
         Or what makes it: this is done in the store's thread, where it takes no call's time.
         """
@@ -86,6 +87,8 @@ class LedgerWriter:
         self._waiting.append(Draft(event, tenant, self._clock.now(), call, request, principal))
         if not self._news.is_set():
             self._news.set()
+        if soon:
+            self._hurry.set()
 
     def crowded(self, tenant: str) -> bool:
         """Whether the disk does not keep up, and this tenant has its share in that: the others need not feel it. Or
