@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import apsw
 from _side_by_side import Report, milliseconds, options
@@ -102,7 +103,7 @@ def _ended(number: int) -> Event:
     )
 
 
-def _named(number: int) -> dict[str, str]:
+def _named(number: int) -> dict[str, Any]:
     return {"call": new_id("call", CLOCK, RANDOM), "request": f"req_{number:026}", "principal": f"p{number % 100}"}
 
 

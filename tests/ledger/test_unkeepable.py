@@ -33,7 +33,8 @@ async def test_a_name_that_is_no_text_is_mended_and_stops_nobody(
         async with open_ledger(database, CLOCK, RANDOM) as writer:
             for number in range(70):  # more than one statement
                 writer.take(called(number), **told)
-            writer.take(called(70), **told | {place: name})
+            odd: dict[str, Any] = told | {place: name}
+            writer.take(called(70), **odd)
             writer.take(called(71), **told)
         assert (writer.failing, writer.waiting, writer.rows) == (None, 0, 72)
     chain = Chain(database_address, tmp_path)
