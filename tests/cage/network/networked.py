@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from tests.cage.warm.warming import is_warm
 
 from fixtures.packages import native, write_file
 from paddock.cage.launcher import CagedProcess
@@ -197,7 +198,7 @@ class Yard:
             warm = False
             while not warm:
                 plugin = await self.start("input()")
-                warm = _is_warm(plugin.process.pid)
+                warm = is_warm(plugin.process.pid)
                 self._started.remove(plugin)
                 plugin.close()
                 await plugin.ended()
@@ -205,12 +206,6 @@ class Yard:
     def close(self) -> None:
         for inside in self._started:
             inside.close()
-
-
-def _is_warm(pid: int) -> bool:
-    """Whether the first process of a plugin's cage is something else than bubblewrap."""
-    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return Path(f"/proc/{status['PPid']}/comm").read_text().strip() != "bwrap"
 
 
 @asynccontextmanager

@@ -22,6 +22,8 @@ print(json.dumps({"open": here, "pipes": pipes, "said": said}), flush=True)
 if said:
     heard = os.read(3, 100)
     os.write(4, heard.upper())
+else:
+    os.read(0, 1)  # stays, so that its process can be looked at
 """
 RUNS_ANOTHER = (
     LOOKS
@@ -58,6 +60,7 @@ def test_a_plugin_with_the_grant_has_two_pipes_more_and_one_without_has_its_stre
         assert was_warm == warm
         assert seen == {"open": [0, 1, 2], "pipes": [0, 1, 2], "said": {}}
         assert daemon.tell("exchange", number=number, text="hello") is None
+        daemon.tell("write", number=number, text="\n")
         assert daemon.tell("end", number=number)["code"] == 0
         before = daemon.tell("descriptors")
         number, _, _ = launched(daemon, LOOKS, "host:artifacts")

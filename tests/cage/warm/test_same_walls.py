@@ -119,8 +119,10 @@ while True:
 
 @pytest.mark.req("G-49")
 def test_a_warm_plugin_that_eats_memory_is_ended_for_that_reason(daemon: Daemon) -> None:
-    number, pid = launch(daemon, "eaten = []\nwhile True: eaten.append(bytearray(1 << 22))", memory_bytes=64 << 20)
+    eats = "input()\neaten = []\nwhile True: eaten.append(bytearray(1 << 22))"
+    number, pid = launch(daemon, eats, memory_bytes=64 << 20)
     assert is_warm(pid)
+    daemon.tell("write", number=number, text="\n")
     ended = daemon.tell("end", number=number)
     if daemon.tell("mechanisms")["memory"].startswith("cgroup"):
         assert (ended["signal"], ended["cause"]) == (signal.SIGKILL, "memory")
