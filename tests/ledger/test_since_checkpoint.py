@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.gate.test_governed_calls import Office
 from tests.ledger.chains import Chain, called, new_chain
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError, PaddockError
 from paddock.ledger import opening, since_checkpoint
-from paddock.ledger.checkpoint import checkpoint_file, last_in
+from paddock.ledger.checkpoint import checkpoint_file, last_in, signed
 from paddock.ledger.opening import open_ledger
 from paddock.ledger.since_checkpoint import look_through
 from paddock.store.database import open_database, open_direct
@@ -63,16 +66,57 @@ async def test_whatever_was_changed_since_the_last_checkpoint_is_found(
     assert (found.details["verdict"], found.details["seq"]) == (verdict, seq)
 
 
-async def test_a_checkpoint_that_somebody_else_wrote_is_found_and_one_whose_key_is_not_here_says_nothing(
-    chain: Chain,
-) -> None:
+async def test_a_last_checkpoint_with_a_false_signature_is_found(chain: Chain) -> None:
     last = last_in(chain.checkpoints)
     assert last is not None
     chain.checkpoints.write_bytes(chain.checkpoints.read_bytes().replace(last.signature.encode(), b"AAAA"))
+
     assert "false signature" in (await broken(chain))["default"].message
 
+
+def _of_an_unknown_key(chain: Chain) -> None:
+    last = last_in(chain.checkpoints)
+    assert last is not None
+    line = signed(Ed25519PrivateKey.generate(), replace(last, key_id="0" * 16)).line()
+    chain.checkpoints.write_bytes(chain.checkpoints.read_bytes() + line + b"\n")
+
+
+def _that_is_none(chain: Chain) -> None:
+    chain.checkpoints.write_bytes(chain.checkpoints.read_bytes() + b"{}\n")
+
+
+def _whose_key_went(chain: Chain) -> None:
     chain.key.rename(chain.key.with_name("elsewhere.pub"))
+
+
+def _whose_key_is_damaged(chain: Chain) -> None:
+    chain.key.write_text("hello")
+
+
+@pytest.mark.parametrize("last", [_of_an_unknown_key, _that_is_none, _whose_key_went, _whose_key_is_damaged])
+async def test_a_last_checkpoint_that_nobody_can_verify_spares_the_chain_no_look(
+    chain: Chain, last: Callable[[Chain], None]
+) -> None:
+    last(chain)
     assert await broken(chain) == {}
+
+    chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 25")
+
+    assert (await broken(chain))["default"].details["seq"] == 25
+
+
+async def test_where_the_keys_of_all_checkpoints_are_gone_the_whole_chain_is_looked_at(chain: Chain) -> None:
+    _whose_key_went(chain)
+    chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 7")
+
+    assert (await broken(chain))["default"].details["seq"] == 7
+
+
+async def test_a_chain_that_ends_before_a_checkpoint_of_an_unknown_key_is_truncated(chain: Chain) -> None:
+    _whose_key_went(chain)
+    chain.change(CUT.format(15), "DELETE FROM ledger WHERE seq > 15")
+
+    assert (await broken(chain))["default"].details["verdict"] == "truncated"
 
 
 async def test_what_was_signed_before_is_left_to_verify_for_it_would_take_too_long(chain: Chain) -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.anchors import Anchors
 from paddock.ledger.chain import Sealed
-from paddock.ledger.checkpoint import Checkpoint, checkpoint_file, last_in, named_in, signed_by
+from paddock.ledger.checkpoint import (
+    Checkpoint,
+    checkpoint_file,
+    last_in,
+    named_in,
+    parse,
+    signed_by,
+    whole_lines,
+)
 from paddock.ledger.feed import head_of, sealed
 from paddock.ledger.keys import home_key_files, key_id, read_public_key
 from paddock.ledger.verify import Head, Walk, Wrong
@@ -45,13 +53,14 @@ async def look_through(database: Database, state: Path, broken: MutableMapping[s
 
 
 async def _wrong_with(database: Database, state: Path, tenant: str) -> Wrong | None:
-    last = last_in(checkpoint_file(state, tenant))
     walk = Walk(tenant, Anchors())
     try:
-        if last is not None:
-            _require_ours(state, last)
-            await database.read(lambda tx: _require_there(tx, last))
-            walk.seq, walk.last = last.to_seq, bytes.fromhex(last.head)
+        last, ours = await asyncio.to_thread(_held, state, tenant)
+        for point in (last, ours):
+            if point is not None:
+                await database.read(lambda tx, point=point: _require_there(tx, point))
+        if ours is not None:
+            walk.seq, walk.last = ours.to_seq, bytes.fromhex(ours.head)
         while True:
             rows, head = await database.read(lambda tx, after=walk.seq: _page(tx, tenant, after))
             await asyncio.to_thread(_go, walk, rows)
@@ -69,12 +78,38 @@ def _go(walk: Walk, rows: list[Sealed]) -> None:
         walk.step(row)
 
 
-def _require_ours(state: Path, last: Checkpoint) -> None:
-    keys = [read_public_key(file) for file in home_key_files(state)]
-    if last.key_id not in map(key_id, keys):
-        raise HostError(f"the key {last.key_id} that signed its last checkpoint is not here", code="ledger.key")
-    if not signed_by(last, keys):
-        raise Wrong("tampered", "its last checkpoint has a false signature", last.to_seq)
+def _held(state: Path, tenant: str) -> tuple[Checkpoint | None, Checkpoint | None]:
+    """The last checkpoint, and the last that a key of this home signed: what comes after that one is held by nothing.
+
+    They are the same one but where the last names a key that is not here, or is none. Anybody can write such a line, so
+    it must not spare a chain the look.
+    """
+    file, keys = checkpoint_file(state, tenant), _keys(state)
+    last = None
+    try:
+        last = last_in(file)
+        if last is None or last.key_id in keys:
+            if last is not None and not signed_by(last, keys.values()):
+                raise Wrong("tampered", "its last checkpoint has a false signature", last.to_seq)
+            return last, last
+        _log.warning("the key %s that signed the last checkpoint of %s is not here", last.key_id, tenant)
+    except HostError as error:
+        _log.warning("%s", error)
+    points = (point for line in reversed(whole_lines(file)) if (point := parse(line)) is not None)
+    return last, next((one for one in points if one.tenant == tenant and signed_by(one, keys.values())), None)
+
+
+def _keys(state: Path) -> dict[str, bytes]:
+    """The public keys of this home by id; one that cannot be read is as one that is not here."""
+    found: dict[str, bytes] = {}
+    for file in home_key_files(state):
+        try:
+            raw = read_public_key(file)
+        except HostError as error:
+            _log.warning("%s", error)
+        else:
+            found[key_id(raw)] = raw
+    return found
 
 
 def _require_there(tx: Transaction, last: Checkpoint) -> None:
