@@ -353,6 +353,14 @@ class EffectSettings:
         minimum=1,
         maximum=3650,
     )
+    settle_s: float = row(
+        10.0,
+        "How long what a dead process had sent may still be on its way, in seconds. A plugin that looks for an effect "
+        "and does not find it is believed when it has looked again that much later.",
+        kind=Kind.NUMBER,
+        minimum=0,
+        maximum=86_400,
+    )
 
 
 @dataclass(frozen=True, slots=True)

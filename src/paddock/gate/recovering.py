@@ -5,6 +5,9 @@
     native_key   whatever the plugin calls knows the key: the call is made again under it, and happens once all the same
     none         nobody can find out but a person
 
+A probe that finds nothing is asked once more after a while: what a dead process had sent may still be on its way, and
+would happen beside the call that is made anew.
+
 What is not found out now stays in doubt and is tried again. A plugin that declares another way by now did not prepare
 for it when the call was made: then a person finds out. Whether the call may be made at all was decided when it was
 made, and it may have happened: so nobody decides about it once more.
@@ -13,7 +16,8 @@ made, and it may have happened: so nobody decides about it once more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Protocol, cast
 
 import orjson
@@ -36,6 +40,7 @@ from paddock.gate.held import context_again
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.supervision.flight import Fate
 from paddock.principals.subjects import principal_of
+from paddock.queue.schedule import Again
 from paddock.store.database import Database, Transaction
 
 NOT_FOUND = {"code": "effect.not_happened", "message": "its plugin looked, and it has not happened"}
@@ -71,6 +76,7 @@ class Recovery:
         clock: Tells when.
         notes: What calls have noted in their plugins' tables.
         publish_in: Where it is told what was found out, in a unit of work.
+        settle: How long what was sent may still be on its way.
     """
 
     gate: Gate
@@ -78,33 +84,41 @@ class Recovery:
     clock: Clock
     notes: Notes
     publish_in: Callable[[Transaction, Tenant, str | None], Publish]
+    settle: timedelta
+    # When a probe first found nothing, by the time that only ever grows: a calendar may be moved meanwhile, and a host
+    # that dies over it begins anew.
+    _in_vain: dict[CallId, float] = field(default_factory=dict[CallId, float])
 
-    async def recover(self, tenant: Tenant, call: str) -> bool:
-        """Find out what became of the effect of a call; False where only a person can.
+    async def recover(self, tenant: Tenant, call: str) -> Again | None:
+        """Find out what became of the effect of a call: when to go on with that, or nothing where it is known, or only
+        a person can.
 
         Raises:
             PaddockError: it cannot be found out now: its plugin is not there, does not run, or does not answer.
         """
         effect = await self.database.read(lambda tx: records.find_call(tx, tenant, call))
         if effect is None or effect.state is not State.IN_DOUBT:
-            return True
+            self._in_vain.pop(CallId(call), None)
+            return None
         await self.gate.records.room(tenant)  # of whose chain is broken nobody is asked
         target = self.gate.catalogue(tenant).find_in(effect.of.plugin, effect.of.callable)
         match effect.recovery:
             case "atomic":
                 found = await self._noted(target, effect)
             case said if said != target.spec.recovery:
-                return False
+                return None
             case "probe":
                 found = await self._probed(target, effect)
+                if not found.happened and not self._is_settled(effect.call):
+                    return Again(self.clock.now() + self.settle)
             case "native_key":
                 found = await self._made_again(target, effect)
             case _:
-                return False
-        if found is None:
-            return False
-        await self.database.write(lambda tx: self._settle(tx, effect, found))
-        return True
+                return None
+        if found is not None:
+            await self.database.write(lambda tx: self._settle(tx, effect, found))
+        self._in_vain.pop(effect.call, None)
+        return None
 
     async def _noted(self, target: Target, effect: Effect) -> _Found:
         of = effect.of
@@ -126,6 +140,11 @@ class Recovery:
                 details={"plugin": effect.of.plugin},
             )
         return _Found(Resolution.PROBE, fields["happened"], fields.get("result"))
+
+    def _is_settled(self, call: CallId) -> bool:
+        """Whether nothing can be on its way any more of what a probe did not find."""
+        now = self.clock.monotonic()
+        return now - self._in_vain.setdefault(call, now) >= self.settle.total_seconds()
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found | None:
         """What comes of the same call under the same key; None where its plugin refuses it now, which says nothing of

@@ -233,6 +233,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         notes=services.storage,
                         calls=calls,
                         keep=timedelta(days=settings.effects.retention_days),
+                        settle=timedelta(seconds=settings.effects.settle_s),
                     )
                     await by_itself.enter_async_context(timed)
                 try:

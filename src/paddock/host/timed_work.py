@@ -33,7 +33,7 @@ FORGET = "effect.forget"
 _FORGET_EVERY = timedelta(hours=1)
 _AT_A_TIME = 1000
 
-A_DAY = Pauses(longest=900.0, tries=105)
+FOR_A_DAY = Pauses(longest=900.0, tries=105)
 """For what only has to wait: a plugin may be switched off for a while, or whatever it asks may be down."""
 
 
@@ -65,17 +65,16 @@ def forgetting(database: Database, clock: Clock, keep: timedelta) -> Kind:
             pass
         return Again(now + _FORGET_EVERY)
 
-    return Kind(forget, A_DAY)
+    return Kind(forget, FOR_A_DAY)
 
 
 def recovering(recovery: Recovery) -> Kind:
     """Finds out what became of effects. What cannot be found out in a day waits for a person, or for the next start."""
 
     async def recover(work: Work) -> Again | None:
-        await recovery.recover(work.tenant, work.key)
-        return None
+        return await recovery.recover(work.tenant, work.key)
 
-    return Kind(recover, A_DAY, longest=LONGEST + 60)
+    return Kind(recover, FOR_A_DAY, longest=LONGEST + 60)
 
 
 def following(following: Following) -> Kind:
@@ -96,13 +95,15 @@ async def open_timed_work(
     notes: Notes,
     calls: Calls,
     keep: timedelta = timedelta(days=30),
+    settle: timedelta = timedelta(seconds=10),
 ) -> AsyncGenerator[Worker, None]:
-    """Do what falls due for as long as the block runs; `keep` says how long what came of effects is kept."""
+    """Do what falls due for as long as the block runs; `keep` says how long what came of effects is kept, and `settle`
+    how long after a first look it is certain that one has not happened."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
-    recover = recovering(Recovery(gate, database, clock, notes, publish_in))
+    recover = recovering(Recovery(gate, database, clock, notes, publish_in, settle))
     kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
     kinds[FORGET] = forgetting(database, clock, keep)
     if gate.following is not None:

@@ -20,7 +20,11 @@ WAYS = ("none", "probe", "native_key", "atomic")
 """How it can be found out what became of an effect: not at all, by asking the service, by asking it for the same under
 the same key, or by what is noted in the plugin's tables, which are its outside then."""
 
+SOON = {"PADDOCK_EFFECTS_SETTLE_S": "0.2"}
+"""For daemons that are to find out soon what became of effects: nothing is on its way here for long."""
+
 PROGRAM = """
+import os
 from paddock_sdk import Host, Plugin
 
 plugin = Plugin("counter", "1.0.0", capabilities_used=["storage:write"])
@@ -36,6 +40,15 @@ def by_none(thing: str, host: Host):
 @plugin.tool
 def by_probe(thing: str, host: Host):
     return sent(host, "/plain", thing)
+
+@plugin.tool
+def by_late(thing: str, host: Host):
+    return sent(host, "/late", thing)
+
+@plugin.tool
+def by_late_crash(thing: str, host: Host):
+    sent(host, "/late", thing)
+    os._exit(1)
 
 @plugin.tool
 def by_native_key(thing: str, host: Host):
@@ -74,6 +87,8 @@ def _tool(name: str, effect: str, **more: Any) -> dict[str, Any]:
 TOOLS = [
     _tool("by_none", "external_call"),
     _tool("by_probe", "external_call", recovery="probe", probe="look"),
+    _tool("by_late", "external_call", recovery="probe", probe="look"),
+    _tool("by_late_crash", "external_call", recovery="probe", probe="look"),
     _tool("by_native_key", "external_call", recovery="native_key"),
     _tool("by_atomic", "db_write", recovery="atomic"),
     _tool("look", "read_only"),

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, install_counter, make, things
+from tests.gate.effects.counting import SOON, WAYS, Wishes, install_counter, make, things
 
 from fixtures.breaking import Plan
 from fixtures.commands import PATIENCE, Paddock
@@ -58,7 +58,7 @@ class Freeing:
 
 
 def test_a_disk_that_is_full_at_a_write_of_a_call_loses_and_repeats_nothing(tmp_path: Path, disk: Path) -> None:
-    paddock = Paddock(disk / "home")
+    paddock = Paddock(disk / "home", more=SOON)
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)
@@ -77,7 +77,7 @@ def test_a_disk_that_is_full_at_a_write_of_a_call_loses_and_repeats_nothing(tmp_
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_while_it_is_found_out_loses_and_repeats_nothing(tmp_path: Path, disk: Path) -> None:
-    paddock = Paddock(disk / "home")
+    paddock = Paddock(disk / "home", more=SOON)
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)

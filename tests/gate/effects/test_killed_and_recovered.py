@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gate.effects.counting import SOON
 from tests.gate.test_governed_calls import ANN, made_by
 from tests.host.conftest import Home
 
@@ -172,7 +173,7 @@ def told(home: Path) -> list[Entry]:
 def test_an_effect_whose_daemon_was_killed_has_happened_once_when_the_next_one_answers(
     tmp_path: Path, outside: Path, way: str, moment: str
 ) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     installed(paddock, tmp_path, outside)
     with daemon(paddock) as running:
         killed_in_the_middle(running, outside, way, moment)
@@ -199,7 +200,7 @@ def test_an_effect_whose_daemon_was_killed_has_happened_once_when_the_next_one_a
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_what_nobody_can_find_out_waits_for_a_person(tmp_path: Path, outside: Path, moment: str) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     installed(paddock, tmp_path, outside)
     with daemon(paddock) as running:
         killed_in_the_middle(running, outside, "none", moment)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, doubts, install_counter, on_record, things
+from tests.gate.effects.counting import SOON, WAYS, Wishes, doubts, install_counter, on_record, things
 
 from fixtures.breaking import Plan
 from fixtures.commands import PATIENCE, Paddock
@@ -70,7 +70,7 @@ def expected(point: str, way: str) -> tuple[int, str | None]:
 def test_whichever_the_point_at_which_a_daemon_is_killed_each_effect_happens_once(
     tmp_path: Path, ways: Sequence[str], making: Sequence[str], finding_out: Sequence[str]
 ) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)

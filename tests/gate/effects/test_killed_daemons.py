@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, doubts, install_counter
+from tests.gate.effects.counting import SOON, WAYS, Wishes, doubts, install_counter
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
@@ -75,7 +75,7 @@ def kill_at(running: Daemon, moment: float) -> None:
 def test_whatever_the_moment_at_which_a_daemon_is_killed_nothing_is_lost_or_happens_twice(
     tmp_path: Path, kills: int, wanted: int
 ) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     chance = random.Random(SEED)
     names = [f"thing-{number}" for number in range(wanted)]
     share = wanted // (kills + 1)
@@ -111,7 +111,7 @@ def test_whatever_the_moment_at_which_a_daemon_is_killed_nothing_is_lost_or_happ
 
 
 def test_many_callers_with_one_key_get_one_effect_and_one_answer(tmp_path: Path) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)

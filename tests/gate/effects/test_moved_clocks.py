@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import WAYS, Wishes, install_counter, make, things
+from tests.gate.effects.counting import SOON, WAYS, Wishes, install_counter, make, things
 
 from fixtures.breaking import Plan
 from fixtures.commands import PATIENCE, Paddock
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("K-08")
 
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_calendar_that_is_moved_between_start_and_end_loses_and_repeats_nothing(tmp_path: Path, days: int) -> None:
-    paddock = Paddock(tmp_path / "home")
+    paddock = Paddock(tmp_path / "home", more=SOON)
     with counter_service() as service:
         install_counter(paddock, tmp_path, service)
         wishes = Wishes(paddock.home, service)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gate.effects.counting import SOON
 from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 
 from fixtures.daemons import eventually
@@ -35,7 +36,7 @@ async def with_plugin(office: Office, functions: dict[str, Callable[..., Any]], 
     """A host whose plugin has a tool that answers wrongly at first, and one that looks."""
     tools = [tool("count", "db_write", output_schema=PROMISED, **said), tool("counted", "read_only")]
     manifest = {"paddock": 1, "name": "counter", "version": "1.0.0", "description": "Counts", "tools": tools}
-    async with office.open() as host:
+    async with office.open(**SOON) as host:
         await host.embed(manifest, functions)
         yield host
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.counting import Wishes, ask_nobody, install_counter
+from tests.gate.effects.counting import SOON, Wishes, ask_nobody, install_counter
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
@@ -22,8 +22,8 @@ OUTSIDE = ("none", "probe", "native_key")  # what is atomic is in the files of o
 
 
 def test_one_key_at_two_daemons_at_once_has_one_effect_and_one_answer(tmp_path: Path, postgres_address: str) -> None:
-    one = Paddock(tmp_path / "one" / "home", store=postgres_address)
-    other = Paddock(tmp_path / "other" / "home", store=postgres_address)
+    one = Paddock(tmp_path / "one" / "home", store=postgres_address, more=SOON)
+    other = Paddock(tmp_path / "other" / "home", store=postgres_address, more=SOON)
     with counter_service() as service:
         install_counter(one, tmp_path, service)
         # The trees of plugins are each home's own.
