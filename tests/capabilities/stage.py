@@ -219,7 +219,9 @@ async def open_stage(
             **kept_artifacts.handlers(),
             **Secrets(vault, publisher).handlers(),
             # The system's clock: what is sent really travels.
-            **Http(publisher, SystemClock(), SystemRandom(), outside=outside, tls=tls, secret=secret).handlers(),
+            **Http(
+                publisher, SystemClock(), SystemRandom(), NoFences(), outside=outside, tls=tls, secret=secret
+            ).handlers(),
         }
         with closing(Asked(publisher)) as asked:
             door = Door(handlers, UseByTheRules(book), NoFences(), asked=asked, denials=Denials(publisher, clock))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.capabilities.http.outside import Seen, reply, serving
+from tests.capabilities.http.outside import Seen, Serve, reply, serving
+from tests.capabilities.http.test_trouble import broken, silent
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import entries, tool
 from tests.host.test_web_services import UNASKED
@@ -62,6 +63,23 @@ def send(url: str, host: Host):
     return {{}}
 
 @plugin.tool
+def insist(url: str, host: Host):
+    keyed = {{"method": "POST", "url": url, "headers": {{"Idempotency-Key": "mine"}}}}
+    return {{"attempts": host.http.fetch(keyed, backoff=0).wait()["attempts"]}}
+
+@plugin.tool
+def hang(url: str, host: Host, waits: bool = True):
+    former.append(host.http.fetch({{"url": url + "/hang", "timeout": 60}}))
+    return host.http.fetch(url + "/heard").wait() if not waits else former[0].wait()
+
+@plugin.tool
+def look_back(host: Host):
+    try:
+        return former[0].wait()
+    except Exception as error:
+        return {{"told": error.data["code"]}}
+
+@plugin.tool
 def outlive(host: Host):
     former.append(plugin._underway)
     plugin._underway = former[0]  # so that what it asks for names the first call
@@ -72,6 +90,9 @@ plugin.run()
 TOOLS = [
     tool("act", "external_call") | {"effects": ["external_call", "db_write"]},
     tool("send", "external_call") | {"effects": ["external_call", "db_write"], "recovery": "native_key"},
+    tool("insist", "external_call"),
+    tool("hang", "read_only") | {"timeout_sec": 2},
+    tool("look_back", "read_only"),
     tool("outlive", "read_only"),
 ]
 GRANTED = ["host:http", "host:secrets", "host:cache", "host:storage", "storage:write"]
@@ -128,6 +149,65 @@ async def test_what_a_lost_call_still_asks_for_is_refused_and_recorded(
     assert [(one.data["method"], one.call) for one in denied] == (
         [] if word == "served" else [(method, started.call) for method in told]
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "then"),
+    [(reply(503), reply()), (reply(303, location="/late"), reply()), (broken, reply())],
+    ids=["is to be sent again", "leads elsewhere", "is lost"],
+)
+@pytest.mark.parametrize("lost", [True, False])
+async def test_the_fence_is_looked_at_before_each_request_that_a_lost_call_would_still_send(
+    home: Home, answer: Serve, then: Serve, lost: bool
+) -> None:
+    async def first(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if lost:
+            with open_direct(home.path / "data" / "paddock.db") as database:
+                database.write(taken_for_dead)
+        await answer(seen, writer)
+
+    async with serving(None, page=[first, then], late=then) as server:
+        acts(home, server.port)
+        async with open_host(Config(home=home.path, environ={})) as host:
+            made = host.call("acts.insist", {"url": f"http://127.0.0.1:{server.port}/page"})
+            if not lost:
+                assert (await made)["attempts"] == 2
+            else:
+                with pytest.raises(PaddockError):
+                    await made
+    assert len(server.seen) == (1 if lost else 2)
+    assert [one.data["method"] for one in entries(home, "plugin.capability_denied")] == ["http.send"] * lost
+
+
+@pytest.mark.req("S-13")
+@pytest.mark.parametrize("how", ["answered", "cancelled", "timed out"])
+async def test_a_request_ends_with_the_call_that_it_was_made_for_and_its_plugin_is_told(home: Home, how: str) -> None:
+    hanging, left = asyncio.Event(), asyncio.Event()
+
+    async def hang(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        hanging.set()
+        await silent(seen, writer)
+        left.set()
+
+    async def heard(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await hanging.wait()
+        await reply()(seen, writer)
+
+    async with serving(None, hang=hang, heard=heard) as server:
+        acts(home, server.port)
+        async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(20):
+            asked = {"url": f"http://127.0.0.1:{server.port}", "waits": how != "answered"}
+            made = asyncio.create_task(host.call("acts.hang", asked))
+            await hanging.wait()
+            if how == "cancelled":
+                made.cancel()
+            await asyncio.wait({made})
+            await left.wait()
+            assert await host.call("acts.look_back", {}) == {"told": "http.ended"}
+    assert made.cancelled() if how == "cancelled" else bool(made.exception()) == (how == "timed out")
+    assert [one.data["error_code"] for one in entries(home, "plugin.fetched") if one.data["status"] is None] == [
+        "http.ended"
+    ]
 
 
 async def test_the_run_that_finds_out_what_became_of_it_has_a_higher_fence_and_is_served(home: Home) -> None:

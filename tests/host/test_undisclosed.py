@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.capabilities.http.outside import reply, serving
+from tests.capabilities.http.test_trouble import silent
 from tests.gate.test_governed_calls import ANN, Office, made_by
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import recorded, tool
@@ -175,6 +176,48 @@ async def test_what_the_host_fetched_for_a_call_is_disclosed_by_its_answer_or_it
 
     flagged = {one["method"]: one["undisclosed"] for one in recorded(home, "call.ended")}
     assert flagged == {"look": ["network"], "declared": None, "aside": ["network"], "disclosed": None}
+
+
+# Speaks for itself: it asks for a page in no call's name, and answers before it has it.
+HASTY = """
+import json, sys
+
+asked = []
+
+def say(**message):
+    print(json.dumps({{"jsonrpc": "2.0", **message}}), flush=True)
+
+for line in sys.stdin:
+    heard = json.loads(line)
+    match heard.get("method"):
+        case "initialize":
+            told = dict.fromkeys(("notifications", "capabilities_used", "features"), [])
+            told |= {{"name": {name!r}, "version": {version!r}, "api_version": 1, "methods": []}}
+            say(id=heard["id"], result=told)
+        case "hasty.ask":
+            asked.append(heard["id"])
+            say(id=1, method="paddock.http.fetch", params={{"request": {{"url": heard["params"]["url"]}}}})
+        case "hasty.answer":
+            for number in (*asked, heard["id"]):
+                say(id=number, result={{}})
+        case _ if "id" in heard and "method" in heard:
+            say(id=heard["id"], result={{"status": "ok"}})
+"""
+
+
+async def test_a_page_that_is_still_on_its_way_counts_for_a_call_that_is_answered_meanwhile(home: Home) -> None:
+    async with serving(None, page=silent) as server:
+        granted = ["host:http", f"net:127.0.0.1:{server.port}"]
+        tools = [tool("ask", "read_only"), tool("answer", "read_only")]
+        home.install("hasty", program=HASTY, tools=tools, capabilities=granted)
+        async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(20):
+            asking = asyncio.create_task(host.call("hasty.ask", {"url": f"http://127.0.0.1:{server.port}/page"}))
+            await asyncio.wait({asking, asyncio.ensure_future(server.heard.wait())}, return_when="FIRST_COMPLETED")
+            await host.call("hasty.answer", {})
+            await asking
+
+    flagged = {one["method"]: one["undisclosed"] for one in recorded(home, "call.ended")}
+    assert flagged == {"ask": ["network"], "answer": None}
 
 
 @pytest.mark.parametrize(

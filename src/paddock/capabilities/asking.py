@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from paddock.manifest.model import Manifest
 from paddock.policy.subject import Subject
 
 Early: TypeAlias = Callable[[Any], bool]
+UntilOver: TypeAlias = Callable[[Callable[[], None]], AbstractContextManager[object]]
 Tally: TypeAlias = dict[str, int]
 """How often each method was asked for in one call."""
 
@@ -34,6 +36,8 @@ class Asking:
             plugin acts of its own accord, or was told of a moment in a session.
         underway: Where it names no call: what the calls that its process works on may do, all together. None where it
             works on none, or was told of a moment in a session.
+        used_network: Notes the use of the network in every call that its process works on.
+        until_over: For as long as the block runs, the end of the call calls what it is given.
         tally: Where that call counts what is asked for in it; None where there is no such call.
         callable: What was called, as the plugin declares it; empty where there is no such call.
         operation: Which of the plugin's operations the call runs, where that is known.
@@ -53,6 +57,8 @@ class Asking:
     early: Early = lambda _result: False
     effects: frozenset[str] | None = None
     underway: frozenset[str] | None = None
+    used_network: Callable[[], None] = lambda: None
+    until_over: UntilOver = nullcontext
     tally: Tally | None = None
     callable: str = ""
     operation: str | None = None

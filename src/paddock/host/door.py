@@ -102,13 +102,14 @@ async def open_services(
             return (await door.answer(asking, asked_for, {"name": name}))["value"]
 
         values, log = KeyValue(database, clock), Log(_into(logs), clock)
-        web = Http(publish_for, clock, random, secret=secret)
+        fences = Fences(database)
+        web = Http(publish_for, clock, random, fences, secret=secret)
         families = (tables, values, cache, log, kept, rate, audit, web)
         vault = Vault(database, keys)
         secrets = Secrets(vault, publish_for)
         handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
-        door = Door(handlers, decides, Fences(database), asked=asked, denials=Denials(publish_for, clock))
+        door = Door(handlers, decides, fences, asked=asked, denials=Denials(publish_for, clock))
         try:
             yield Services(door, tables, kept, cache, rate, vault)
         finally:

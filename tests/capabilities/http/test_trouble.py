@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import time
 from dataclasses import replace
@@ -14,10 +15,11 @@ import pytest
 from tests.capabilities.http.outside import HOST, Names, Seen, Serve, asker, here, reply, serving, url
 from tests.capabilities.stage import open_stage, plugin
 
+from paddock.capabilities.http import fetch
 from paddock.capabilities.http.retry import retry_after, wait_before
 from paddock.core.call import CallContext, Principal
 from paddock.core.events_capabilities import PluginFetched
-from paddock.core.ids import CallId, PrincipalId, RequestId
+from paddock.core.ids import CallId, PluginName, PrincipalId, RequestId
 
 pytestmark = pytest.mark.req("S-13")
 
@@ -175,6 +177,22 @@ async def test_a_plugin_has_so_many_under_way_and_no_more(tmp_path: Path) -> Non
         other = plugin("other", ("host:http", f"net:{HOST}:{server.port}", f"net:127.0.0.1:{server.port}"))
         assert (await stage.ask(other, "http.fetch", request={"url": url(server, "/quick")}))["status"] == 200
     assert codes == ["http.busy"] + ["http.timeout"] * 16
+
+
+async def test_a_plugin_that_finds_no_room_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "AT_ONCE_IN_ALL", 1)
+    async with serving(page=silent) as server, open_stage(tmp_path, outside=here()) as stage:
+        first = asyncio.create_task(stage.ask(asker(server.port), "http.fetch", request={"url": url(server)}))
+        await asyncio.wait({first, asyncio.ensure_future(server.heard.wait())}, return_when="FIRST_COMPLETED")
+        other = replace(asker(server.port), plugin=PluginName("other"))
+        assert (await stage.refused(other, "http.fetch", request={"url": url(server)})).error_code == "http.busy"
+        first.cancel()
+        await asyncio.wait({first})
+        del first
+        gc.collect()  # what their tracebacks hold
+        assert [one for one in gc.get_objects() if isinstance(one, fetch._UnderWay)] == []
 
 
 async def test_a_plugin_that_goes_away_leaves_an_entry_and_no_connection(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,12 +33,15 @@ class Exchange:
         outside: Looks names up and makes connections.
         tls: How servers are trusted.
         lookups: How many names may be looked up at a time.
+        may_send: Asked before each request, once there is a connection for it; raises where it may not be sent any
+            more.
     """
 
     granted: WebDestinations
     outside: Outside
     tls: Callable[[], ssl.SSLContext]
     lookups: anyio.Semaphore
+    may_send: Callable[[], Awaitable[None]]
 
     def check(self, origin: Origin) -> None:
         """See that the plugin may mean this place. Where its name leads is seen when it is dialled.
@@ -53,7 +56,7 @@ class Exchange:
         """The answer to a request.
 
         Raises:
-            Denied: its name leads to where nobody may go.
+            Denied: its name leads to where nobody may go, or it may not be sent any more.
             Unreachable: there is none, it is too large, or the certificate is not trusted.
         """
         origin = hop.place.origin
@@ -80,6 +83,11 @@ class Exchange:
     async def _dialled(self, origin: Origin) -> socket.socket:
         destination = Destination(origin.host, origin.port)
         made, _address = await dial(destination, self.granted, self.outside, lookups=self.lookups, seconds=DIAL_SECONDS)
+        try:
+            await self.may_send()
+        except BaseException:
+            made.close()
+            raise
         return made
 
 

@@ -5,7 +5,7 @@ http.fetch {request: {method, url, headers, body | json | base64, timeout, max_b
 
 Requests that change something are `http.send` to the rules, by whichever name they come: only calls that declare an
 effect on the outside make them. Every place is checked, also those that redirects lead to, and each request is one
-entry in the ledger.
+entry in the ledger. None is sent for a call that may not act any more, and none outlives its call.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import anyio
 
 from paddock.cage.network.dialing import Outside, SystemOutside
 from paddock.capabilities.asking import Asking
-from paddock.capabilities.door import Handler
+from paddock.capabilities.door import Fences, Handler
 from paddock.capabilities.http.answer import answered
 from paddock.capabilities.http.destination import WebDestinations
 from paddock.capabilities.http.exchange import REPEATABLE, Exchange
@@ -40,7 +40,6 @@ from paddock.core.ids import PluginName, Tenant
 AT_ONCE = 16  # of one plugin and tenant
 AT_ONCE_IN_ALL = 256
 _LOOKUPS = 4
-ENDED = "http.ended"  # whoever asked is gone
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class _Sent:
     up: int = 0
     down: int = 0
     status: int | None = None
-    error: str | None = ENDED
+    error: str | None = "http.ended"  # whoever asked is gone, or the call for which it asked
 
 
 class Http:
@@ -67,6 +66,7 @@ class Http:
         publish_for: Where a tenant's events are recorded.
         clock: Measures.
         random: Spreads repetitions in time.
+        fences: Say whether a call may still act; asked before each request.
         outside: Looks names up and makes connections; the system's where none is given.
         tls: How servers are trusted; as the system does where it is not given.
         secret: The value of a secret that a plugin names, where it may have it; None where it is not set.
@@ -77,6 +77,7 @@ class Http:
         publish_for: Callable[[Tenant], Publish],
         clock: Clock,
         random: Random,
+        fences: Fences,
         *,
         outside: Outside | None = None,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
@@ -85,6 +86,7 @@ class Http:
         self._publish_for = publish_for
         self._clock = clock
         self._random = random
+        self._fences = fences
         self._outside = outside or SystemOutside()
         self._tls = cache(tls)  # takes a moment, and most hosts never need it
         self._secret = secret
@@ -102,6 +104,11 @@ class Http:
             Busy: the plugin has too many under way.
             Unreachable: there is no answer, or none that can be given.
         """
+        with anyio.CancelScope() as scope, asking.until_over(scope.cancel):
+            return await self._fetched(asking, params)
+        raise Unreachable("the call for which it was asked is over", code="http.ended")
+
+    async def _fetched(self, asking: Asking, params: Mapping[str, Any]) -> dict[str, Any]:
         asked = wanted(params)
         if asking.call is None and not asked.first.safe:
             raise Denied(
@@ -110,7 +117,8 @@ class Http:
                 hint="pass on the token of the call, as the SDK does; nothing is changed on the web between calls",
             )
         with self._room(asking) as lookups:
-            exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups)
+            may_send = partial(self._fences.require, asking)
+            exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups, may_send)
             exchange.check(asked.first.place.origin)  # before a secret is fetched for it
             values = [await self._value(asking, one.secret) for one in asked.secrets]
             filled = [one.filled(value) for one, value in zip(asked.secrets, values, strict=True)]
@@ -134,10 +142,11 @@ class Http:
     @contextmanager
     def _room(self, asking: Asking) -> Generator[anyio.Semaphore, None, None]:
         key = (asking.tenant, asking.plugin)
-        own = self._under_way.setdefault(key, _UnderWay())
+        own = self._under_way.get(key) or _UnderWay()
         if own.count >= AT_ONCE or sum(one.count for one in self._under_way.values()) >= AT_ONCE_IN_ALL:
             raise Busy(f"{AT_ONCE} requests of a plugin may be under way at once", code="http.busy")
         own.count += 1
+        self._under_way[key] = own
         try:
             yield own.lookups
         finally:
@@ -171,6 +180,8 @@ class Http:
         """The answer to one hop, sent as often as it may be while there is time."""
         headers = marked(hop.headers, hop.method, hop.place.url, hop.body, _mark(asking))
         again = asked.retries if may_repeat(hop) else 0
+        if asking.call is None:
+            asking.used_network()  # before the first byte: whoever is answered meanwhile has used it too
         while True:
             sent.times += 1
             sent.up += len(hop.body or b"")
@@ -181,6 +192,7 @@ class Http:
                 sent.down += len(reply.body)
             except Denied:
                 sent.times -= 1
+                sent.up -= len(hop.body or b"")
                 raise
             except Unreachable as error:
                 if error.error_code not in REPEATABLE:

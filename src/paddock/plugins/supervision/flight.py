@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from paddock.capabilities.asking import Tally
@@ -55,6 +56,7 @@ class Flight:
         "deadline",
         "effect",
         "effects",
+        "ends",
         "idle",
         "last",
         "on_event",
@@ -96,6 +98,7 @@ class Flight:
         self.on_event = on_event
         self.ask = ask
         self.asking: set[asyncio.Task[Answer]] = set()  # questions that wait for their answers
+        self.ends: list[Callable[[], None]] = []  # of what is done for it, and no longer than it lasts
         self.begun = False  # whether the plugin is known to work on it; it may wait there for its turn
         self.deadline = now + idle
         self.last = now + LONGEST
@@ -108,10 +111,21 @@ class Flight:
         if self.on_event is not None:
             self.on_event(event)
 
-    def no_answers(self) -> None:
-        """Nobody waits any more for the answers to its questions."""
+    @contextmanager
+    def until_over(self, end: Callable[[], None]) -> Generator[None, None, None]:
+        """For as long as the block runs, the end of the call calls this."""
+        self.ends.append(end)
+        try:
+            yield
+        finally:
+            self.ends.remove(end)
+
+    def over(self) -> None:
+        """Nobody waits any more for the answers to its questions, or for what is done for it."""
         for question in self.asking:
             question.cancel()
+        for end in self.ends:
+            end()
 
 
 class Flights:
@@ -171,7 +185,7 @@ class Flights:
         """Nobody waits for it any more."""
         self._by_id.pop(flight.pending.id, None)
         self._by_token.pop(flight.token, None)
-        flight.no_answers()
+        flight.over()
         if self._awaited:
             awaited, self._awaited = self._awaited, []
             for waiter in awaited:
@@ -232,7 +246,7 @@ class Flights:
         if self._timer is not None:
             self._timer.cancel()
         for flight in self._by_id.values():
-            flight.no_answers()
+            flight.over()
 
     def _ring_at(self, when: float) -> None:
         if self._timer is not None:

@@ -7,6 +7,7 @@ limits and who waits for an answer are the conversation's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -170,6 +171,7 @@ class UnderWay(Protocol):
     def callable(self) -> str: ...
     @property
     def operation(self) -> str | None: ...
+    def until_over(self, end: Callable[[], None]) -> AbstractContextManager[object]: ...
 
 
 class CallOf(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol, cast
 
 from paddock.capabilities.artifacts.address import digests_in
@@ -264,6 +265,8 @@ class NativeWire:
             handed=self._handed.get(token, frozenset()) if isinstance(token, str) else frozenset(),
             effects=call.effects if call is not None else None,
             underway=call_of.effects if call is None else None,
+            used_network=call_of.used_network,
+            until_over=call.until_over if call is not None else nullcontext,
             tally=call.tally if call is not None else None,
             callable=call.callable if call is not None else "",
             operation=call.operation if call is not None else None,
@@ -271,10 +274,7 @@ class NativeWire:
             atomic=call is not None and call.atomic,
             subject=self._subject,
         )
-        answer = await self._door.answer(asking, method, own)
-        if call is None and ".http." in method:
-            call_of.used_network()
-        return answer
+        return await self._door.answer(asking, method, own)
 
 
 def _subject(deployment: Deployment) -> Subject:
