@@ -51,6 +51,7 @@ class Node:
         self.name = name
         self.when_over: list[Callable[[Transaction, Here], object]] = [queue.free]
         self.after_over: list[Callable[[], None]] = []
+        self.when_lost: list[Callable[[], None]] = []  # others ended our lease: what was held is theirs to see to
         self._database = database
         self._clock = clock
         self._lasting = lasting
@@ -118,6 +119,8 @@ class Node:
         if not await self._database.write(lambda tx: leases.beat(tx, here)):
             _log.error("others took this node for dead (epoch %d); it goes on under another epoch", here.epoch)
             self._here = None
+            for tell in self.when_lost:  # before anything begins under the next epoch
+                tell()
             if self._presence is not None:
                 self._presence.leave(here.epoch)
             here = await self.here()

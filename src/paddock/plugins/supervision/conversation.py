@@ -120,6 +120,11 @@ class Conversation:
         """The process used a connection of its own."""
         self._flights.used_network()
 
+    def end_effects(self, why: str) -> None:
+        """Have the process ended where a call under way may change something."""
+        if self._flights.acting:
+            self._end(Fatal("host_lost", why, spends_budget=False), why)
+
     async def drained(self) -> None:
         """Wait until no call is under way."""
         await self._flights.all_landed()

@@ -163,6 +163,11 @@ class Flights:
         known = [effects for effects in declared if effects is not None]
         return frozenset[str]().union(*known) if len(known) == len(declared) > 0 else None
 
+    @property
+    def acting(self) -> bool:
+        """Whether a call under way may change something."""
+        return any(flight.effect for flight in self._by_id.values())
+
     def used_network(self) -> None:
         """The process used a connection of its own. Nobody can tell for which call, so it counts for each under way."""
         # Told of every bit that is carried, so it looks only at those that it has not noted yet, which are the last.

@@ -122,6 +122,11 @@ class Keeper:
         if self.state is State.FAILED:
             self._move(Move.STOP)
 
+    def end_effects(self, why: str) -> None:
+        """End its process where a call under way may change something; it is started again."""
+        if self._running is not None:
+            self._running.conversation.end_effects(why)
+
     def disabled(self) -> None:
         """Nobody wants it any more, and it has stopped."""
         if self.state is State.STOPPED:

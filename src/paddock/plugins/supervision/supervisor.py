@@ -123,6 +123,11 @@ class Supervisor:
         keeper.stop()
         await keeper.stopped()
 
+    def end_effects(self) -> None:
+        """Others took this host for dead and see to its effects: end every process that may still be at one."""
+        for keeper in self._keepers.values():
+            keeper.end_effects("others took this host for dead and see to what it had begun")
+
     async def disable(self, key: InstanceKey) -> None:
         """Stop it, and let nobody start it until it is deployed again."""
         keeper = self._keepers.get(key)
