@@ -101,19 +101,21 @@ def test_a_rotation_says_how_many_went_under_which_key(paddock: Paddock) -> None
     assert paddock.quickly("secret", "rotate", "--yes", "--json").json == {
         "rotated": 0,
         "key_id": None,
-        "unreadable": [],
+        "left": [],
+        "kept_keys": [],
     }
     for name in ("one", "two"):
         with_stdin(paddock, "secret", "set", name, stdin=f"value of {name}")
     assert "paddock secret rotate --yes" in paddock.quickly("secret", "rotate", "--json", code=4).error["hint"]
     rotated = paddock.quickly("secret", "rotate", "--yes", "--json").json
     (file,) = (paddock.home / "state" / "keys" / "secrets").iterdir()
-    assert rotated == {"rotated": 2, "key_id": file.stem, "unreadable": []}
+    assert rotated == {"rotated": 2, "key_id": file.stem, "left": [], "kept_keys": []}
     assert paddock.quickly("secret", "rotate", "--to", "pocket", "--yes", "--json", code=2).error["code"] == "usage"
 
 
 def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock, tmp_path: Path) -> None:
     (tmp_path / "phrase").write_text("correct horse\n")
+    (tmp_path / "phrase").chmod(0o600)
     more = {"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(tmp_path / "phrase")}
     knowing = Paddock(paddock.home, more=more)
     with_stdin(knowing, "secret", "set", "one", stdin="hunter2")

@@ -33,6 +33,7 @@ class Safe:
     database: DirectDatabase
     keys: Keys
     tenant: Tenant = ACME
+    address: str | Path = ""
     told: list[Event] = field(default_factory=list)
 
     def publish(self, event: Event) -> None:
@@ -66,7 +67,7 @@ def keys_at(state: Path) -> Keys:
 @contextmanager
 def open_safe(address: str | Path, state: Path, keys: Keys | None = None) -> Generator[Safe, None, None]:
     with open_direct(address) as database:
-        safe = Safe(database, keys or keys_at(state))
+        safe = Safe(database, keys or keys_at(state), address=address)
         if not any(row.name == ACME for row in database.read(tenants)):
             database.write(lambda tx: add_tenant(safe.deed(tx), ACME, "Acme Labs"))
             database.write(lambda tx: add_person(safe.deed(tx), "ann", roles=("member",)))

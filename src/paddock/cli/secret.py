@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
+    from paddock.secrets.rotation import Left, Rotated
     from paddock.secrets.rows import Listed
     from paddock.store.database import Transaction
 
@@ -120,16 +122,35 @@ def rotate(
             host.plugins.database, keys_for(host), SystemRandom(), changes_in(host.plugins), preferred=to
         )
     if rotated is None:
-        done(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, unreadable=[])
+        done(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, left=[], kept_keys=[])
         return
     many = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
     words = f"{many} went under the key {rotated.key_id}"
     if rotated.resumed:
         words += ", which ends the rotation that was begun before"
-    done(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, unreadable=list(rotated.unreadable))
-    if rotated.unreadable:
-        names = printable(", ".join(rotated.unreadable), 400)
-        say(f"  {styled('!', 'yellow')} damaged, and left as they are: {names}; set them again, then rotate again")
+    left, kept = [asdict(one) for one in rotated.left], list(rotated.kept)
+    done(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
+    _tell_of_left(rotated)
+
+
+def _tell_of_left(rotated: Rotated) -> None:
+    """Say which secrets did not go under the new key, what can be done about it, and which keys are kept for them."""
+    ways = {
+        "damaged": "damaged, and left as they are; set them again or remove them, then rotate again",
+        "key_missing": "left as they are, for their key is not here; put it back, or set them again, then rotate again",
+    }
+    mark = styled("!", "yellow")
+    for reason, what in ways.items():
+        names = [_left_name(one) for one in rotated.left if one.reason == reason]
+        if names:
+            say(f"  {mark} {what}: {printable(', '.join(names), 400)}")
+    for key_id, reason in rotated.kept.items():
+        say(f"  {mark} the key {key_id} was not destroyed: {printable(reason, 400)}")
+
+
+def _left_name(one: Left) -> str:
+    whose = " of ".join(name for name in (one.owner, one.tenant if one.tenant != DEFAULT else "") if name)
+    return f"{one.name} of {whose}" if whose else one.name
 
 
 def _owner(tenant: str, user: str | None) -> str:

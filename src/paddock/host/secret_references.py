@@ -9,8 +9,7 @@ from paddock.config.variables import SECRET
 from paddock.plugins.plugin_store import PluginStore
 from paddock.secrets.declared import Scope
 from paddock.secrets.keys import Keys
-from paddock.secrets.rows import find_secret
-from paddock.secrets.vault import opened
+from paddock.secrets.vault import look_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,11 @@ class WithSecrets(Mapping[str, str]):
         if not name.startswith(SECRET):
             return self.environ[name]
         wanted = name.removeprefix(SECRET)
-        found = self.store.database.read(lambda tx: find_secret(tx, self.store.tenant, None, wanted, (Scope.SYSTEM,)))
+        database, tenant = self.store.database, self.store.tenant
+        found = look_up(database, self.sealed_with, tenant, None, wanted, (Scope.SYSTEM,))
         if found is None:
             raise KeyError(name)
-        return opened(self.sealed_with, found).reveal()
+        return found.reveal()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.environ)

@@ -52,15 +52,17 @@ def changed_keys(store: PluginStore, prepared: Prepared) -> list[str]:
         HostError: `secret.key_missing`, when what is sealed cannot be opened here.
         OperatorError: `secret.key`, when what opens it cannot be used.
     """
+    from paddock.core.secret import Secret
     from paddock.secrets.declared import Scope
-    from paddock.secrets.rows import find_secret
-    from paddock.secrets.vault import opened
+    from paddock.secrets.vault import look_up
 
+    if (keys := store.keys) is None:
+        return []
     changed: list[str] = []
     for field, name in _names(store, prepared).items():
-        found = store.database.read(lambda tx, name=name: find_secret(tx, store.tenant, None, name, (Scope.SYSTEM,)))
         try:
-            same = found and store.keys and opened(store.keys, found).reveal() == _literal(prepared, field)
+            found = look_up(store.database, keys, store.tenant, None, name, (Scope.SYSTEM,))
+            same = found == Secret(_literal(prepared, field))
         except HostError as error:
             if error.error_code != "secret.unreadable":
                 raise

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import stat
+from collections.abc import Callable, Generator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from paddock.core.clock import Random
 from paddock.core.errors import HostError, OperatorError
@@ -12,13 +17,21 @@ from paddock.core.secret import Secret
 from paddock.secrets.envelope import WrappingKey
 from paddock.secrets.sources import Credentials, KeyFiles, KeyNote, Keyring, Made, Passphrase, Source
 
+AUTO = "auto"
 AUTOMATIC = ("credential", "keyring", "file")
 _LONGEST_PASSPHRASE = 4_096
 
 
+class _Known(NamedTuple):
+    """A key, and the place where it was found."""
+
+    key: WrappingKey
+    place: str
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys by id. One that was found is remembered for as long as the process runs.
+    """Keys by id. One that was found is remembered until it is noted no more.
 
     Args:
         sources: Every place where keys can be, by name.
@@ -26,12 +39,12 @@ class Keys:
     """
 
     sources: Mapping[str, Source]
-    preferred: str = "auto"
-    _found: dict[str, WrappingKey] = field(default_factory=dict[str, WrappingKey], repr=False)
+    preferred: str = AUTO
+    _known: dict[str, _Known] = field(default_factory=dict[str, _Known], repr=False)
 
-    def remembered(self, note: KeyNote) -> WrappingKey | None:
-        """The key, where it was found before. Never blocks."""
-        return self._found.get(note.id)
+    def remembered(self, note: KeyNote) -> bool:
+        """Whether the key was found before, so that finding it again does not block."""
+        return note.id in self._known
 
     def find(self, note: KeyNote) -> WrappingKey:
         """The key of this id. May block.
@@ -40,49 +53,85 @@ class Keys:
             HostError: `secret.key_missing`, when it is nowhere.
             OperatorError: `secret.key`, when it is there and cannot be used.
         """
-        if (known := self._found.get(note.id)) is not None:
+        return self._find(note).key
+
+    def place_of(self, note: KeyNote) -> str:
+        """Where the key of this id is by now. Blocks and raises as `find` does."""
+        return self._find(note).place
+
+    def _find(self, note: KeyNote) -> _Known:
+        if (known := self._known.get(note.id)) is not None:
             return known
         source = self.sources.get(note.source)
-        found = source.find(note) if source is not None else None
-        # It may have been moved: a file's content can be a credential by now.
-        others = (one for name, one in self.sources.items() if name != note.source and name != "passphrase")
-        found = found or next((key for one in others if (key := one.find(note)) is not None), None)
-        if found is None or found.id != note.id:
+        key, place = source.find(note) if source is not None else None, note.source
+        if key is None:
+            # It may have been moved: a file's content can be a credential by now.
+            key, place = next(self._elsewhere(note), (None, ""))
+        if key is None or key.id != note.id:
             raise HostError(
                 f"the key {note.id} that secrets are sealed under is not here; it was made as a {note.source}",
                 code="secret.key_missing",
                 hint=_ways_back(note),
             )
-        self._found[note.id] = found
+        self._known[note.id] = found = _Known(key, place)
         return found
 
-    def make(self, preferred: str | None = None) -> Made:
-        """A new key, kept where it was wished for; not yet noted anywhere.
+    def _elsewhere(self, note: KeyNote) -> Generator[_Known, None, None]:
+        for name, source in self.sources.items():
+            if name not in (note.source, "passphrase"):
+                with suppress(OperatorError):  # it has no reason to be there: that it is missing says more
+                    if (key := source.find(note)) is not None:
+                        yield _Known(key, name)
+
+    def make(self, announce: Callable[[KeyNote], None], place: str | None = None) -> Made:
+        """A new key, kept where it was wished for.
+
+        Args:
+            announce: Notes the key before it is kept anywhere: whoever is killed leaves none that nobody knows of.
+            place: Where it goes, if not where it is preferred.
 
         Raises:
             OperatorError: `secret.key`, when nothing can be kept there.
         """
-        wished = preferred or self.preferred
-        for name in AUTOMATIC if wished == "auto" else (wished,):
-            made = self.sources[name].make() if name in self.sources else None
-            if made is not None:
-                self._found[made.key.id] = made.key
-                return made
+        wished = place or self.preferred
+        places = AUTOMATIC if wished == AUTO else (wished,)
+        for name in places:
+            made = self.sources[name].new() if name in self.sources else None
+            if made is None:
+                continue
+            announce(made.note)
+            try:
+                self.sources[name].keep(made)
+            except OperatorError:
+                if name == places[-1]:
+                    raise
+                continue
+            self._known[made.key.id] = _Known(made.key, name)
+            return made
         raise OperatorError(
             f"no key for secrets can be kept as {wished}", code="secret.key", hint=_NEEDS.get(wished, "")
         )
 
     def destroy(self, note: KeyNote) -> None:
-        """Have the key nowhere any more, as far as that is ours to do."""
-        source = self.sources.get(note.source)
-        if source is not None:
-            source.destroy(note)
-        self._found.pop(note.id, None)
+        """Have the key nowhere any more, as far as that is ours to do.
+
+        Raises:
+            OperatorError: `secret.key`, when it may still be there.
+        """
+        known = self._known.pop(note.id, None)
+        for place in {note.source, *([known.place] if known else [])}:
+            if place in self.sources:
+                self.sources[place].destroy(note)
+
+    def keep_only(self, noted: AbstractSet[str]) -> None:
+        """Remember no key that is noted no more: nothing is wrapped with it, here or by anybody else."""
+        for gone in self._known.keys() - noted:
+            self._known.pop(gone, None)
 
 
 _NEEDS = {
     "credential": "give the service LoadCredentialEncrypted=paddock-kek:…",
-    "keyring": "pip install 'paddock[keyring]', and unlock the keyring",
+    "keyring": "pip install 'paddock[keyring]', and have one that does not write keys into a plain file",
     "passphrase": "set secrets.passphrase_file, or type it at a terminal",
 }
 
@@ -92,7 +141,7 @@ def keys_from(
     state: Path,
     random: Random,
     *,
-    preferred: str = "auto",
+    preferred: str = AUTO,
     passphrase_file: str | None = None,
     ask: Callable[[], Secret] | None = None,
     ask_new: Callable[[], Secret] | None = None,
@@ -109,9 +158,11 @@ def keys_from(
         ask_new: Asks for the one that is to take its place.
     """
     folder = environ.get("CREDENTIALS_DIRECTORY", "")
-    known = _once(lambda: _read_passphrase(Path(passphrase_file))) if passphrase_file else _once(ask) if ask else None
+    given = Path(folder) if folder else None
+    read = (lambda: _read_passphrase(Path(passphrase_file), given)) if passphrase_file else ask
+    known = _once(read) if read is not None else None
     sources: tuple[Source, ...] = (
-        Credentials(Path(folder) if folder else None),
+        Credentials(given),
         Keyring(random),
         KeyFiles(state / "keys" / "secrets", random),
         Passphrase(random, known, ask_new),
@@ -131,9 +182,17 @@ def _once(ask: Callable[[], Secret]) -> Callable[[], Secret]:
     return answer
 
 
-def _read_passphrase(file: Path) -> Secret:
+def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
+    """What the file holds. Nobody else may read it; of what systemd gives the mode says nothing, for it uses lists."""
     try:
         with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            if stat.S_ISREG(mode) and mode & 0o077 and file.parent != credentials:
+                raise OperatorError(
+                    f"the passphrase in {file} cannot be used: others can read it",
+                    code="secret.key",
+                    hint=f"chmod 600 {file}",
+                )
             content = opened.read(_LONGEST_PASSPHRASE + 1)
         text = content.decode().rstrip("\r\n")
     except (OSError, UnicodeError) as error:

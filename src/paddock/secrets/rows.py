@@ -21,6 +21,7 @@ from paddock.store.database import Row, Transaction
 
 LONGEST_VALUE = 64 * 1024
 _NAME = re.compile(r"[!-z|~]{1,128}")
+REPLACED, ANNOUNCED = 0, -1  # what `in_use` says of the keys that are not
 _COLUMNS = "tenant, owner, name, version, set_at, set_by"
 
 
@@ -57,11 +58,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A sealed secret, and where the key is that opens it."""
+    """A sealed secret, where the key is that opens it, and which keys there are at all."""
 
     about: About
     envelope: Envelope
     key: KeyNote
+    noted: frozenset[str]
 
     @property
     def scope(self) -> Scope:
@@ -89,15 +91,31 @@ def key_in_use(tx: Transaction) -> KeyNote | None:
     return _note(row) if row is not None else None
 
 
-def first_key(tx: Transaction, note: KeyNote, at: str) -> KeyNote:
-    """The key in use: this one, unless somebody was quicker."""
+def announce_key(tx: Transaction, note: KeyNote, at: str) -> None:
+    """Note a key that is about to be kept, and that nothing may be sealed under yet."""
+    tx.execute(
+        "INSERT INTO secret_keys (id, source, salt, in_use, made_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (note.id, note.source, note.salt, ANNOUNCED, at),
+    )
+
+
+def first_key(tx: Transaction, note: KeyNote) -> KeyNote:
+    """The key in use: this one, which was announced, unless somebody was quicker."""
     if (known := key_in_use(tx)) is not None:
         return known
-    tx.execute(
-        "INSERT INTO secret_keys (id, source, salt, in_use, made_at) VALUES (?, ?, ?, 1, ?)",
-        (note.id, note.source, note.salt, at),
-    )
+    tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ?", (note.id,))
     return note
+
+
+def keys_out_of_use(tx: Transaction, state: int) -> list[KeyNote]:
+    """The keys that are noted as `REPLACED` or as `ANNOUNCED`, the oldest first."""
+    rows = tx.all("SELECT id, source, salt FROM secret_keys WHERE in_use = ? ORDER BY made_at, id", (state,))
+    return [_note(row) for row in rows]
+
+
+def forget_key(tx: Transaction, key_id: str) -> None:
+    """Note a key no more; it was destroyed, or never kept."""
+    tx.execute("DELETE FROM secret_keys WHERE id = ? AND in_use <> 1", (key_id,))
 
 
 def set_secret(deed: Deed, name: str, owner: str, value: Secret, key: WrappingKey, random: Random) -> Listed | None:
@@ -203,7 +221,8 @@ def find_secret(tx: Transaction, tenant: str, person: str | None, name: str, ord
         )
         if row:
             about = About(tenant, owner or "", name, row["version"])
-            return Found(about, Envelope(row["key_id"], bytes(row["wrapped"]), bytes(row["sealed"])), _note(row))
+            noted = frozenset(one["id"] for one in tx.all("SELECT id FROM secret_keys"))
+            return Found(about, envelope_in(row), _note(row), noted)
     return None
 
 
@@ -225,6 +244,11 @@ def have(tx: Transaction, tenant: str, person: str | None, names: Iterable[str])
 def _owner(scope: Scope, person: str | None) -> str | None:
     """As the rows have it; None where there can be no such secret."""
     return "" if scope is Scope.SYSTEM else person or None
+
+
+def envelope_in(row: Row) -> Envelope:
+    """The sealed bytes of a row; what is missing of them opens as little as what was changed."""
+    return Envelope(row["key_id"], bytes(row["wrapped"] or b""), bytes(row["sealed"] or b""))
 
 
 def _note(row: Row) -> KeyNote:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ CREDENTIAL = "paddock-kek"
 _LONGEST = 4_096
 _SALT_BYTES = 16
 _SERVICE = "paddock"
+_LEAST_PRIORITY = 1  # what the package keyring recommends
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,28 @@ class Source(Protocol):
         """
         ...
 
-    def make(self) -> Made | None:
-        """A key to seal under from now on; None where nothing can be kept here."""
+    def new(self) -> Made | None:
+        """A key to seal under from now on, which is kept nowhere yet; None where nothing can be kept here.
+
+        Raises:
+            OperatorError: `secret.key`, when what is there cannot be used.
+        """
+        ...
+
+    def keep(self, made: Made) -> None:
+        """Keep it, so that it is found from now on.
+
+        Raises:
+            OperatorError: `secret.key`, when it cannot be kept.
+        """
         ...
 
     def destroy(self, note: KeyNote) -> None:
-        """Have the key nowhere any more, as far as that is ours to do."""
+        """Have the key nowhere any more, as far as that is ours to do.
+
+        Raises:
+            OperatorError: `secret.key`, when it may still be there.
+        """
         ...
 
 
@@ -80,12 +97,15 @@ class Credentials:
         files = sorted(self.folder.glob(f"{CREDENTIAL}*")) if self.folder is not None else []
         return next((key for file in files if (key := _read_key(file)).id == note.id), None)
 
-    def make(self) -> Made | None:
+    def new(self) -> Made | None:
         file = self.folder / CREDENTIAL if self.folder is not None else None
         if file is None or not file.exists():
             return None
         key = _read_key(file)
         return Made(key, KeyNote(key.id, self.name))
+
+    def keep(self, made: Made) -> None:
+        """Nothing: it was given."""
 
     def destroy(self, note: KeyNote) -> None:
         """Nothing: whoever gave the credential takes it away."""
@@ -99,25 +119,24 @@ class Keyring:
     name: str = "keyring"
 
     def find(self, note: KeyNote) -> WrappingKey | None:
-        keyring = _keyring()
-        text = keyring.get_password(_SERVICE, note.id) if keyring is not None else None
+        text = _ask_keyring("get_password", note.id) if _priority() is not None else None
         return _decoded(str(text).encode(), "the keyring's entry") if text else None
 
-    def make(self) -> Made | None:
-        keyring = _keyring()
-        if keyring is None:
+    def new(self) -> Made | None:
+        # Those that write what they are given into a plain file have less; a file of our own is no worse than that.
+        if (_priority() or 0) < _LEAST_PRIORITY:
             return None
         key = WrappingKey(self.random.bytes(KEY_BYTES))
-        try:
-            keyring.set_password(_SERVICE, key.id, key.raw.hex())
-        except Exception:
-            return None
         return Made(key, KeyNote(key.id, self.name))
 
+    def keep(self, made: Made) -> None:
+        _ask_keyring("set_password", made.key.id, made.key.raw.hex())
+
     def destroy(self, note: KeyNote) -> None:
-        keyring = _keyring()
-        if keyring is not None and keyring.get_password(_SERVICE, note.id):
-            keyring.delete_password(_SERVICE, note.id)
+        if _priority() is None:
+            raise _unusable("the keyring", "it is not here", "pip install 'paddock[keyring]'")
+        if _ask_keyring("get_password", note.id):
+            _ask_keyring("delete_password", note.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +151,17 @@ class KeyFiles:
         file = self._file(note.id)
         return _read_key(file, private=True) if file.exists() else None
 
-    def make(self) -> Made | None:
+    def new(self) -> Made | None:
         key = WrappingKey(self.random.bytes(KEY_BYTES))
-        file = self._file(key.id)
+        return Made(key, KeyNote(key.id, self.name))
+
+    def keep(self, made: Made) -> None:
+        file = self._file(made.key.id)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(file, flags, 0o600), "wb") as opened:
-                opened.write(key.raw.hex().encode() + b"\n")
+                opened.write(made.key.raw.hex().encode() + b"\n")
                 opened.flush()
                 os.fsync(opened.fileno())
             sync_directory(self.folder)
@@ -147,13 +169,15 @@ class KeyFiles:
             if error.errno in OUT_OF_SPACE:
                 raise
             raise _unusable(str(file), error.strerror or "it cannot be written") from error
-        return Made(key, KeyNote(key.id, self.name))
 
     def destroy(self, note: KeyNote) -> None:
         file = self._file(note.id)
-        if file.exists():
-            file.unlink()
-            sync_directory(self.folder)
+        try:
+            if file.exists():
+                file.unlink()
+                sync_directory(self.folder)
+        except OSError as error:
+            raise _unusable(str(file), error.strerror or "it cannot be removed") from error
 
     def _file(self, key_id: str) -> Path:
         return self.folder / f"{key_id}.key"
@@ -166,33 +190,32 @@ class Passphrase:
     Args:
         random: Gives salts.
         known: The passphrase that keys were made from; None where nobody can be asked.
-        new: The one to make another key from; None for the same.
+        new_phrase: The one to make another key from; None for the same.
     """
 
     random: Random
     known: Callable[[], Secret] | None
-    new: Callable[[], Secret] | None = None
+    new_phrase: Callable[[], Secret] | None = None
     name: str = "passphrase"
-    _made: dict[bytes, WrappingKey] = field(default_factory=dict[bytes, WrappingKey], repr=False)
 
     def find(self, note: KeyNote) -> WrappingKey | None:
         if note.salt is None or self.known is None:
             return None
-        if note.salt not in self._made:
-            key = _stretched(self.known(), note.salt)
-            if key.id != note.id:
-                raise OperatorError("the passphrase is not the one that secrets are sealed under", code="secret.key")
-            self._made[note.salt] = key
-        return self._made[note.salt]
+        key = _stretched(self.known(), note.salt)
+        if key.id != note.id:
+            raise OperatorError("the passphrase is not the one that secrets are sealed under", code="secret.key")
+        return key
 
-    def make(self) -> Made | None:
-        ask = self.new or self.known
+    def new(self) -> Made | None:
+        ask = self.new_phrase or self.known
         if ask is None:
             return None
         salt = self.random.bytes(_SALT_BYTES)
         key = _stretched(ask(), salt)
-        self._made[salt] = key
         return Made(key, KeyNote(key.id, self.name, salt))
+
+    def keep(self, made: Made) -> None:
+        """Nothing: somebody knows it."""
 
     def destroy(self, note: KeyNote) -> None:
         """Nothing is kept. A passphrase opens the old rows in old copies for as long as somebody remembers it."""
@@ -239,13 +262,22 @@ def _base64(text: str) -> bytes:
         raise ValueError from error
 
 
-def _keyring() -> Any:
-    """The keyring package with a backend that works; None where there is none."""
+def _priority() -> float | None:
+    """How good the keyring here thinks it is: 1 and more is one to rely on. None where there is none."""
     try:
-        keyring = import_module("keyring")
-        return keyring if keyring.get_keyring().priority > 0 else None
+        priority = float(import_module("keyring").get_keyring().priority)
     except Exception:
         return None
+    return priority if priority > 0 else None
+
+
+def _ask_keyring(method: str, name: str, *more: str) -> Any:
+    try:
+        return getattr(import_module("keyring"), method)(_SERVICE, name, *more)
+    except Exception as error:
+        # Its words are left out, and where it came from: they may hold what it was given.
+        reason = f"it answered {type(error).__name__}"
+        raise _unusable("the keyring", reason, "unlock it: it is that of whoever is logged in") from None
 
 
 def _unusable(where: str, reason: str, hint: str = "") -> PaddockError:

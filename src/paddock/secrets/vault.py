@@ -14,7 +14,18 @@ from paddock.manifest.model import Manifest
 from paddock.secrets.declared import Order, Scope, missing, missing_secrets, needed
 from paddock.secrets.envelope import WrappingKey, unseal
 from paddock.secrets.keys import Keys
-from paddock.secrets.rows import Deed, Found, Listed, find_secret, first_key, have, key_in_use, set_secret
+from paddock.secrets.rows import (
+    Deed,
+    Found,
+    Listed,
+    announce_key,
+    find_secret,
+    first_key,
+    forget_key,
+    have,
+    key_in_use,
+    set_secret,
+)
 from paddock.secrets.sources import KeyNote
 from paddock.store.database import Database, DirectDatabase, Transaction
 
@@ -55,10 +66,11 @@ def sealing_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transactio
 
 
 def _first_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transaction], Deed]) -> KeyNote:
-    made = keys.make()
-    note = database.write(lambda tx: first_key(tx, made.note, deed(tx).now))
+    made = keys.make(lambda note: database.write(lambda tx: announce_key(tx, note, deed(tx).now)))
+    note = database.write(lambda tx: first_key(tx, made.note))
     if note.id != made.note.id:
         keys.destroy(made.note)
+        database.write(lambda tx: forget_key(tx, made.note.id))
     return note
 
 
@@ -81,7 +93,27 @@ def opened(keys: Keys, found: Found) -> Secret:
         HostError: `secret.key_missing` or `secret.unreadable`.
         OperatorError: `secret.key`, when the key cannot be used.
     """
+    keys.keep_only(found.noted)
     return unseal(found.envelope, found.about, keys.find(found.key))
+
+
+def look_up(
+    database: DirectDatabase, keys: Keys, tenant: str, person: str | None, name: str, order: Order
+) -> Secret | None:
+    """The first of these that is set; None where there is none. Blocks, and raises as `opened` does."""
+    for again in (True, False):
+        found = database.read(lambda tx: find_secret(tx, tenant, person, name, order))
+        try:
+            return opened(keys, found) if found is not None else None
+        except HostError as error:
+            if not (again and moved_meanwhile(error)):
+                raise
+    return None
+
+
+def moved_meanwhile(error: HostError) -> bool:
+    """Whether it is worth another look: a rotation may have come to its end between the row and the key."""
+    return error.error_code == "secret.key_missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +144,13 @@ class Vault:
             if found is None:
                 return None
             try:
-                if self.keys.remembered(found.key) is not None:
+                if self.keys.remembered(found.key):
                     value = opened(self.keys, found)
                 else:
                     value = await asyncio.to_thread(opened, self.keys, found)
             except HostError as error:
-                if again and error.error_code == "secret.key_missing":
-                    continue  # a rotation may have come to its end between the row and the key
+                if again and moved_meanwhile(error):
+                    continue
                 raise
             return Given(value, found.scope, found.about.owner)
         return None

@@ -19,7 +19,7 @@ what opening and reading the store does.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
@@ -76,6 +76,13 @@ class DirectDatabase(Protocol):
 
         Returns:
             The file that still holds it, where others read in it right now. A server's log is its own affair.
+        """
+        ...
+
+    def holding(self, work: str) -> AbstractContextManager[bool]:
+        """Whether nobody else is at this work, in any process; then nobody begins it before the block ends.
+
+        It is nobody's again however the process ends.
         """
         ...
 

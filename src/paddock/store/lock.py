@@ -15,7 +15,8 @@ import fcntl
 import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -57,13 +58,7 @@ class StoreLock:
             StoreUnavailable: `store.locked`, naming who holds it and what to do.
         """
         path = directory / LOCK_NAME
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"the store's lock {path} cannot be opened: {error.strerror}",
-                hint=f"it must be an ordinary file of yours: ls -l {path}",
-            ) from error
+        descriptor = _opened(path)
         try:
             _wait_for(descriptor, path, role, deadline=time.monotonic() + wait)
             left = os.fstat(descriptor).st_size > 0
@@ -86,6 +81,30 @@ class StoreLock:
                 os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def held(path: Path) -> Generator[bool, None, None]:
+    """Whether nobody else holds the lock at this path; if so it is ours for as long as the block runs.
+
+    Raises:
+        StoreUnavailable: it cannot be opened.
+    """
+    descriptor = _opened(path)
+    try:
+        yield _try(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the store's lock {path} cannot be opened: {error.strerror}",
+            hint=f"it must be an ordinary file of yours: ls -l {path}",
+        ) from error
 
 
 def _wait_for(descriptor: int, path: Path, role: Role, *, deadline: float) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, LiteralString, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -33,6 +33,7 @@ Connections = Callable[[], AbstractContextManager[Connection]]
 _ATTEMPTS = 20
 _LONGEST_PAUSE = 0.1
 _MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
+_WORK_LOCKS = 0x7061_6464  # "padd", beside a number for each kind of work that one node at a time does
 
 
 def connect(url: str) -> Connection:
@@ -176,6 +177,17 @@ class PostgresDirect:
     def empty_log(self) -> Path | None:
         return None  # the server's own affair
 
+    @contextmanager
+    def holding(self, work: str) -> Generator[bool, None, None]:
+        # Of the session, so that it outlasts the units of work that are done meanwhile.
+        with self._connections() as connection:
+            got = _answer(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS held", work)
+            try:
+                yield bool(got)
+            finally:
+                if got and not connection.closed:
+                    _answer(connection, "SELECT pg_advisory_unlock(%s, hashtext(%s)) AS held", work)
+
     def close(self) -> None:
         self._close()
 
@@ -219,6 +231,15 @@ class PostgresDirect:
             except BaseException:
                 _roll_back(connection)
                 raise
+
+
+def _answer(connection: Connection, question: LiteralString, work: str) -> Any:
+    try:
+        row = connection.execute(question, (_WORK_LOCKS, work)).fetchone()
+        connection.commit()
+    except psycopg.Error as error:
+        raise failure(error) from error
+    return row and row["held"]
 
 
 def _commit(connection: Connection) -> None:

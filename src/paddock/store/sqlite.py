@@ -9,7 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +17,7 @@ import apsw
 
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
 
-from .lock import Role, StoreLock
+from .lock import Role, StoreLock, held
 from .migrate import is_current, migrate
 from .soundness import require_sound
 from .space import OUT_OF_SPACE
@@ -284,6 +284,9 @@ class SqliteDirect:
         except apsw.Error as error:
             raise failure(error, self.connection, self.path) from error
         return log if busy and busy[0] else None
+
+    def holding(self, work: str) -> AbstractContextManager[bool]:
+        return held(self.path.with_name(f"{self.path.stem}-{work}.lock"))
 
     def close(self) -> None:
         try:
