@@ -104,7 +104,7 @@ class Resumption:
             in_progress = live.status == "in_progress"
             live.cancel()
             if in_progress and self._gate.following is not None:
-                await self._gate.following.cancel(live.context.tenant, live.id)
+                await self._gate.following.looks.cancel(live.context.tenant, live.id)
             await self._gate.start.withdraw(live.context.tenant, live.id)
             return
         await self._approvals.withdraw(live.context.tenant, live.id, "it was cancelled")

@@ -11,12 +11,14 @@ from paddock.core.errors import PaddockError
 from paddock.core.event import Event, Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.core.ids import CallId, Tenant
+from paddock.gate.asking_again import A_DAY
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.effects.records import Effect as InDatabase
 from paddock.gate.gate import Gate, Secrets
-from paddock.gate.in_progress import A_DAY, Following
+from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
+from paddock.gate.looks import Looks
 from paddock.gate.once import Effects
 from paddock.gate.starting import Start
 from paddock.ledger.append import LedgerTable, record_all
@@ -78,19 +80,18 @@ def gate_to(
     node.when_lost.append(supervisor.end_effects)
     start = Start(decides, approvals, effects, database, record_in)
     gate = Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)
-    gate.following = following = Following(
+    looks = Looks(
         database,
         clock,
-        node,
         effects,
         supervisor,
-        record_in=record_in,
         room=ledger.room,
         catalogue=gate.catalogue,
         require_promised=gate.require_promised,
         told=gate.tell,
         longest=in_progress_s,
     )
+    gate.following = following = Following(database, clock, node, looks, record_in)
 
     async def until_over(effect: InDatabase) -> None:
         with contextlib.suppress(PaddockError):  # whoever joins finds out by the record

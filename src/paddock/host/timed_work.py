@@ -13,7 +13,7 @@ from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.calls import KEPT_CALLS, Calls
 from paddock.gate.effects.forgetting import forget_old
 from paddock.gate.gate import Gate
-from paddock.gate.in_progress import FOLLOW, Following
+from paddock.gate.looks import FOLLOW, Looks
 from paddock.gate.once import RECOVER, recover_at
 from paddock.gate.recovering import Notes, Recovery
 from paddock.gate.resume import Resumption
@@ -77,9 +77,9 @@ def recovering(recovery: Recovery) -> Kind:
     return Kind(recover, FOR_A_DAY, longest=LONGEST + 60)
 
 
-def following(following: Following) -> Kind:
+def following(looks: Looks) -> Kind:
     """Asks operators that are still at work. What they say is no failure: those count where hosts die over it."""
-    return Kind(following.follow, longest=LONGEST + 60, given_up=following.given_up)
+    return Kind(looks.follow, longest=LONGEST + 60, given_up=looks.given_up)
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ async def open_timed_work(
     kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
     kinds[FORGET] = forgetting(database, clock, keep)
     if gate.following is not None:
-        kinds[FOLLOW] = following(gate.following)
+        kinds[FOLLOW] = following(gate.following.looks)
     with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
         await gate.start.effects.look_again()
         with suppress(Busy):  # then at the next start

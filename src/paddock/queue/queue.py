@@ -190,6 +190,15 @@ def _taken(tx: Transaction, here: Here, row: Row) -> Work:
     )
 
 
+def require_held(tx: Transaction, work: Work) -> None:
+    """Go on only while it is in these hands; for the units of work that are done for it.
+
+    Raises:
+        HostError: `queue.stale`, it is not.
+    """
+    _require(len(tx.all(f"SELECT 1 AS found FROM queue WHERE {_HELD}", work.held)), work)
+
+
 def done(tx: Transaction, work: Work) -> None:
     """It is done, or given up: the row goes.
 

@@ -21,10 +21,10 @@ from fixtures.packages import write_json
 from paddock import Config, open_host
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.gate.asking_again import LONGEST_PAUSE, SHORTEST_PAUSE, pause_before
 from paddock.gate.effects import records
 from paddock.gate.effects.machine import State
 from paddock.gate.effects.records import Effect, EffectKey
-from paddock.gate.in_progress import LONGEST_PAUSE, SHORTEST_PAUSE, pause_before
 from paddock.host.host import Host
 from paddock.ledger.feed import page
 from paddock.plugins.enabling import enable
@@ -49,6 +49,10 @@ def run(call):
     if payload.get("ask") == "hangs" and not (OUTSIDE / "hung").exists():
         (OUTSIDE / "hung").touch()
         time.sleep(600)
+    if payload.get("ask") == "waits" and not (OUTSIDE / "hung").exists():
+        (OUTSIDE / "hung").touch()
+        while not (OUTSIDE / "released").exists():
+            time.sleep(0.02)
     if payload.get("ask") == "crashes" and not (OUTSIDE / "hung").exists():
         (OUTSIDE / "hung").touch()
         os._exit(1)
@@ -80,6 +84,12 @@ class Works:
     @property
     def begun(self) -> list[str]:
         return (self.outside / "begun").read_text().split()
+
+    @property
+    def parked(self) -> bool:
+        """Whether a call of it is in progress."""
+        with open_direct(self.home.path / "data" / "paddock.db") as database:
+            return bool(database.read(lambda tx: records.all_parked(tx, 1)))
 
     def finish(self) -> None:
         (self.outside / "go").touch()

@@ -214,6 +214,21 @@ def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None
         raise _stale(effect, "go on")
 
 
+def take_over(tx: Transaction, effect: Effect) -> Effect:
+    """Make the run that comes next of a call the one whose word counts: what was sent under the fence so far is stale.
+
+    Raises:
+        HostError: somebody else has taken it over, or it is not where it was.
+    """
+    changed = tx.execute(
+        f"UPDATE effects SET fence = fence + 1 WHERE {_OF} AND state = ? AND fence = ?",
+        (*effect.of, effect.state, effect.fence),
+    )
+    if not changed:
+        raise _stale(effect, "go on")
+    return replace(effect, fence=effect.fence + 1)
+
+
 def all_parked(tx: Transaction, limit: int) -> list[Effect]:
     """Those that operators are still at work on, the oldest first."""
     rows = tx.all(

@@ -1,0 +1,271 @@
+"""Looks at work in progress: each asks an operator once more, and records the end of its call where that has come.
+
+Whoever takes a call from the queue raises the fence of its record first. Of two who both think that it is theirs, since
+one was taken for dead and lives, only the second is served at the door back, and only its word counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from paddock.core.call import CallContext
+from paddock.core.clock import Clock
+from paddock.core.errors import PaddockError, StoreUnavailable
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.asking_again import A_DAY, Progress, too_long
+from paddock.gate.catalogue import Catalogue, Target
+from paddock.gate.course import CallCancelled, Course
+from paddock.gate.effects import records
+from paddock.gate.effects.records import Effect
+from paddock.gate.finishing import finished
+from paddock.gate.kept_calls import context_of
+from paddock.gate.once import Effects
+from paddock.gate.waits import Waits
+from paddock.plugins.runtimes.envelopes import InProgress, OutputInvalid
+from paddock.plugins.supervision.flight import Fate
+from paddock.plugins.supervision.supervisor import Supervisor
+from paddock.queue import queue
+from paddock.queue.queue import Work
+from paddock.queue.schedule import Again
+from paddock.rpc.faults import NO_EFFECT
+from paddock.store.database import Database, Transaction
+
+FOLLOW = "effect.follow"  # the kind of work that asks an operator again
+_UNTIL_RECORDED = timedelta(seconds=5)
+
+_log = logging.getLogger("paddock.gate")
+
+
+class Looks:
+    """Asks operators, and ends calls.
+
+    Args:
+        database: Where their records and the queue are.
+        clock: The time.
+        effects: Where ends are recorded.
+        supervisor: Where operators are asked.
+        room: Waits until more can be recorded of a tenant.
+        catalogue: What a tenant can call.
+        require_promised: Refuses an answer that is not what was promised.
+        told: Hears of each call that has ended here.
+        longest: Seconds after which nobody asks any more.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        effects: Effects,
+        supervisor: Supervisor,
+        *,
+        room: Callable[[str], Awaitable[None]],
+        catalogue: Callable[[Tenant], Catalogue],
+        require_promised: Callable[[Target, Any], Awaitable[None]],
+        told: Callable[[Course], None],
+        longest: float = A_DAY,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._effects = effects
+        self._supervisor = supervisor
+        self._room = room
+        self._catalogue = catalogue
+        self._require_promised = require_promised
+        self._told = told
+        self.longest = longest
+        self.waits = Waits()
+        self._unrecorded: set[CallId] = set()  # whose end is known, and cannot be recorded right now
+
+    def target(self, effect: Effect) -> Target:
+        """The operator that a call was made to, as it is now.
+
+        Raises:
+            NotFound: it is not there any more.
+        """
+        return self._catalogue(effect.of.tenant).find_in(effect.of.plugin, effect.of.callable)
+
+    async def ask(self, course: Course, context: CallContext, *, fate: Fate | None = None) -> Any:
+        """What an operator answers.
+
+        Raises:
+            InProgress: it is still at work.
+            OutputInvalid: that is not what it promised.
+            PaddockError: see `Supervisor.call`.
+        """
+        target, payload = course.target, dict(course.payload)
+        result = await self._supervisor.call(
+            target.key, target.spec, payload, context, call=course.call, tally=course.tally, fate=fate
+        )
+        await self._require_promised(target, result)
+        return result
+
+    async def follow(self, work: Work) -> Again | None:
+        """Ask an operator once more; for the worker of the queue.
+
+        Raises:
+            HostError: `queue.stale`, another has taken the work.
+        """
+        call = CallId(work.key)
+        effect = await self._database.write(lambda tx: self._taken(tx, work))
+        if effect is None:
+            self._over(call)
+            return None
+        if call in self._unrecorded:
+            return Again(self._clock.now() + _UNTIL_RECORDED)
+        progress = Progress.of(effect)
+        if progress is None:
+            lost = effect.error or {"message": "its plugin was uninstalled"}
+            await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
+            self._over(call)
+            return None
+        if progress.too_long(self._clock.now()):
+            late = too_long(effect.of.plugin, self.longest)
+            return await self._ended(effect, await self._known(effect), None, late)
+        return await self._look(work, effect, progress)
+
+    def given_up(self, tx: Transaction, work: Work, code: str) -> None:
+        """Hosts died over it again and again, in the unit of work in which nobody tries any more."""
+        effect = records.find_call(tx, work.tenant, work.key)
+        if effect is not None and effect.parked:
+            self._effects.lose(tx, effect, {"code": code, "message": "nobody could ask its plugin about it"})
+
+    async def cancel(self, tenant: Tenant, call: CallId) -> None:
+        """Ask no more. Its operator cannot be told, so nobody knows what becomes of the call. Harmless when it is over.
+
+        Raises:
+            StoreUnavailable: that cannot be recorded now.
+        """
+        effect = await self._database.write(lambda tx: _taken_over(tx, tenant, call))
+        if effect is None:
+            return
+        told = CallCancelled("the call was cancelled")
+        await self._end(effect, await self._known(effect), None, asyncio.CancelledError(), told=told)
+        await self._database.write(lambda tx: queue.drop(tx, tenant, FOLLOW, call))
+
+    def _taken(self, tx: Transaction, work: Work) -> Effect | None:
+        queue.require_held(tx, work)
+        if work.key in self._unrecorded:  # its fence stays: the end that is known bears it
+            effect = records.find_call(tx, work.tenant, work.key)
+            return effect if effect is not None and effect.parked else None
+        return _taken_over(tx, work.tenant, work.key)
+
+    async def _look(self, work: Work, effect: Effect, progress: Progress) -> Again | None:
+        going: InProgress | None = None
+        try:
+            await self._room(effect.of.tenant)
+            target, context = self.target(effect), await self._context(effect)
+            course = self.waits.course(effect.call) or self._rebuilt(effect, target, context)
+            course.target = target  # it may be another version by now
+            result = await self.ask(course, replace(context, so_far=progress.so_far))
+        except InProgress as still:
+            going = still
+        except PaddockError as error:
+            if isinstance(error, OutputInvalid) or "envelope" in error.details:
+                return await self._ended(effect, await self._known(effect), None, error)
+            # It was not asked, or did not get to an answer: its work goes on all the same.
+            _log.warning("%s could not be asked about the call %s: %s", effect.of.plugin, effect.call, error.message)
+        else:
+            return await self._ended(effect, course, result, None)
+        progress = progress.after_a_look(going)
+        await self._database.write(lambda tx: _goes_on(tx, work, effect, progress))
+        return Again(progress.due(self._clock.now(), None if going is None else going.retry_after))
+
+    async def _ended(
+        self, effect: Effect, course: Course | None, result: Any, error: PaddockError | None
+    ) -> Again | None:
+        try:
+            await self._end(effect, course, result, error)
+        except StoreUnavailable:
+            if course is not None:
+                self._unrecorded.add(effect.call)
+            return Again(self._clock.now() + _UNTIL_RECORDED)
+        return None
+
+    async def _end(
+        self,
+        effect: Effect,
+        course: Course | None,
+        result: Any,
+        error: BaseException | None,
+        *,
+        told: PaddockError | None = None,
+    ) -> None:
+        """Record the end of a call, and tell those who wait for it.
+
+        Raises:
+            StoreUnavailable: it cannot be recorded now.
+        """
+        known = await self._database.read(lambda tx: records.find_call(tx, effect.of.tenant, effect.call))
+        if known is None or not known.parked or known.fence != effect.fence:
+            _log.warning("what was heard of the call %s counts for nothing: another follows it", effect.call)
+            return
+        if course is None:  # its plugin is gone, and with it all that its entry would say
+            said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
+            lost = {"code": said.error_code, "message": said.message}
+            await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
+            self._over(effect.call)
+            return
+        course.effect, course.fate = effect, Fate()
+        course.fate.sent, course.fate.refused = True, _nothing_happened(error)
+        course.end(self._clock.monotonic(), result, error)
+        failure: PaddockError | None = None
+        try:
+            await finished(self._effects.settle(course, result, error))
+            failure = error if isinstance(error, PaddockError) else told
+        except PaddockError as said:
+            failure = said
+            if isinstance(said, StoreUnavailable):
+                raise
+        finally:
+            self._told(course)
+            self._over(effect.call, failure)
+
+    def _over(self, call: CallId, error: BaseException | None = None) -> None:
+        self._unrecorded.discard(call)
+        self.waits.end(call, error)
+
+    async def _known(self, effect: Effect) -> Course | None:
+        """A call as it was made here, or as far as it is known; None where its plugin is not there."""
+        course = self.waits.course(effect.call)
+        if course is not None:
+            return course
+        try:
+            target = self.target(effect)
+        except PaddockError:
+            return None
+        return self._rebuilt(effect, target, await self._context(effect))
+
+    def _rebuilt(self, effect: Effect, target: Target, context: CallContext) -> Course:
+        took = (self._clock.now() - datetime.fromisoformat(effect.started_at or effect.claimed_at)).total_seconds()
+        course = Course(effect.call, target, effect.payload or {}, context, self._clock.monotonic() - max(took, 0))
+        course.started = course.ran = True
+        return course
+
+    async def _context(self, effect: Effect) -> CallContext:
+        return await context_of(effect, self._database, self._clock.now(), fence=effect.fence)
+
+
+def _taken_over(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
+    """Have the word in a call from here on; None where it is over."""
+    effect = records.find_call(tx, tenant, call)
+    return records.take_over(tx, effect) if effect is not None and effect.parked else None
+
+
+def _goes_on(tx: Transaction, work: Work, effect: Effect, progress: Progress) -> None:
+    queue.require_held(tx, work)
+    known = records.find_call(tx, effect.of.tenant, effect.call)
+    if known is None or not known.parked or known.fence != effect.fence or Progress.of(known) is None:
+        return  # it was cancelled, or its plugin uninstalled: the next look finds that out
+    records.park(tx, known, context=progress.kept_in(known.context or {}))
+
+
+def _nothing_happened(error: BaseException | None) -> bool:
+    """Whether an operator says so itself. That it refuses to be asked says nothing about what it has begun."""
+    envelope: Any = error.details.get("envelope") if isinstance(error, PaddockError) else None
+    said: Any = cast("dict[str, Any]", envelope).get("error") if isinstance(envelope, dict) else None
+    return isinstance(said, dict) and cast("dict[str, Any]", said).get(NO_EFFECT) is True

@@ -1,0 +1,111 @@
+"""Work in progress changes hands: whoever takes it over has the word, and nothing of it stays with who had it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, call
+
+from fixtures.daemons import eventually
+from paddock.gate.effects.machine import State
+from paddock.host.host import Host
+from paddock.plugins.removal import uninstall
+from paddock.queue import leases, queue
+from paddock.queue.leases import Here
+from paddock.store.database import Transaction, open_direct
+
+pytestmark = pytest.mark.req("K-26", "followed to its end")
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Works:
+    return Works(tmp_path)
+
+
+def take_for_dead(works: Works) -> None:
+    """As others do with a host of which they hear nothing: whatever it holds is free, and it does not know."""
+
+    def unit(tx: Transaction) -> None:
+        held = tx.one("SELECT node, epoch FROM queue WHERE node IS NOT NULL")
+        assert held is not None
+        here = Here(held["node"], held["epoch"])
+        assert leases.end(tx, here) and queue.free(tx, here)
+
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        database.write(unit)
+
+
+def waited_for(host: Host) -> int:
+    """The ends of how many calls somebody of this host waits for."""
+    following = host._gate.following  # pyright: ignore[reportPrivateUsage]
+    assert following is not None
+    return len(following.waits)
+
+
+async def test_whoever_takes_work_over_has_a_fence_of_its_own_and_the_late_answer_of_the_other_counts_for_nothing(
+    works: Works,
+) -> None:
+    async with works.open() as slow, works.open("command") as quick:
+        made = call(slow, {"ask": "waits"})
+        await works.until("hung")
+        fences = [works.effect().fence]
+        take_for_dead(works)
+        works.finish()
+        assert await call(quick, {"ask": "waits"}) == SUCCEEDED
+        fences.append(works.effect().fence)
+        (works.outside / "released").touch()
+        assert await made == SUCCEEDED
+    assert fences == [2, 3], "the call itself had the first"
+    ended = [one["status"] for one in works.told() if one["type"] == "call.ended" and one["replay_of"] is None]
+    assert ended == ["succeeded"]
+    assert works.begun == ["k1"]
+
+
+async def test_nothing_is_left_of_a_call_whose_caller_went_away_and_that_another_host_has_ended(works: Works) -> None:
+    async with works.open("command") as first:
+        made = call(first)
+        await works.until("asked")
+        made.cancel()
+        await asyncio.gather(made, return_exceptions=True)
+        async with works.open("command") as second:
+            works.finish()
+            assert await call(second) == SUCCEEDED
+        assert waited_for(first) == 0
+
+
+async def parked(works: Works, params: dict[str, Any] | None = None) -> None:
+    """Have a call in progress that nobody waits for, nor follows."""
+    async with works.open("command") as host:
+        made = call(host, params)
+        await asyncio.to_thread(eventually, lambda: works.parked, "it is in progress")
+        made.cancel()
+        await asyncio.gather(made, return_exceptions=True)
+
+
+async def test_work_whose_plugin_was_uninstalled_is_in_doubt_at_the_next_look(works: Works) -> None:
+    await parked(works)
+    works.home.changing(lambda plugins: uninstall(plugins, NAME))
+    async with works.open():
+        await asyncio.to_thread(eventually, lambda: not works.parked, "nobody follows it any more")
+    lost = works.effect()
+    assert (lost.state, (lost.error or {}).get("code")) == (State.IN_DOUBT, "plugin.uninstalled")
+
+
+async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answered(works: Works) -> None:
+    await parked(works, {"ask": "waits"})
+    works.finish()
+    async with works.open() as host:
+        await works.until("hung")
+        works.home.changing(lambda plugins: uninstall(plugins, NAME))
+        looking = asyncio.ensure_future(host.reconcile())  # over once the plugin is, which is still at work
+        await asyncio.to_thread(eventually, lambda: NAME not in host.callables(), "nobody can call it any more")
+        (works.outside / "released").touch()
+        await looking
+        await asyncio.to_thread(eventually, lambda: not works.parked, "its end is recorded")
+    kept = works.effect()
+    assert kept.state is State.SUCCEEDED
+    (ended,) = [one for one in works.told() if one["type"] == "call.ended"]
+    assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
