@@ -196,6 +196,12 @@ class Effects:
         told = EffectInDoubt(effect.of.plugin, effect.of.callable, str(error["message"]), effect.recovery)
         self._record_all(tx, [(effect.of.tenant, effect.call, told)])
 
+    def take_back(self, tx: Transaction, tenant: Tenant, call: CallId, error: Mapping[str, Any]) -> None:
+        """Let go of the key of a call that was never sent, where it is on record as started."""
+        effect = records.find_call(tx, tenant, call)
+        if effect is not None and effect.state is State.STARTED:
+            records.fail(tx, effect, now=self._now(), error=error)
+
     async def not_started(self, course: Course, error: BaseException | None) -> None:
         """Let go of the key of a call that had waited for a person and comes to nothing.
 

@@ -11,6 +11,7 @@ from functools import partial
 from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
 from paddock.core.ids import CallId, Tenant
+from paddock.core.outward import to_json
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal
 from paddock.gate.effects.records import Effect
@@ -121,9 +122,22 @@ class Start:
             course.started = False
             await self.approvals.void(context.tenant, changed.approval.id, changed.why)
             raise
-        except BaseException:
+        except BaseException as error:
             course.started = False
+            if isinstance(error, StoreUnavailable) and error.error_code == "store.outcome_unknown":
+                await self._take_back(course, error)
             raise
+
+    async def _take_back(self, course: Course, error: StoreUnavailable) -> None:
+        """Nobody knows whether the start of this call was written. Its plugin never hears of it: where it was, the call
+        had no effect, and its key must not stay under way until this host ends."""
+        of, told = (course.context.tenant, course.call), to_json(error)
+
+        async def take_back() -> None:
+            await self.database.write(lambda tx: self.effects.take_back(tx, *of, told))
+
+        await self._end(take_back)
+        self._to_end.append(take_back)  # and in a moment, for what is written only after we looked
 
     async def void(self, tenant: Tenant, approval: str, error: PaddockError) -> None:
         """The call that was approved failed before it started: nobody expects it to be made some day."""
