@@ -205,10 +205,12 @@ class Effects:
     async def not_started(self, course: Course, error: BaseException | None) -> None:
         """Let go of the key of a call that had waited for a person and comes to nothing.
 
-        Where that cannot be written now, whoever comes with the key next looks at what became of the request.
+        Where that cannot be written now, whoever comes with the key next looks at what became of the request. So they
+        do where the call was cancelled: if its host goes down the yes is still good, and the next one goes on with it.
         """
         effect = course.effect
-        if effect is not None and effect.state is State.AWAITING_APPROVAL and not isinstance(error, NeedsApproval):
+        still = isinstance(error, NeedsApproval | asyncio.CancelledError)
+        if effect is not None and effect.state is State.AWAITING_APPROVAL and not still:
             with suppress(StoreUnavailable):
                 await self._database.write(lambda tx: records.give_back(tx, effect))
 
