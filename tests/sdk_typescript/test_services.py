@@ -1,17 +1,25 @@
-"""A caged node program asks how often it may, leaves a word in the ledger, and says what it cannot repeat."""
+"""A caged node program asks how often it may, leaves a word in the ledger, says what it cannot repeat, and is found out
+after a crash."""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.capabilities.http.outside import reply, serving
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
+from tests.host.test_undeclared_effects import tool
+from tests.host.test_web_services import UNASKED
 from tests.sdk_typescript.node import SDK, needs_node
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
+from paddock.core.errors import Conflict, PluginError
 from paddock.ledger.feed import recent
 from paddock.plugins.enabling import enable
 from paddock.store.database import open_direct
@@ -27,8 +35,86 @@ plugin.tool("remind", async ({ who }) => {
 });
 plugin.start();
 """
-REMIND = {"name": "remind", "description": "Remind", "effects": ["db_write"], "input_schema": {"type": "object"}}
-ABOUT = {"paddock": 1, "name": "bell", "version": "1.0.0", "description": "x", "tools": [REMIND]}
+BELL = {"name": "bell", "tools": [tool("remind", "db_write")], "capabilities": ["host:rate"]}
+
+
+BUYER = """
+import { createPlugin } from "./paddock-sdk/index.js";
+
+const plugin = createPlugin({ name: "buyer", version: "1.0.0" });
+plugin.tool("keep", async (_params, call) => {
+  await plugin.storage.exec("CREATE TABLE IF NOT EXISTS kept (key TEXT)");
+  await plugin.storage.transaction(async (together) => {
+    await together.exec("INSERT INTO kept VALUES (?)", [call.idempotency_key]);
+    together.answers({ kept: call.idempotency_key });
+  });
+  process.exit(1);
+});
+plugin.tool("count", async () => (await plugin.storage.query("SELECT key FROM kept")).rows);
+plugin.tool("order", async ({ url }, call) => {
+  const { status } = await plugin.http.fetch({ url, method: "POST", body: new Uint8Array([0, 255]) });
+  return { status, key: call.idempotency_key };
+});
+plugin.start();
+"""
+BUYING = [
+    tool("keep", "db_write") | {"recovery": "atomic"},
+    tool("count", "read_only"),
+    tool("order", "external_call") | {"recovery": "native_key"},
+]
+
+
+def installed(folder: Path, program: str, manifest: dict[str, Any]) -> Home:
+    """A home with this node program in it, and the SDK beside the program."""
+    package = folder / "package"
+    about = {"paddock": 1, "version": "1.0.0", "description": "x", "runtime": {"command": ["node", "./program.mjs"]}}
+    write_json(package / "paddock.yaml", about | manifest)
+    write_file(package / "program.mjs", program)
+    shutil.copytree(SDK / "dist", package / "paddock-sdk")
+    home = Home(folder)
+    home.take(package)
+    home.changing(lambda plugins: enable(plugins, manifest["name"]))
+    return home
+
+
+async def known(call: Callable[[], Awaitable[Any]]) -> Any:
+    """What is answered under a key once it is not in doubt any more."""
+    while True:
+        try:
+            return await call()
+        except Conflict as error:
+            assert error.error_code == "effect.in_doubt"
+            await asyncio.sleep(0.02)
+
+
+@needs_node
+@pytest.mark.req("K-08")
+async def test_what_a_plugin_said_with_its_commit_is_the_answer_after_a_crash(tmp_path: Path) -> None:
+    home = installed(tmp_path, BUYER, {"name": "buyer", "tools": BUYING, "capabilities": ["storage:write"]})
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+        with pytest.raises(PluginError):
+            await patiently(host.call("buyer.keep", {}, idempotency_key="k1"))
+        async with asyncio.timeout(30):
+            again = await known(lambda: host.call("buyer.keep", {}, idempotency_key="k1"))
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+        rows = await patiently(host.call("buyer.count", {}))
+    assert again == {"kept": "k1"}
+    assert rows == [{"key": "k1"}]
+
+
+@needs_node
+@pytest.mark.req("S-13")
+async def test_a_request_through_the_host_bears_the_key_of_its_call(tmp_path: Path) -> None:
+    async with serving(None, order=reply(201)) as server:
+        granted = ["host:http", f"net:127.0.0.1:{server.port}"]
+        home = installed(tmp_path, BUYER, {"name": "buyer", "tools": BUYING[2:], "capabilities": granted})
+        write_file(home.path / "policies" / "unasked.cedar", UNASKED).chmod(0o600)
+        async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+            asked = {"url": f"http://127.0.0.1:{server.port}/order"}
+            made = await patiently(host.call("buyer.order", asked, idempotency_key="k1"))
+    assert made == {"status": 201, "key": "k1"}
+    (seen,) = server.seen
+    assert (seen.method, seen.body, "idempotency-key" in seen.headers) == ("POST", b"\x00\xff", True)
 
 
 @needs_node
@@ -36,14 +122,7 @@ ABOUT = {"paddock": 1, "name": "bell", "version": "1.0.0", "description": "x", "
 @pytest.mark.req("S-19")
 @pytest.mark.req("K-10", "disclosure helper")
 async def test_a_plugin_keeps_to_its_rate_and_its_words_are_kept_with_the_call(tmp_path: Path) -> None:
-    runtime = {"runtime": {"command": ["node", "./program.mjs"]}, "capabilities": ["host:rate"]}
-    write_json(tmp_path / "package" / "paddock.yaml", ABOUT | runtime)
-    write_file(tmp_path / "package" / "program.mjs", PROGRAM)
-    shutil.copytree(SDK / "dist", tmp_path / "package" / "paddock-sdk")
-    home = Home(tmp_path)
-    home.take(tmp_path / "package")
-    home.changing(lambda plugins: enable(plugins, "bell"))
-
+    home = installed(tmp_path, PROGRAM, BELL)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         first = await patiently(host.call("bell.remind", {"who": "ann"}))
         second = await patiently(host.call("bell.remind", {"who": "bob"}))

@@ -10,6 +10,8 @@ export interface Context {
     readonly request_id: string;
     /** Those of the callable's `required_scopes` that the caller has. */
     readonly scopes: readonly string[];
+    /** Of a call with an effect: the same when the host makes it again to find out what became of it; null otherwise. */
+    readonly idempotency_key: string | null;
 }
 /** What a handler is given beside its parameters. */
 export interface Call extends Context {
@@ -41,6 +43,7 @@ export declare class Underway implements Call {
     readonly session_id: string | null;
     readonly request_id: string;
     readonly scopes: readonly string[];
+    readonly idempotency_key: string | null;
     readonly id: Id | undefined;
     readonly signal: AbortSignal;
     constructor(id: Id | undefined, context: Context, token: string | undefined, tell: (event: object) => void);

@@ -12,6 +12,7 @@ export function takeContext(params) {
         session_id: text(fields["session_id"]),
         request_id: text(fields["request_id"]) ?? "",
         scopes: texts(fields["scopes"]),
+        idempotency_key: text(fields["idempotency_key"]),
     };
     return { own, context, token: typeof token === "string" ? token : undefined };
 }
@@ -29,6 +30,7 @@ export class Underway {
     session_id;
     request_id;
     scopes;
+    idempotency_key;
     id; // undefined: nobody waits for it, or for what is told about it
     signal;
     #stopping = new AbortController();
@@ -42,6 +44,7 @@ export class Underway {
         this.session_id = context.session_id;
         this.request_id = context.request_id;
         this.scopes = context.scopes;
+        this.idempotency_key = context.idempotency_key;
         this.id = id;
         this.signal = this.#stopping.signal;
         this.#token = token;

@@ -3,9 +3,11 @@ import { Artifacts } from "./artifacts.js";
 import { Audit } from "./audit.js";
 import { Conversation } from "./conversation.js";
 import { type Handler, type Schemas, type Typed } from "./handlers.js";
+import { Http } from "./http.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
 import { Rate } from "./rate.js";
+import { Secrets } from "./secrets.js";
 import { Storage } from "./storage.js";
 import { Cache, KeyValue } from "./values.js";
 export interface PluginOptions {
@@ -44,6 +46,8 @@ export declare class Plugin {
     readonly artifacts: Artifacts;
     readonly rate: Rate;
     readonly audit: Audit;
+    readonly http: Http;
+    readonly secrets: Secrets;
     constructor(options: PluginOptions);
     /** Serve a tool; on the wire it is `<plugin>.<tool>`. Parameters and result are checked against the schemas. */
     tool<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;

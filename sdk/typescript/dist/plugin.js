@@ -5,9 +5,11 @@ import { Audit } from "./audit.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 import { Served } from "./handlers.js";
+import { Http } from "./http.js";
 import { Log } from "./log.js";
 import { Rate } from "./rate.js";
 import { asksForScopes } from "./scopes.js";
+import { Secrets } from "./secrets.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System } from "./system.js";
@@ -22,6 +24,8 @@ export class Plugin {
     artifacts;
     rate;
     audit;
+    http;
+    secrets;
     #options;
     #methods = [];
     #tools = [];
@@ -42,6 +46,8 @@ export class Plugin {
         this.artifacts = new Artifacts(ask, this.namespace);
         this.rate = new Rate(ask, this.namespace);
         this.audit = new Audit(ask, this.namespace);
+        this.http = new Http(ask, this.namespace);
+        this.secrets = new Secrets(ask, this.namespace);
         if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
             throw new RangeError("concurrency must be a whole number from 1");
         }

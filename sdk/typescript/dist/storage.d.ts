@@ -18,8 +18,13 @@ export interface Statements {
     /** Write or define tables; gives the number of rows affected. */
     exec(sql: string, params?: readonly Json[]): Promise<number>;
 }
-/** Statements that take effect together, or not at all. The host ends one that takes too long. */
-export interface Transaction extends Statements {
+/** Statements that take effect together, or not at all. */
+export interface Together extends Statements {
+    /** What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`. */
+    answers(result: Json): void;
+}
+/** The same for whoever ends it. The host ends one that takes too long. */
+export interface Transaction extends Together {
     commit(): Promise<void>;
     rollback(): Promise<void>;
 }
@@ -39,6 +44,6 @@ export declare class Storage extends Speaker {
     /** A transaction that the caller commits or rolls back. `transaction` does it by itself. */
     begin(): Promise<Transaction>;
     /** Run statements together: kept when `work` is done, undone when it throws. */
-    transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
+    transaction<T>(work: (statements: Together) => Promise<T>): Promise<T>;
 }
 export {};

@@ -18,12 +18,16 @@ class Speaker {
 }
 class OpenTransaction extends Speaker {
     named;
+    #result = {}; // goes with the commit
     constructor(ask, prefix, named) {
         super(ask, prefix, named);
         this.named = named;
     }
+    answers(result) {
+        this.#result = { result };
+    }
     async commit() {
-        await this.ask(`${this.prefix}.commit`, this.named);
+        await this.ask(`${this.prefix}.commit`, { ...this.named, ...this.#result });
     }
     async rollback() {
         await this.ask(`${this.prefix}.rollback`, this.named);

@@ -62,7 +62,7 @@ export class FakeHost {
     /** Call a tool by its short name, or anything by its name on the wire. */
     async call(name, params = {}, options = {}) {
         const wireName = name.includes(".") ? name : `${this.#plugin.name}.${name}`;
-        const nobody = { operator_id: null, project_id: null, agent_path: null, session_id: null };
+        const nobody = { operator_id: null, project_id: null, agent_path: null, session_id: null, idempotency_key: null };
         const number = this.#lastId + 1;
         const context = { ...nobody, request_id: `req_${number}`, ...options.context };
         const answer = this.request(wireName, { ...params, _context: context, _call: `call-${number}` }, options.onEvent);

@@ -14,6 +14,8 @@ export interface Context {
   readonly request_id: string;
   /** Those of the callable's `required_scopes` that the caller has. */
   readonly scopes: readonly string[];
+  /** Of a call with an effect: the same when the host makes it again to find out what became of it; null otherwise. */
+  readonly idempotency_key: string | null;
 }
 
 /** What a handler is given beside its parameters. */
@@ -43,6 +45,7 @@ export function takeContext(params: JsonObject): { own: JsonObject; context: Con
     session_id: text(fields["session_id"]),
     request_id: text(fields["request_id"]) ?? "",
     scopes: texts(fields["scopes"]),
+    idempotency_key: text(fields["idempotency_key"]),
   };
   return { own, context, token: typeof token === "string" ? token : undefined };
 }
@@ -63,6 +66,7 @@ export class Underway implements Call {
   readonly session_id: string | null;
   readonly request_id: string;
   readonly scopes: readonly string[];
+  readonly idempotency_key: string | null;
   readonly id: Id | undefined; // undefined: nobody waits for it, or for what is told about it
   readonly signal: AbortSignal;
   readonly #stopping = new AbortController();
@@ -77,6 +81,7 @@ export class Underway implements Call {
     this.session_id = context.session_id;
     this.request_id = context.request_id;
     this.scopes = context.scopes;
+    this.idempotency_key = context.idempotency_key;
     this.id = id;
     this.signal = this.#stopping.signal;
     this.#token = token;

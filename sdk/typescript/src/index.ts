@@ -31,6 +31,7 @@ export {
   ScopeMissing,
 } from "./faults.js";
 export type { Given, Handler, Schemas, Typed } from "./handlers.js";
+export type { Again, HeaderValue, Http, HttpAnswer, HttpRequest } from "./http.js";
 export type { Json, JsonObject } from "./json.js";
 export type { Fields, Level, Log } from "./log.js";
 export { createPlugin, Plugin, type PluginOptions } from "./plugin.js";
@@ -38,5 +39,6 @@ export type { Allowance, Cost, Rate } from "./rate.js";
 export type { Problem } from "./schema/findings.js";
 export type { FromSchema, Schema, SchemaObject } from "./schema/schema.js";
 export { requiresScopes } from "./scopes.js";
-export type { Row, Rows, Statements, Storage, Transaction } from "./storage.js";
+export type { Secrets } from "./secrets.js";
+export type { Row, Rows, Statements, Storage, Together, Transaction } from "./storage.js";
 export type { Cache, KeyValue } from "./values.js";

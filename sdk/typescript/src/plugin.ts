@@ -8,10 +8,12 @@ import type { Underway } from "./call.js";
 import { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 import { Served, type Handler, type Schemas, type Typed } from "./handlers.js";
+import { Http } from "./http.js";
 import type { Json, JsonObject } from "./json.js";
 import { Log } from "./log.js";
 import { Rate } from "./rate.js";
 import { asksForScopes } from "./scopes.js";
+import { Secrets } from "./secrets.js";
 import { takeStdio } from "./stdio.js";
 import { Storage } from "./storage.js";
 import { System, type Settings } from "./system.js";
@@ -54,6 +56,8 @@ export class Plugin {
   readonly artifacts: Artifacts;
   readonly rate: Rate;
   readonly audit: Audit;
+  readonly http: Http;
+  readonly secrets: Secrets;
   readonly #options: PluginOptions;
   readonly #methods: string[] = [];
   readonly #tools: string[] = [];
@@ -75,6 +79,8 @@ export class Plugin {
     this.artifacts = new Artifacts(ask, this.namespace);
     this.rate = new Rate(ask, this.namespace);
     this.audit = new Audit(ask, this.namespace);
+    this.http = new Http(ask, this.namespace);
+    this.secrets = new Secrets(ask, this.namespace);
     if (!Number.isInteger(options.concurrency ?? 1) || (options.concurrency ?? 1) < 1) {
       throw new RangeError("concurrency must be a whole number from 1");
     }

@@ -23,8 +23,14 @@ export interface Statements {
   exec(sql: string, params?: readonly Json[]): Promise<number>;
 }
 
-/** Statements that take effect together, or not at all. The host ends one that takes too long. */
-export interface Transaction extends Statements {
+/** Statements that take effect together, or not at all. */
+export interface Together extends Statements {
+  /** What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`. */
+  answers(result: Json): void;
+}
+
+/** The same for whoever ends it. The host ends one that takes too long. */
+export interface Transaction extends Together {
   commit(): Promise<void>;
   rollback(): Promise<void>;
 }
@@ -47,6 +53,8 @@ class Speaker implements Statements {
 }
 
 class OpenTransaction extends Speaker implements Transaction {
+  #result: JsonObject = {}; // goes with the commit
+
   constructor(
     ask: Ask,
     prefix: string,
@@ -55,8 +63,12 @@ class OpenTransaction extends Speaker implements Transaction {
     super(ask, prefix, named);
   }
 
+  answers(result: Json): void {
+    this.#result = { result };
+  }
+
   async commit(): Promise<void> {
-    await this.ask(`${this.prefix}.commit`, this.named);
+    await this.ask(`${this.prefix}.commit`, { ...this.named, ...this.#result });
   }
 
   async rollback(): Promise<void> {
@@ -83,7 +95,7 @@ export class Storage extends Speaker {
   }
 
   /** Run statements together: kept when `work` is done, undone when it throws. */
-  async transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (statements: Together) => Promise<T>): Promise<T> {
     const begun = await this.begin();
     let result: T;
     try {

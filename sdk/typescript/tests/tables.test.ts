@@ -48,6 +48,25 @@ test("statements are answered as the test says, and what they write is kept", as
   assert.equal(tables.made[1]?.transaction, "tx_1");
 });
 
+test("what a call is going to answer goes with the commit, and without a word nothing does", async () => {
+  const plugin = createPlugin({ name: "cats", version: "1.0.0" });
+  plugin.tool("add", ({ tell }) =>
+    plugin.storage.transaction(async (together) => {
+      const answer = { added: await together.exec(ADD, ["Mia"]) };
+      if (tell === true) {
+        together.answers(answer);
+      }
+      return answer;
+    }),
+  );
+  const host = await hostFor(plugin, { tables: new FakeTables({ [ADD]: 1 }) });
+
+  await host.call("add", { tell: true });
+  await host.call("add");
+  const ends = host.asked.filter(({ method }) => method.endsWith(".commit")).map(({ params }) => params);
+  assert.deepEqual(ends, [{ transaction: "tx_1", result: { added: 1 } }, { transaction: "tx_2" }]);
+});
+
 test("a transaction that fails leaves nothing", async () => {
   const tables = new FakeTables({
     [ADD]: ([name]) => {
