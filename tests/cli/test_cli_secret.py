@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock, Said
+from fixtures.daemons import daemon
+from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-29")
 
@@ -95,6 +97,50 @@ def test_tenants_have_secrets_of_their_own_and_a_removed_person_leaves_none(padd
     paddock.quickly("user", "add", "ann", "--tenant", "acme")
 
     assert listed(paddock, "--tenant", "acme") == []
+
+
+def test_beside_a_daemon_too_what_is_erased_or_replaced_lies_in_no_file_of_the_store(paddock: Paddock) -> None:
+    paddock.quickly("user", "add", "ann")
+    folder = paddock.home / "data"
+
+    def sealed(name: str) -> bytes:
+        with open_direct(folder / "paddock.db") as database:
+            row = database.read(lambda tx: tx.one("SELECT sealed FROM secrets WHERE name = ?", (name,)))
+        assert row is not None
+        return bytes(row["sealed"])
+
+    def lies_in(content: bytes) -> list[str]:
+        return [file.name for file in folder.iterdir() if file.is_file() and content in file.read_bytes()]
+
+    with daemon(paddock):  # has the store open, so that nobody who closes it empties its log
+        for name in ("replaced", "erased", "of_ann"):
+            with_stdin(paddock, "secret", "set", name, "--user", "ann", stdin=f"value of {name}")
+        before = {name: sealed(name) for name in ("replaced", "erased", "of_ann")}
+        assert all(lies_in(content) for content in before.values())
+
+        with_stdin(paddock, "secret", "set", "replaced", "--user", "ann", stdin="another")
+        assert lies_in(before["replaced"]) == []
+        paddock.quickly("secret", "rm", "erased", "--user", "ann", "--yes")
+        assert lies_in(before["erased"]) == []
+        paddock.quickly("user", "remove", "ann", "--yes")
+        assert lies_in(before["of_ann"]) == []
+
+
+def test_a_rotation_names_what_it_left_and_the_key_that_is_kept_for_it(paddock: Paddock) -> None:
+    paddock.quickly("user", "add", "ann")
+    for name, whose in (("good", ()), ("bad", ("--user", "ann"))):
+        with_stdin(paddock, "secret", "set", name, *whose, stdin=f"value of {name}")
+    (old,) = (paddock.home / "state" / "keys" / "secrets").iterdir()
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        database.write(lambda tx: tx.execute("UPDATE secrets SET wrapped = sealed WHERE name = 'bad'"))
+
+    told = paddock.quickly("secret", "rotate", "--yes")
+    again = paddock.quickly("secret", "rotate", "--yes", "--json").json
+
+    assert "damaged, and left as they are" in told.err and "bad of user:ann" in told.err
+    assert f"the key {old.stem} was not destroyed" in told.err
+    left = {"tenant": "default", "owner": "user:ann", "name": "bad", "key_id": old.stem, "reason": "damaged"}
+    assert (again["rotated"], again["left"], again["kept_keys"]) == (1, [left], [old.stem])
 
 
 def test_a_rotation_says_how_many_went_under_which_key(paddock: Paddock) -> None:

@@ -70,7 +70,10 @@ def changes_in(store: PluginStore) -> Callable[[Transaction], Change]:
 
 
 def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
-    """Remove somebody or something that others may have asked, with what is theirs among requests for a yes."""
+    """Remove somebody or something that others may have asked, with what is theirs among requests for a yes.
+
+    Nothing of it lies in the store's log afterwards, where nobody reads in that right now.
+    """
     from paddock.cli.opening import reading
     from paddock.principals.change import Change
 
@@ -81,7 +84,10 @@ def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
             change = Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx))
             return work(change, unit_in(store, tx))
 
-        return store.database.write(unit)
+        removed = store.database.write(unit)
+        if (log := store.database.empty_log()) is not None:
+            say(f"  {log} holds what was erased until whoever reads there now is done")
+        return removed
 
 
 def unit_in(store: PluginStore, tx: Transaction) -> Unit:

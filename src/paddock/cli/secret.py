@@ -16,6 +16,8 @@ from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from paddock.core.secret import Secret
     from paddock.secrets.rotation import Left, Rotated
     from paddock.secrets.rows import Listed
@@ -44,7 +46,9 @@ def set_(name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_js
     with reading(tenant) as host:
         database = host.plugins.database
         kept = keep_secret(database, keys_for(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
+        log = database.empty_log() if kept.version > 1 else None
     done(as_json, f"set {_named(kept)}, version {kept.version}", **_value(kept))
+    _tell_of_log(log)
 
 
 @app.command("list", epilog="Example: paddock secret list --json")
@@ -89,8 +93,7 @@ def remove(
         row = database.write(lambda tx: remove_secret(deed(tx), name, owner))
         log = database.empty_log()
     done(as_json, f"erased {_named(row)}", **_value(row), removed=True, log=str(log) if log else None)
-    if log is not None:
-        say(f"  {log} holds its sealed bytes until whoever reads there now is done; rotate, to have them open nowhere")
+    _tell_of_log(log)
 
 
 @app.command("rotate", epilog="Examples: paddock secret rotate --yes   ·   paddock secret rotate --to keyring")
@@ -151,6 +154,11 @@ def _tell_of_left(rotated: Rotated) -> None:
 def _left_name(one: Left) -> str:
     whose = " of ".join(name for name in (one.owner, one.tenant if one.tenant != DEFAULT else "") if name)
     return f"{one.name} of {whose}" if whose else one.name
+
+
+def _tell_of_log(log: Path | None) -> None:
+    if log is not None:
+        say(f"  {log} holds what was sealed until whoever reads there now is done; rotate, to have it open nowhere")
 
 
 def _owner(tenant: str, user: str | None) -> str:
