@@ -16,14 +16,14 @@ made, and it may have happened: so nobody decides about it once more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, cast
 
 import orjson
 
 from paddock.capabilities.storage.notes import Done
-from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, PluginError
@@ -36,10 +36,9 @@ from paddock.gate.effects.fences import after
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.gate import Gate
-from paddock.gate.held import context_again
+from paddock.gate.kept_calls import context_of
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.supervision.flight import Fate
-from paddock.principals.subjects import principal_of
 from paddock.queue.schedule import Again
 from paddock.store.database import Database, Transaction
 
@@ -112,11 +111,12 @@ class Recovery:
                 if not found.happened and not self._is_settled(effect.call):
                     return Again(self.clock.now() + self.settle)
             case "native_key":
+                effect = await self.database.write(partial(records.take_over, effect=effect))
                 found = await self._made_again(target, effect)
             case _:
                 return None
         if found is not None:
-            await self.database.write(lambda tx: self._settle(tx, effect, found))
+            await self.database.write(partial(self._settle, effect=effect, found=found))
         self._in_vain.pop(effect.call, None)
         return None
 
@@ -130,7 +130,8 @@ class Recovery:
     async def _probed(self, target: Target, effect: Effect) -> _Found:
         probe = self.gate.catalogue(effect.of.tenant).find_in(effect.of.plugin, target.spec.probe)
         payload = {"idempotency_key": effect.of.key, "params": dict(effect.payload or {})}
-        answer = await self.gate.call(probe, payload, await self._context(effect))
+        context = await context_of(effect, self.database, self.clock.now())
+        answer = await self.gate.call(probe, payload, context)
         fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
         if not isinstance(fields.get("happened"), bool):
             raise PluginError(
@@ -148,9 +149,8 @@ class Recovery:
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found | None:
         """What comes of the same call under the same key; None where its plugin refuses it now, which says nothing of
-        what it did with it before."""
-        context = replace(await self._context(effect), idempotency_key=effect.of.key, fence=after(effect))
-        context = replace(context, call=effect.call)
+        what it did with it before. Of two hosts that make it again only the one is served that took it over last."""
+        context = await context_of(effect, self.database, self.clock.now(), fence=after(effect))
         await self.gate.require_secrets(target, effect.payload or {}, context)
         fate = Fate()
         try:
@@ -176,9 +176,3 @@ class Recovery:
         digest = hash_of(found.result) if found.happened else None
         told = EffectResolved(effect.of.plugin, effect.of.callable, state.value, found.by.value, None, digest)
         self.publish_in(tx, effect.of.tenant, effect.call).publish(told)
-
-    async def _context(self, effect: Effect) -> CallContext:
-        kept = {"request": effect.call, "tenant": effect.of.tenant, **(effect.context or {})}
-        name, now = str(kept.get("principal") or ""), self.clock.now()
-        principal = await self.database.read(lambda tx: principal_of(tx, name, effect.of.tenant, now))
-        return context_again(kept, principal)

@@ -9,6 +9,7 @@ import pytest
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects import records
+from paddock.gate.effects.fences import after, stands
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.queue.leases import Here
@@ -85,6 +86,29 @@ def test_what_had_no_effect_can_be_tried_again_under_a_higher_fence_and_what_had
         kept = database.read(lambda tx: records.find(tx, OF))
     assert kept is not None
     assert (kept.state, kept.result, kept.payload, kept.call) == (State.SUCCEEDED, b"2", None, "call_2")
+
+
+def test_of_two_who_make_a_lost_call_again_the_second_has_the_word_and_whoever_claims_it_then_is_above_both(
+    database_address: str,
+) -> None:
+    with open_direct(database_address) as database:
+        first = database.write(started)
+        database.write(lambda tx: records.lose(tx, first, error={"code": "host.lost"}))
+        lost = database.read(lambda tx: records.find(tx, OF))
+        assert lost is not None
+        slow = database.write(lambda tx: records.take_over(tx, lost))
+        quick = database.write(lambda tx: records.take_over(tx, slow))
+        served = [run.fence for run in (first, slow, quick) if stands(quick, run.fence)]
+        runs = [after(slow), after(quick)]
+        assert served == [] and [stands(quick, fence) for fence in runs] == [False, True]
+
+        for late in (lost, slow):
+            with pytest.raises(HostError) as stale:
+                database.write(lambda tx, late=late: records.succeed(tx, late, now=NOW, result=b"1"))
+            assert stale.value.error_code == "effect.stale"
+        database.write(lambda tx: records.fail(tx, quick, now=NOW, error={}))
+        again = database.write(lambda tx: started(tx, call="call_2"))
+    assert again.fence > max(runs)
 
 
 def test_another_payload_takes_no_key_not_even_of_what_failed(database_address: str) -> None:

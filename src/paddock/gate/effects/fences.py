@@ -58,7 +58,8 @@ class Fences:
 def stands(effect: Effect | None, fence: int) -> bool:
     """Whether a run of a call under this fence is the one that makes the effect.
 
-    A run that finds out what became of a lost one has the next higher fence, so that the lost one is told apart.
+    A run that finds out what became of a lost one takes its record over, and has the next higher fence: so it is told
+    apart from the lost one, and from whoever took it over before.
     """
     match effect:
         case None:

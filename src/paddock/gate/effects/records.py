@@ -269,6 +269,8 @@ def fail(
         HostError: that is settled already, or by somebody else.
     """
     more = ", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, payload = NULL, context = NULL"
+    if effect.state is State.IN_DOUBT:
+        more += ", fence = fence + 1"  # whoever claims it next is above the run that made it again, see `fences.after`
     _move(tx, effect, Move.FAIL, more, (now, orjson.dumps(error).decode(), by, who))
 
 
