@@ -35,6 +35,10 @@ class StoppedClock:
         self.at += timedelta(seconds=seconds)
         self.ran += seconds
 
+    def set_back(self, days: int) -> None:
+        """Correct the calendar, which was ahead."""
+        self.at -= timedelta(days=days)
+
 
 @dataclass
 class Heard:
@@ -67,9 +71,9 @@ class Yard:
         for key in keys:
             await self.database.write(lambda tx, key=key: queue.put(tx, tenant, kind, key, due=due, now=now, **more))
 
-    async def take(self, here: Here, limit: int = 10) -> list[Work]:
+    async def take(self, here: Here, places: int = 20) -> list[Work]:
         now = self.clock.now()
-        return await self.database.write(lambda tx: queue.take(tx, here, ["post"], now=now, limit=limit))
+        return await self.database.write(lambda tx: queue.take(tx, here, ["post"], now=now, places=places))
 
     async def left(self) -> list[dict[str, Any]]:
         return await self.database.read(

@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.queue.schedule import Again, GiveUp, Pauses, after_failure, next_regular, pause, seconds_until
+from paddock.queue.schedule import (
+    Again,
+    GiveUp,
+    Moment,
+    Pauses,
+    after_failure,
+    pause,
+    seconds_until,
+    was_set_back,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -49,16 +58,6 @@ def test_a_pause_stays_within_its_bounds_whatever_the_numbers(
     assert pause(tries, pauses) <= pause(tries + 1, pauses)
 
 
-@given(seconds=st.integers(0, 10**8), every=st.integers(1, 10**6))
-def test_what_is_regular_keeps_its_step_and_is_never_due_in_the_past(seconds: int, every: int) -> None:
-    step, now = timedelta(seconds=every), NOW + timedelta(seconds=seconds)
-
-    due = next_regular(NOW, step, now)
-
-    assert now < due <= now + step
-    assert (due - NOW) % step == timedelta(0)
-
-
 def test_a_wait_is_never_longer_than_it_may_be_and_never_negative() -> None:
     day = timedelta(days=1)
     assert [seconds_until(due, NOW, 5) for due in (None, NOW - day, NOW + timedelta(seconds=2), NOW + day)] == [
@@ -67,3 +66,17 @@ def test_a_wait_is_never_longer_than_it_may_be_and_never_negative() -> None:
         2,
         5,
     ]
+
+
+def test_a_calendar_that_falls_behind_the_other_clock_was_set_back_and_one_that_runs_ahead_was_not() -> None:
+    before, day = Moment(NOW, 100.0), timedelta(days=1)
+    after_10_s = {
+        "as it should": Moment(NOW + timedelta(seconds=10), 110.0),
+        "a bit slow": Moment(NOW + timedelta(seconds=9.5), 110.0),
+        "set ahead": Moment(NOW + day, 110.0),
+        "set back": Moment(NOW - day, 110.0),
+        "set back a little": Moment(NOW + timedelta(seconds=5), 110.0),
+    }
+    noticed = {how for how, now in after_10_s.items() if was_set_back(before, now)}
+    assert noticed == {"set back", "set back a little"}
+    assert was_set_back(None, before), "nobody knows what was before"

@@ -81,12 +81,64 @@ async def test_no_more_than_so_many_are_done_at_once_and_all_are_done(yard: Yard
 
     node, postman = yard.node("node_a"), Postman(slowly)
     await yard.put(*(f"letter-{number}" for number in range(20)))
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}, at_once=3), node):
+    async with open_worker(yard.worker(node, {"post": Kind(postman)}, at_once=6), node):
         await postman.saw(20)
         await until_left(yard, 0)
 
-    assert most == 3
+    assert most == 3, "half of the places, for whoever else comes"
     assert len(set(postman.seen)) == 20
+
+
+@pytest.mark.parametrize("other", [{"tenant": "quiet"}, {"kind": "parcel"}])
+async def test_work_that_hangs_leaves_room_for_other_tenants_and_for_other_kinds(
+    yard: Yard, other: dict[str, Any]
+) -> None:
+    async def hangs(work: Work) -> None:
+        if work.key.startswith("stuck"):
+            await asyncio.Event().wait()
+
+    node, postman = yard.node("node_a"), Postman(hangs)
+    await yard.put(*(f"stuck-{number}" for number in range(20)))
+    async with open_worker(yard.worker(node, {"post": Kind(postman), "parcel": Kind(postman)}), node) as working:
+        await postman.saw(2)
+        await yard.put(*(f"quick-{number}" for number in range(20)), **other)
+        working.wake()
+        await until(yard, lambda rows: {row["key"] for row in rows} == {f"stuck-{number}" for number in range(20)})
+
+        assert len([row for row in await yard.left() if row["node"]]) == 2, "of four places"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_what_waits_does_so_for_as_long_as_it_should_when_the_calendar_is_set_back(
+    yard: Yard, restarted: bool
+) -> None:
+    async def fails_once(work: Work) -> None:
+        if work.key == "again" and postman.seen.count("again") == 1:
+            raise PluginError("no ink", code="pen.empty")
+
+    node, postman = yard.node("node_a"), Postman(fails_once)
+    kinds = {"post": Kind(postman, Pauses(first=10))}
+    await yard.put("again")
+    await yard.put("soon", after=10)
+    async with open_worker(yard.worker(node, kinds), node) as working:
+        await until(yard, lambda rows: [row["reason"] for row in rows if row["key"] == "again"] == ["pen.empty"])
+        if not restarted:
+            yard.clock.set_back(days=1)
+            working.wake()
+            await until(yard, lambda rows: {row["due_at"][:10] for row in rows} == {"2026-02-28"})
+            assert postman.seen == ["again"], "not before its time"
+            yard.clock.pass_time(13)
+            working.wake()
+            await until_left(yard, 0)
+    if restarted:
+        yard.clock.set_back(days=1)
+        node = yard.node("node_a")
+        async with open_worker(yard.worker(node, kinds), node) as working:
+            await until(yard, lambda rows: {row["due_at"][:10] for row in rows} == {"2026-02-28"})
+            yard.clock.pass_time(13)
+            working.wake()
+            await until_left(yard, 0)
+    assert sorted(postman.seen) == ["again", "again", "soon"]
 
 
 async def test_what_fails_is_tried_again_later_and_given_up_with_a_word_in_the_ledger(yard: Yard) -> None:

@@ -167,8 +167,9 @@ class Following:
             return
         try:
             again = await self.looks.follow(work)
+            now = self._clock.now()
             await self._database.write(
-                lambda tx: queue.done(tx, work) if again is None else queue.again(tx, work, again.due)
+                lambda tx: queue.done(tx, work) if again is None else queue.again(tx, work, again.due, now=now)
             )
         except HostError as error:
             if error.error_code != "queue.stale":  # else another has it by now

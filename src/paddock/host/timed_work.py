@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -103,17 +103,21 @@ async def open_timed_work(
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
         return LedgerTable(tx, clock, random, tenant, call)
 
+    def worker_of(kinds: Mapping[str, Kind]) -> Worker:
+        return Worker(database, node, clock, random, kinds, publish_in)
+
     recover = recovering(Recovery(gate, database, clock, notes, publish_in, settle))
-    kinds = {EXPIRE: expiry(approvals, resumption), RECOVER: recover, recover_at(node.name): recover}
-    kinds[FORGET] = forgetting(database, clock, keep)
+    # The host's own work has places of its own: plugins that hang, of however many tenants, hold up none of it.
+    own = {EXPIRE: expiry(approvals, resumption), FORGET: forgetting(database, clock, keep)}
+    of_plugins = {RECOVER: recover, recover_at(node.name): recover}
     if gate.following is not None:
-        kinds[FOLLOW] = following(gate.following.looks)
+        of_plugins[FOLLOW] = following(gate.following.looks)
     with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
         await gate.start.effects.look_again()
         with suppress(Busy):  # then at the next start
             now = clock.now()
             await database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, FORGET, "old", due=now, now=now))
-    async with open_worker(Worker(database, node, clock, random, kinds, publish_in), node) as worker:
+    async with open_worker(worker_of(own), node), open_worker(worker_of(of_plugins), node) as worker:
         gate.start.effects.when_lost = worker.wake
         if gate.following is not None:
             gate.following.when_parked = worker.wake

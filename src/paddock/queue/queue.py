@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -21,11 +21,13 @@ from paddock.core.errors import Busy, CallerError, HostError
 from paddock.core.ids import Tenant
 from paddock.queue import leases
 from paddock.queue.leases import Here
+from paddock.queue.shares import Claimant, shares
 from paddock.store.transaction import Row, Transaction
 
 MOST_ROWS = 20_000  # of one tenant
 MOST_BYTES = 64 * 1024  # of one payload
 _TOGETHER = 50  # rows of one statement
+_APART = timedelta(seconds=5)  # how far the calendars of two hosts may be from each other
 
 # ruff: noqa: S608 - what is put together are names and marks of our own
 
@@ -54,6 +56,10 @@ class Work:
     due: datetime
     tries: int
     holder: Here
+
+    @property
+    def claimant(self) -> Claimant:
+        return Claimant(self.tenant, self.kind)
 
     @property
     def held(self) -> tuple[str, str, str, str, int]:
@@ -119,56 +125,73 @@ def drop(tx: Transaction, tenant: str, kind: str, key: str) -> bool:
     return bool(tx.execute(f"DELETE FROM queue WHERE {_THIS}", (tenant, kind, key)))
 
 
-def next_due(tx: Transaction, kinds: Collection[str]) -> datetime | None:
-    """When the first of what nobody holds is due."""
+def next_due(tx: Transaction, kinds: Collection[str], *, but: Collection[Claimant] = ()) -> datetime | None:
+    """When the first of what nobody holds is due; `but` names those of whom nothing is looked for."""
     if not kinds:
         return None
+    others = " AND NOT (tenant = ? AND kind = ?)" * len(but)
     row = tx.one(
-        f"SELECT due_at FROM queue WHERE node IS NULL AND kind IN ({_marks(kinds)}) ORDER BY due_at LIMIT 1",
-        tuple(kinds),
+        f"SELECT due_at FROM queue WHERE node IS NULL AND kind IN ({_marks(kinds)}){others} ORDER BY due_at LIMIT 1",
+        (*kinds, *(value for one in but for value in one)),
     )
     return None if row is None else datetime.fromisoformat(row["due_at"])
 
 
-def take(tx: Transaction, here: Here, kinds: Collection[str], *, now: datetime, limit: int) -> list[Work]:
-    """Take some of what is due: of each tenant the oldest, and of each as much as of any other.
+def take(
+    tx: Transaction,
+    here: Here,
+    kinds: Collection[str],
+    *,
+    now: datetime,
+    places: int,
+    held: Mapping[Claimant, int] | None = None,
+) -> list[Work]:
+    """Take some of what is due, the oldest of each claimant, as many of each as it has a share in the places.
 
-    There may be more when this gives fewer than `limit`; there is none when it gives none.
+    Args:
+        tx: The unit of work.
+        here: In whose name.
+        kinds: What can be done.
+        now: Tells what is due.
+        places: How many things can be done at once in all.
+        held: How many of them each claimant has.
 
     Raises:
         HostError: `node.lost`, this one has no lease any more.
     """
-    if limit < 1 or not kinds:
+    if not kinds:
         return []
     leases.require(tx, here)
-    free = f"node IS NULL AND due_at <= ? AND kind IN ({_marks(kinds)})"
-    values = (now.isoformat(), *kinds)
-    tenants = tx.all(
-        f"SELECT tenant, MIN(due_at) AS oldest FROM queue WHERE {free} GROUP BY tenant ORDER BY oldest, tenant LIMIT ?",
-        (*values, limit),
+    held = held or {}
+    claimants = tx.all(
+        "SELECT tenant, kind, COUNT(*) AS waiting, MIN(due_at) AS oldest FROM queue "
+        f"WHERE node IS NULL AND due_at <= ? AND kind IN ({_marks(kinds)}) "
+        "GROUP BY tenant, kind ORDER BY oldest, tenant, kind LIMIT ?",
+        (now.isoformat(), *kinds, places + len(held)),
     )
+    waiting = {Claimant(one["tenant"], one["kind"]): one["waiting"] for one in claimants}
     taken: list[Work] = []
-    for place, one in enumerate(tenants):
-        share = (limit - len(taken)) // (len(tenants) - place)  # what others leave goes to those after them
+    for claimant, share in shares(waiting, held, places).items():
         rows = tx.all(
-            f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE tenant = ? AND {free}"
-            " ORDER BY due_at, kind, key LIMIT ?",
-            (one["tenant"], *values, share),
+            "SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE tenant = ? AND kind = ? "
+            "AND node IS NULL AND due_at <= ? ORDER BY due_at, key LIMIT ?",
+            (*claimant, now.isoformat(), share),
         )
         taken += [_taken(tx, here, row) for row in rows]
     return taken
 
 
 def take_this(tx: Transaction, here: Here, tenant: str, kind: str, key: str, *, now: datetime) -> Work | None:
-    """Take one thing by name, where it is due and nobody has it.
+    """Take one thing by name, where it is due and nobody has it, or where the calendar does not tell: see `set_back`.
 
     Raises:
         HostError: `node.lost`, this one has no lease any more.
     """
     leases.require(tx, here)
     row = tx.one(
-        f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE {_THIS} AND node IS NULL AND due_at <= ?",
-        (tenant, kind, key, now.isoformat()),
+        f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE {_THIS} AND node IS NULL "
+        "AND (due_at <= ? OR put_at > ?)",
+        (tenant, kind, key, now.isoformat(), (now + _APART).isoformat()),
     )
     return None if row is None else _taken(tx, here, row)
 
@@ -208,13 +231,14 @@ def done(tx: Transaction, work: Work) -> None:
     _require(tx.execute(f"DELETE FROM queue WHERE {_HELD}", work.held), work)
 
 
-def again(tx: Transaction, work: Work, due: datetime, *, reason: str | None = None) -> None:
+def again(tx: Transaction, work: Work, due: datetime, *, now: datetime, reason: str | None = None) -> None:
     """Let go of it until later.
 
     Args:
         tx: The unit of work.
         work: What was taken.
         due: When it is to be done once more.
+        now: When that was decided.
         reason: The code of what went wrong. Without one all went well and it is only not over: what failed before is
             forgiven.
 
@@ -223,8 +247,8 @@ def again(tx: Transaction, work: Work, due: datetime, *, reason: str | None = No
     """
     tries = 0 if reason is None else work.tries
     changed = tx.execute(
-        f"UPDATE queue SET node = NULL, epoch = NULL, due_at = ?, tries = ?, reason = ? WHERE {_HELD}",
-        (due.isoformat(), tries, reason, *work.held),
+        f"UPDATE queue SET node = NULL, epoch = NULL, put_at = ?, due_at = ?, tries = ?, reason = ? WHERE {_HELD}",
+        (now.isoformat(), due.isoformat(), tries, reason, *work.held),
     )
     _require(changed, work)
 
@@ -232,6 +256,21 @@ def again(tx: Transaction, work: Work, due: datetime, *, reason: str | None = No
 def put_back(tx: Transaction, work: Work) -> None:
     """Let go of it as if it had not been taken; harmless when it is in other hands."""
     tx.execute(f"UPDATE queue SET node = NULL, epoch = NULL, tries = ? WHERE {_HELD}", (work.tries - 1, *work.held))
+
+
+def set_back(tx: Transaction, now: datetime) -> int:
+    """The calendar was set back: what was put in times to come waits anew from now on. How much that was.
+
+    Otherwise what was to wait for a second would do so for as long as the calendar was wrong.
+    """
+    rows = tx.all("SELECT tenant, kind, key, put_at, due_at FROM queue WHERE put_at > ?", ((now + _APART).isoformat(),))
+    for row in rows:
+        wait = datetime.fromisoformat(row["due_at"]) - datetime.fromisoformat(row["put_at"])
+        tx.execute(
+            f"UPDATE queue SET put_at = ?, due_at = ? WHERE {_THIS}",
+            (now.isoformat(), (now + wait).isoformat(), row["tenant"], row["kind"], row["key"]),
+        )
+    return len(rows)
 
 
 def free(tx: Transaction, over: Here) -> int:

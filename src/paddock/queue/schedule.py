@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from paddock.core.clock import Random
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 900.0
 MOST_TRIES = 10
+_DRIFT = 1.0  # seconds that two clocks of one machine may be apart after some
 _DOUBLINGS = 32  # beyond these every pause is the longest, and no number grows without end
 
 
@@ -65,13 +66,18 @@ def with_jitter(seconds: float, random: Random) -> float:
     return seconds * (1 + int.from_bytes(random.bytes(2)) / 0xFFFF / 5)
 
 
-def next_regular(last_due: datetime, every: timedelta, now: datetime) -> datetime:
-    """When something regular is due next: in step with its last time, and never in the past.
+class Moment(NamedTuple):
+    """One moment on both clocks: the calendar, and the time that only ever grows."""
 
-    What was missed while nobody was there is not made up for.
-    """
-    missed = max((now - last_due) // every, 0)
-    return last_due + every * (missed + 1)
+    calendar: datetime
+    ran: float
+
+
+def was_set_back(before: Moment | None, now: Moment) -> bool:
+    """Whether the calendar may have been set back: it fell behind the other clock, or nobody looked before."""
+    if before is None:
+        return True
+    return (now.calendar - before.calendar).total_seconds() < now.ran - before.ran - _DRIFT
 
 
 def seconds_until(due: datetime | None, now: datetime, longest: float) -> float:

@@ -1,13 +1,14 @@
 """Does what is due: takes it from the queue, runs what its kind asks for, and ends it or puts it off.
 
 Between two looks it waits until something falls due, is put, or is free again. What other processes put it finds a few
-seconds later.
+seconds later, and so it does when the calendar is set back: then what waits goes on waiting for as long as it should.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,11 +22,12 @@ from paddock.core.ids import Tenant
 from paddock.queue import queue
 from paddock.queue.node import Node
 from paddock.queue.queue import Work
-from paddock.queue.schedule import Again, GiveUp, Pauses, after_failure, seconds_until
+from paddock.queue.schedule import Again, GiveUp, Moment, Pauses, after_failure, seconds_until, was_set_back
+from paddock.queue.shares import full
 from paddock.store.database import Database
 from paddock.store.transaction import Transaction
 
-AT_ONCE = 8
+AT_ONCE = 16  # of which one tenant has half with one kind, see `shares.py`
 LOOK_AGAIN = 5.0  # seconds after which it looks for what other processes put
 _SECONDS_AT_THE_END = 5.0
 
@@ -64,7 +66,7 @@ class Worker:
         random: Spreads what is tried again.
         kinds: What it can do. Other kinds stay where they are.
         publish_in: Where a unit of work tells that something was given up.
-        at_once: How many it does at a time.
+        at_once: How many it does at a time, of which nobody has more than are free.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Worker:
         self._at_once = at_once
         self._woken = asyncio.Event()
         self._running: dict[asyncio.Task[None], Work] = {}
+        self._looked: Moment | None = None
 
     def wake(self) -> None:
         """Look now: something was put, or is free again."""
@@ -111,17 +114,28 @@ class Worker:
     async def _look(self) -> float:
         """Begin what is due and there is room for; how long to wait then."""
         here = await self._node.here()  # before anything else: this frees what a former run of this home held
-        while (room := self._at_once - len(self._running)) > 0:
-            due = await self._database.read(lambda tx: queue.next_due(tx, self._kinds))
+        await self._mind_the_calendar()
+        while len(self._running) < self._at_once:
+            held = Counter(work.claimant for work in self._running.values())
+            but = full(held, self._at_once)
+            due = await self._database.read(lambda tx, but=but: queue.next_due(tx, self._kinds, but=but))
             now = self._clock.now()
             if due is None or due > now:
                 return seconds_until(due, now, LOOK_AGAIN)
-            take = partial(queue.take, here=here, kinds=self._kinds, now=now, limit=room)
+            take = partial(queue.take, here=here, kinds=self._kinds, now=now, places=self._at_once, held=held)
             for work in await self._database.write(take):
                 task = asyncio.create_task(self._do(work), name=f"{work.kind} {work.key}")
                 self._running[task] = work
                 task.add_done_callback(self._ended)
         return LOOK_AGAIN  # whoever ends first wakes this
+
+    async def _mind_the_calendar(self) -> None:
+        at = Moment(self._clock.now(), self._clock.monotonic())
+        if was_set_back(self._looked, at):
+            changed = await self._database.write(partial(queue.set_back, now=at.calendar))
+            if changed:
+                _log.warning("the calendar was set back; %d things wait from now on", changed)
+        self._looked = at
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -161,12 +175,12 @@ class Worker:
             case None:
                 queue.done(tx, work)
             case Again(due):
-                queue.again(tx, work, due)
+                queue.again(tx, work, due, now=self._clock.now())
             case code:
-                pauses = self._kinds[work.kind].pauses
-                match after_failure(work.tries, self._clock.now(), self._random, pauses):
+                pauses, now = self._kinds[work.kind].pauses, self._clock.now()
+                match after_failure(work.tries, now, self._random, pauses):
                     case Again(due):
-                        queue.again(tx, work, due, reason=code)
+                        queue.again(tx, work, due, now=now, reason=code)
                     case GiveUp():
                         self._give_up(tx, work, code)
 
