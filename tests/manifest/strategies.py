@@ -307,7 +307,9 @@ def _with_what_follows(manifest: Manifest) -> Manifest:
 
     named = dict.fromkeys(secret for auth in manifest.operation_auth for secret in auth.secrets)
     secrets = (*manifest.secrets, *(secret for secret in named if secret not in manifest.secrets))
-    return replace(manifest, roles=("observer",) if manifest.hooks else (), secrets=secrets)
+    # The first one is bound, so that it is written and read again.
+    bound = {secret: (Network("api.example.com", 443), Network("b.example", None)) for secret in secrets[:1]}
+    return replace(manifest, roles=("observer",) if manifest.hooks else (), secrets=secrets, secret_hosts=bound)
 
 
 def _behaviours() -> st.SearchStrategy[Behaviour]:

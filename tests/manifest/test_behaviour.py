@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.manifest.documents import SEEDS, kaged, native, sound
+from tests.manifest.documents import SEEDS, kaged, native, shu, sound
 from tests.manifest.strategies import manifests
 
 from paddock.core.printable import printable
 from paddock.manifest.behaviour import consent_sections, summary_of
-from paddock.manifest.capability import NoNetwork, describe
+from paddock.manifest.capability import Network, NoNetwork, describe
 from paddock.manifest.diff import upgrade_between
 from paddock.manifest.effects import IN_WORDS
 from paddock.manifest.effects_of import effects_of
@@ -205,6 +206,18 @@ def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_
 
     assert section.lines == ("does not say what it changes, so take it as able to change anything: deploy",)
     assert section.alarming == section.lines
+
+
+@pytest.mark.req("S-29")
+def test_hosts_that_a_secret_is_for_are_read_in_both_dialects_shown_and_checked() -> None:
+    api = Network("api.example.com", 443)
+    ours = sound(native(secrets=["key", "other"], secret_hosts={"key": ["api.example.com:443"]}))
+    assert ours.secret_hosts == {"key": (api,)}
+    assert "Uses the secrets key (for api.example.com:443 alone, and never seen), other" in lines_of(ours)
+    auth = {"send": {"secrets": {"key": {"allowed_scope": "user", "allowed_hosts": ["api.example.com:443"]}}}}
+    assert sound(shu(op_auth=auth)).secret_hosts == {"key": (api,)}
+    wrong = native(secrets=["key"], secret_hosts={"key": ["*", "api.example.com"], "lost": ["api.example.com:443"]})
+    assert {one.path for one in wrong.errors} == {"secret_hosts.key[0]", "secret_hosts.key[1]", "secret_hosts.lost"}
 
 
 def test_a_secret_that_only_an_operation_names_is_one_of_the_plugins_secrets() -> None:

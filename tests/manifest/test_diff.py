@@ -160,6 +160,7 @@ MANIFEST_CHANGES: dict[str, Any] = {
     "prompts": (Prompt("x"),),
     "identities": (Identity("x"),),
     "operation_auth": (OperationAuth("x", subject_hint="y"),),
+    "secret_hosts": {"x": (parse("net:a.example:443"),)},
     "feeds": Feeds("x"),
     "timing": Timing(call=31),
 }

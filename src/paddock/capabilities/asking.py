@@ -13,6 +13,7 @@ from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest
 from paddock.policy.subject import Subject
+from paddock.rpc.http_client import Origin
 
 Early: TypeAlias = Callable[[Any], bool]
 UntilOver: TypeAlias = Callable[[Callable[[], None]], AbstractContextManager[object]]
@@ -43,6 +44,7 @@ class Asking:
         operation: Which of the plugin's operations the call runs, where that is known.
         call_id: Of that call, for whoever gets requests that are made for it.
         atomic: Whether what that call changes in the plugin's tables is noted there, as its recovery wants it.
+        sends_to: Where the host itself sends what is asked for, in a header that the plugin does not see.
         subject: The plugin, as the rules see it.
     """
 
@@ -64,4 +66,5 @@ class Asking:
     operation: str | None = None
     call_id: CallId | None = None
     atomic: bool = False
+    sends_to: Origin | None = None
     subject: Subject = field(kw_only=True)

@@ -2,6 +2,7 @@
 
 secrets.get {name} → {value, found}
 
+One that the manifest binds to hosts is written by the host into headers of requests to these, and not given as a value.
 A person's own comes first, and the tenant's where the declaration allows it. A plugin that names no call works for
 nobody, and gets no person's.
 """
@@ -12,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.cage.network.destinations import Destinations
+from paddock.cage.spec import Reach
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.params import text
@@ -49,7 +52,7 @@ class Secrets:
         """`{value, found}`; the value is null where it is not set.
 
         Raises:
-            Denied: the plugin does not declare it.
+            Denied: the plugin does not declare it, or its manifest binds it to other uses.
             HostError: it is there and cannot be opened.
         """
         name = text(params, "name", longest=LONGEST_NAME)
@@ -61,6 +64,7 @@ class Secrets:
                 hint="name it under 'secrets' in its manifest",
                 details={"capability": "host:secrets", "method": "secrets.get"},
             )
+        _see_that_it_may_go_there(asking, name)
         person = asking.call.principal.person if asking.call is not None else None
         given = await self._vault.get(asking.tenant, person, name, order)
         if given is None:
@@ -87,3 +91,19 @@ class Secrets:
                 call_id=asking.call_id,
             )
         )
+
+
+def _see_that_it_may_go_there(asking: Asking, name: str) -> None:
+    hosts, to = asking.manifest.secret_hosts.get(name), asking.sends_to
+    if hosts is None:
+        return
+    bound = Destinations(Reach(one.host, one.port) for one in hosts)
+    if to is not None and bound.allows(to.host, to.port):
+        return
+    where = ", ".join(str(host).removeprefix("net:") for host in hosts)
+    raise Denied(
+        f"{asking.plugin} declares the secret {printable(name, LONGEST_NAME)} for headers of requests to {where} alone",
+        code="secret.bound",
+        hint="name it in a header: {'secret': NAME}, in a request to one of these hosts",
+        details={"capability": "host:secrets", "method": "secrets.get"},
+    )

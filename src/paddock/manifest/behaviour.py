@@ -144,11 +144,19 @@ def _data_lines(manifest: Manifest) -> Iterator[str]:
     for auth in manifest.operation_auth:
         yield from _operation_lines(auth)
     if manifest.secrets:
-        yield from _whole("Uses the secrets ", manifest.secrets)
+        yield from _whole("Uses the secrets ", (_secret(manifest, name) for name in manifest.secrets))
     if manifest.system_config_schema and manifest.system_config_schema.get("properties"):
         yield from _whole("Is configured on this machine with ", manifest.system_config_schema["properties"])
     if manifest.requires.context_fields:
         yield from _whole("Is shown ", manifest.requires.context_fields)
+
+
+def _secret(manifest: Manifest, name: str) -> str:
+    hosts = manifest.secret_hosts.get(name)
+    if hosts is None:
+        return name
+    where = ", ".join(str(host).removeprefix("net:") for host in hosts) or "no host"
+    return f"{name} (for {where} alone, and never seen)"
 
 
 def _operation_lines(auth: OperationAuth) -> Iterator[str]:

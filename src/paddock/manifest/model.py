@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import Capability
+from paddock.manifest.capability import Capability, Network
 from paddock.manifest.effects import Effect
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -280,6 +280,8 @@ class Manifest:
     identities: tuple[Identity, ...] = ()
     operation_auth: tuple[OperationAuth, ...] = ()
     secrets: tuple[str, ...] = ()
+    # A secret that stands here goes into headers of requests to these, written in by the host, and nowhere else.
+    secret_hosts: Mapping[str, tuple[Network, ...]] = field(default_factory=dict[str, "tuple[Network, ...]"])
     feeds: Feeds = Feeds()
     origins: tuple[str, ...] = ()
     timing: Timing = Timing()

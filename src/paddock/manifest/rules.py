@@ -13,7 +13,7 @@ from paddock.core.schema import check_schema, join_path
 from paddock.core.schema_walk import subschemas
 from paddock.core.semver import Constraint, Version
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability
+from paddock.manifest.capability import BadCapability, Capability, Network
 from paddock.manifest.document import Path
 from paddock.manifest.effects import Effect, accepted_words, parse_effect
 from paddock.manifest.model import JsonObject, Schema, SchemaFile, ToolRequirement
@@ -115,6 +115,22 @@ def check_version(report: Report, path: Path, text: str) -> None:
             "write three numbers, e.g. '1.0.0' or '1.0.0-beta.1'",
             "version",
         )
+
+
+def read_hosts(report: Report, fields: Fields, key: str) -> tuple[Network, ...]:
+    """A list of hosts with their ports, written as after `net:`."""
+    found: list[Network] = []
+    for index, text in fields.numbered_texts(key):
+        try:
+            host = capabilities.parse(f"net:{text}")
+        except BadCapability as error:
+            report.error(fields.at(key, index), error.message, error.hint, "capability")
+            continue
+        if isinstance(host, Network) and host.host != "*":
+            found.append(host)
+        else:
+            report.error(fields.at(key, index), "names no host", "write 'api.example.com:443'", "capability")
+    return tuple(found)
 
 
 def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capability, ...]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.capabilities.http.outside import HOST, Names, asker, authority, here, reply, serving, url
@@ -12,14 +18,31 @@ from tests.capabilities.stage import open_stage, wire_code
 from tests.capabilities.test_secrets import keep
 
 from paddock.capabilities.asking import Asking
-from paddock.core.events_capabilities import PluginFetched
+from paddock.core.events_capabilities import PluginCapabilityDenied, PluginFetched
 from paddock.core.events_secrets import SecretUsed
-from paddock.manifest.capability import parse
+from paddock.manifest.capability import Network, parse
 
 pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
 
 VALUE = "s3cr3t-t0ken"
+ODD = 'a+b/c="<t0ken>%&'
 BEARER = {"Authorization": {"secret": "api_token", "prefix": "Bearer "}}
+
+
+SPELT: list[Callable[[str], str]] = [
+    quote,
+    lambda value: quote(value, safe=""),
+    lambda value: re.sub("%..", lambda escape: escape[0].lower(), quote(value, safe="")),
+    lambda value: json.dumps(value)[1:-1],
+    lambda value: json.dumps(value)[1:-1].replace("/", "\\/"),
+    html.escape,
+    lambda value: value.encode().hex(),
+    *(
+        lambda value, before=before: base64.b64encode((before + value + " and so on").encode()).decode()
+        for before in ("", "u:", "x")
+    ),
+    lambda value: base64.urlsafe_b64encode(f"user:{value}".encode()).decode(),
+]
 
 
 def declaring(asking: Asking, *names: str) -> Asking:
@@ -44,6 +67,27 @@ async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_
     assert answer["body"] == "you said Bearer [secret]" and answer["headers"]["x-echo"] == "[secret]"
     assert VALUE not in str((answer, events, used)) and used.secret == "api_token"
     assert asking.tally == {"http.fetch": 1, "secrets.get": 1}
+
+
+@pytest.mark.parametrize("spelt", SPELT)
+async def test_a_secret_that_comes_back_in_another_spelling_is_blanked_in_headers_body_and_url(
+    tmp_path: Path, spelt: Callable[[str], str]
+) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    told, other = spelt(ODD), spelt("nothing-secret")
+    page = reply(body=f"<p>{told} {other}</p>".encode(), content_type="text/html", x_echo=told)
+    async with (
+        serving(theirs, page=page) as server,
+        open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage,
+    ):
+        server.pages["/first"] = [reply(302, location=url(server, f"/page?t={quote(ODD, safe='')}", scheme="https"))]
+        keep(stage, tmp_path, "api_token", ODD)
+        asking = declaring(asker(server.port), "api_token")
+        request = {"url": url(server, "/first", scheme="https"), "headers": BEARER}
+        answer = await stage.ask(asking, "http.fetch", request=request)
+    assert [seen.path.partition("?")[0] for seen in server.seen] == ["/first", "/page"]
+    assert told not in answer["body"] and told not in answer["headers"]["x-echo"] and other in answer["body"]
+    assert answer["url"] == url(server, "/page?t=[secret]", scheme="https")
 
 
 async def test_a_secret_does_not_go_along_to_another_host(tmp_path: Path) -> None:
@@ -77,6 +121,33 @@ async def test_a_secret_that_is_not_declared_not_granted_or_not_set_is_not_sent(
     codes = [one.error_code for one in (unset, undeclared, ungranted, outside)]
     assert codes == ["http.no_secret", "capability_denied", "capability_denied", "http.not_allowed"]
     assert server.seen == []
+
+
+async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had_in_no_other_way(
+    tmp_path: Path,
+) -> None:
+    names = Names(api_example_com=[["127.0.0.1"]], other_example_com=[["127.0.0.1"]])
+    theirs, ours = authority(tmp_path, HOST, "other.example.com")
+    async with (
+        serving(theirs, page=reply()) as server,
+        open_stage(tmp_path, outside=names, tls=lambda: ours) as stage,
+    ):
+        keep(stage, tmp_path, "api_token", VALUE)
+        asking = declaring(asker(server.port, hosts=(HOST, "other.example.com")), "api_token")
+        bound = {"api_token": (Network(HOST, server.port),)}
+        asking = replace(asking, manifest=replace(asking.manifest, secret_hosts=bound))
+        there = {"url": url(server, scheme="https"), "headers": BEARER}
+        assert (await stage.ask(asking, "http.fetch", request=there))["status"] == 200
+        elsewhere = there | {"url": url(server, host="other.example.com", scheme="https")}
+        refused = [
+            await stage.refused(asking, "http.fetch", request=elsewhere),
+            await stage.refused(asking, "secrets.get", name="api_token"),
+            await stage.refused(asking, "secrets.get", name="api_token", to=HOST),
+        ]
+        denied = [event.method for event in stage.recorded(PluginCapabilityDenied)]
+        assert len(stage.recorded(SecretUsed)) == 1
+    assert {one.error_code for one in refused} == {"secret.bound"}
+    assert set(denied) == {"http.fetch", "secrets.get"} and len(server.seen) == 1
 
 
 @pytest.mark.parametrize(

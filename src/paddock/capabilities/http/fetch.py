@@ -23,6 +23,7 @@ from paddock.cage.network.dialing import Outside, SystemOutside
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Fences, Handler
 from paddock.capabilities.http.answer import answered
+from paddock.capabilities.http.blanking import blanked, blanked_text, blanks
 from paddock.capabilities.http.destination import WebDestinations
 from paddock.capabilities.http.exchange import REPEATABLE, Exchange
 from paddock.capabilities.http.headers import Mark, marked
@@ -30,7 +31,6 @@ from paddock.capabilities.http.hop import Hop, Reply
 from paddock.capabilities.http.redirect import MOST_REDIRECTS, following
 from paddock.capabilities.http.request import Wanted, wanted
 from paddock.capabilities.http.retry import AGAIN, may_repeat, retry_after, wait_before
-from paddock.capabilities.http.secret_headers import blanked
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachable
 from paddock.core.event import Publish
@@ -120,7 +120,8 @@ class Http:
             may_send = partial(self._fences.require, asking)
             exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups, may_send)
             exchange.check(asked.first.place.origin)  # before a secret is fetched for it
-            values = [await self._value(asking, one.secret) for one in asked.secrets]
+            sending = replace(asking, sends_to=asked.first.place.origin)
+            values = [await self._value(sending, one.secret) for one in asked.secrets]
             filled = [one.filled(value) for one, value in zip(asked.secrets, values, strict=True)]
             until = anyio.current_time() + asked.seconds
             hop, attempts = replace(asked.first, headers=(*asked.first.headers, *filled)), 0
@@ -129,7 +130,8 @@ class Http:
                 attempts += times
                 then = following(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
                 if then is None:
-                    return answered(blanked(reply, values), hop.place.url, attempts)
+                    hidden = blanks(values)
+                    return answered(blanked(reply, hidden), blanked_text(hop.place.url, hidden), attempts)
                 hop = then
         raise Unreachable(f"more than {MOST_REDIRECTS} redirects", code="http.too_many_redirects")
 

@@ -3,23 +3,19 @@
     {"Authorization": {"secret": "api_token", "prefix": "Bearer "}}
 
 Such a header goes over TLS alone, and not along with a redirect to another place. Where a server repeats the secret in
-its answer, it is blanked.
+its answer, it is blanked (`blanking.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.capabilities.http.headers import Headers, for_anybody, given_headers
-from paddock.capabilities.http.hop import Reply
 from paddock.capabilities.params import text, wrong
 
 LONGEST_NAME = 128
 LONGEST_PREFIX = 64
-BLANK = "[secret]"
-_SHORTEST = 6  # what is shorter occurs by chance, and blanking it would tell where
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +58,3 @@ def _secret(header: str, value: dict[str, Any]) -> SecretHeader:
     if for_anybody((found.filled("x"),)):
         raise wrong("headers", f"hold a secret in {header}, which others are told after a redirect", "use another one")
     return found
-
-
-def blanked(reply: Reply, values: Iterable[str]) -> Reply:
-    """The answer without these values, where it repeats them as they are."""
-    for value in (value.strip() for value in values):
-        if len(value) >= _SHORTEST:
-            headers = {name: told.replace(value, BLANK) for name, told in reply.headers.items()}
-            body = reply.body.replace(value.encode(), BLANK.encode())
-            reply = replace(reply, headers=headers, body=body)
-    return reply

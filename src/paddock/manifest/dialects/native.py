@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import Capability
+from paddock.manifest.capability import Capability, Network
 from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
@@ -49,6 +49,7 @@ from paddock.manifest.rules import (
     check_version,
     read_capabilities,
     read_effects,
+    read_hosts,
     read_requirements,
     read_schema,
     shown_text,
@@ -78,6 +79,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     feeds = fields.within("feeds")
     timing = fields.within("timing")
     asked = read_capabilities(report, fields, "capabilities")
+    secrets = _secrets(fields)
     return Manifest(
         name=PluginName(fields.text("name")),
         version=fields.text("version"),
@@ -131,7 +133,8 @@ def read(fields: Fields, report: Report) -> Manifest:
             )
             for operation, auth in fields.named("operation_auth")
         ),
-        secrets=_secrets(fields),
+        secrets=secrets,
+        secret_hosts=_secret_hosts(report, fields, secrets),
         feeds=Feeds(feeds.optional_text("default_op"), feeds.texts("allowed_ops")),
         origins=fields.texts("origins"),
         timing=Timing(
@@ -149,6 +152,15 @@ def _secrets(fields: Fields) -> tuple[str, ...]:
     named = [secret for _, auth in fields.named("operation_auth") for secret in auth.text_map("secrets")]
     known = set(listed)
     return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in known))
+
+
+def _secret_hosts(report: Report, fields: Fields, secrets: tuple[str, ...]) -> dict[str, tuple[Network, ...]]:
+    bound = fields.within("secret_hosts")
+    known = set(secrets)
+    for name in bound.value:
+        if name not in known:
+            report.error(bound.at(name), "is no secret of this plugin", "name it under 'secrets' too", "unknown_secret")
+    return {name: read_hosts(report, bound, name) for name in bound.value}
 
 
 def read_start(fields: Fields) -> Literal["eager", "lazy"]:

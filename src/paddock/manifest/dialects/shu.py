@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from paddock.core.ids import PluginName
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability, HostService
+from paddock.manifest.capability import BadCapability, Capability, HostService, Network
 from paddock.manifest.dialects.shu_code import Sources, actions_of
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
@@ -26,6 +26,7 @@ from paddock.manifest.rules import (
     check_no_auth_fields,
     check_plugin_name,
     check_version,
+    read_hosts,
     read_schema,
     shown_text,
 )
@@ -83,6 +84,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         identities=tuple(read_identities(fields, "required_identities")),
         operation_auth=tuple(_operation_auth(fields)),
         secrets=_secrets(fields),
+        secret_hosts=_secret_hosts(report, fields),
         feeds=Feeds(default_op, allowed_ops),
         origins=fields.texts("origins"),
     )
@@ -140,6 +142,16 @@ def _operation_auth(fields: Fields) -> list[OperationAuth]:
         )
         for operation, auth in fields.named("op_auth")
     ]
+
+
+def _secret_hosts(report: Report, fields: Fields) -> dict[str, tuple[Network, ...]]:
+    """Where each secret may go that any operation binds to hosts."""
+    bound: dict[str, tuple[Network, ...]] = {}
+    for _, auth in fields.named("op_auth"):
+        for secret, said in auth.named("secrets"):
+            if "allowed_hosts" in said:
+                bound[secret] = (*bound.get(secret, ()), *read_hosts(report, said, "allowed_hosts"))
+    return bound
 
 
 def _secrets(fields: Fields) -> tuple[str, ...]:
