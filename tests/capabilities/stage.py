@@ -217,7 +217,7 @@ async def open_stage(
             **kept_values.handlers(),
             **kept_cache.handlers(),
             **kept_artifacts.handlers(),
-            **Secrets(vault, publisher).handlers(),
+            **Secrets(vault, publisher, clock).handlers(),
             # The system's clock: what is sent really travels.
             **Http(
                 publisher, SystemClock(), SystemRandom(), NoFences(), outside=outside, tls=tls, secret=secret

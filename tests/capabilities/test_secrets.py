@@ -147,6 +147,19 @@ async def test_each_use_is_recorded_once_for_a_call_and_never_with_the_value(tmp
         assert "hunter2" not in repr(stage.events)
 
 
+async def test_what_a_plugin_is_given_for_no_call_is_recorded_each_second_and_not_only_once(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        keep(stage, tmp_path, "api_key", "hunter2")
+        alone = replace(asking("api_key"), call=None)
+        counts: list[int] = []
+        for seconds in (0.0, 0.5, 0.5, 3600.0):
+            stage.clock.seconds += seconds
+            await stage.ask(alone, "secrets.get", name="api_key")
+            counts.append(len(stage.recorded(SecretUsed)))
+        assert counts == [1, 1, 2, 3]
+        assert {(one.request_id, one.call_id) for one in stage.recorded(SecretUsed)} == {(None, None)}
+
+
 @pytest.mark.req("S-29")
 async def test_every_missing_secret_of_an_operation_is_named_before_it_runs(tmp_path: Path) -> None:
     auth = (OperationAuth("send", secrets={"api_key": "system_or_user", "token": "user", "shared": "system"}),)

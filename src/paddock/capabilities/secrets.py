@@ -15,9 +15,11 @@ from typing import Any, TypeAlias
 
 from paddock.cage.network.destinations import Destinations
 from paddock.cage.spec import Reach
+from paddock.capabilities.asked import EVERY
 from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.params import text
+from paddock.core.clock import Clock
 from paddock.core.errors import Denied
 from paddock.core.event import Publish
 from paddock.core.events_secrets import SecretUsed
@@ -33,17 +35,19 @@ _Use: TypeAlias = tuple[str, str, str | None, str, str]
 
 
 class Secrets:
-    """Hands out secrets, and records that it did, once for each call.
+    """Hands out secrets, and records that it did: once for each call, and outside of calls once a second.
 
     Args:
         vault: Where they are.
         publish_for: Where a tenant's events are recorded.
+        clock: Says when a second is over.
     """
 
-    def __init__(self, vault: Vault, publish_for: Callable[[Tenant], Publish]) -> None:
+    def __init__(self, vault: Vault, publish_for: Callable[[Tenant], Publish], clock: Clock) -> None:
         self._vault = vault
         self._publish_for = publish_for
-        self._recorded: OrderedDict[_Use, None] = OrderedDict()
+        self._clock = clock
+        self._recorded: OrderedDict[_Use, float] = OrderedDict()  # and when
 
     def handlers(self) -> dict[str, Handler]:
         return {"secrets.get": self.get}
@@ -74,11 +78,14 @@ class Secrets:
 
     def _record(self, asking: Asking, name: str, given: Given) -> None:
         request = asking.call.request if asking.call is not None else None
-        use = (asking.tenant, asking.plugin, asking.call_id or request, name, given.owner)
-        if use in self._recorded:
+        call, now = asking.call_id or request, self._clock.monotonic()
+        use = (asking.tenant, asking.plugin, call, name, given.owner)
+        last = self._recorded.get(use)
+        if last is not None and (call is not None or now - last < EVERY):
             self._recorded.move_to_end(use)
             return
-        self._recorded[use] = None
+        self._recorded[use] = now
+        self._recorded.move_to_end(use)
         if len(self._recorded) > _MOST_REMEMBERED:
             self._recorded.popitem(last=False)
         self._publish_for(asking.tenant).publish(

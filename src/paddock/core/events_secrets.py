@@ -30,7 +30,7 @@ class SecretRemoved(Event):
 
 @event("secret.used")
 class SecretUsed(Event):
-    """A plugin was given a secret that it declares; recorded once for each call."""
+    """A plugin was given a secret that it declares; recorded once for each call, and outside of calls once a second."""
 
     plugin: str
     secret: str

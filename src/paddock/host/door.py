@@ -106,7 +106,7 @@ async def open_services(
         web = Http(publish_for, clock, random, fences, secret=secret)
         families = (tables, values, cache, log, kept, rate, audit, web)
         vault = Vault(database, keys)
-        secrets = Secrets(vault, publish_for)
+        secrets = Secrets(vault, publish_for, clock)
         handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
         door = Door(handlers, decides, fences, asked=asked, denials=Denials(publish_for, clock))
