@@ -60,6 +60,24 @@ def test_without_a_terminal_it_shows_everything_and_ends(temporary: Paddock) -> 
     assert left_behind(temporary) == []
 
 
+@pytest.mark.slow
+def test_what_a_plugin_says_late_is_shown_too(temporary: Paddock) -> None:
+    slow = """
+import sys
+from paddock.cli import demo
+from paddock.cli.main import main
+
+demo.CUT_SHORT, demo.ENOUGH = ("slow-count.squares", {"to": 10, "pause_ms": 2000}), 0.1
+sys.argv = ["paddock", "demo"]
+sys.exit(main())
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", slow], env=temporary.environment, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert "nobody wants the rest" in said.stdout
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary: Paddock, how: signal.Signals) -> None:
     ours, theirs = pty.openpty()

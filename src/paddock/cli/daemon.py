@@ -79,9 +79,15 @@ class DaemonClient:
             return _value(answer.read())
 
     @contextmanager
-    def events(self, path: str) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
-        """The server-sent events at a path, each with its kind, until the daemon ends them or the block does."""
-        with self._asked("GET", path, None, None) as answer:
+    def events(
+        self, path: str, *, wait: float | None = None
+    ) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
+        """The server-sent events at a path, each with its kind, until the daemon ends them or the block does.
+
+        Raises:
+            TimedOut: neither did within so many seconds.
+        """
+        with self._asked("GET", path, None, wait) as answer:
             yield answer.events()
 
     @contextmanager

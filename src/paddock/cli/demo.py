@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ STARTED = ("slow-count", "memory-markdown")  # each needs nothing but Python
 CALLED = "slow-count.count", {"to": 3, "pause_ms": 200}
 CUT_SHORT = "slow-count.squares", {"to": 1000, "pause_ms": 200}
 ENOUGH = 1.0  # seconds
+PATIENCE = 10.0  # with a plugin that was cut short, until it writes
 
 
 @app.command("demo", epilog="Example: paddock demo --once")
@@ -160,11 +161,23 @@ def _show_how_they_are_doing(started: list[str]) -> None:
         info(name, as_json=False)
         say()
         _typed(f"paddock plugin logs {name}")
+        _let_it_write(name)
         logs(name, lines=5, follow=False, as_json=False)
     say()
     say("The others are installed to be looked at; see 'What works today' in README.md.")
     say("Every call above passed the rules (paddock policy show) and stands in the ledger (paddock ledger tail).")
     say()
+
+
+def _let_it_write(name: str) -> None:
+    """Wait for its first line: whoever was cut short stops at its next step, and says so a moment later."""
+    from paddock.cli.daemon import part, require_daemon
+
+    with (
+        suppress(TimedOut),
+        require_daemon("demo").events(f"/plugins/{part(name)}/logs?follow=1&lines=1", wait=PATIENCE) as lines,
+    ):
+        next(lines, None)
 
 
 def _show_list() -> None:
