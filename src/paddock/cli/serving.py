@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from paddock.cli.private_memory import keep_memory_private
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
@@ -41,6 +42,7 @@ async def serve_until_stopped(tell: Tell, configure_log: Callable[[str], None]) 
     Raises:
         PaddockError: it could not start, because another daemon runs for instance.
     """
+    keep_memory_private()
     allow_many_files()
 
     def stopped() -> None:
