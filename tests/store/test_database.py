@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from paddock.core.errors import Conflict, HostError, OperatorError, StoreUnavailable
+from paddock.core.errors import Conflict, HostError, OperatorError, PaddockError, StoreUnavailable
 from paddock.store.database import Database, Transaction, open_database, open_direct
 
 pytestmark = pytest.mark.anyio
@@ -78,6 +78,45 @@ async def test_sixty_four_writers_get_a_gapless_order_and_every_row_is_durable(d
     with open_direct(database_address) as direct:
         rows = direct.read(lambda tx: tx.all("SELECT digest, size, data FROM blobs ORDER BY digest"))
     assert rows == [{"digest": f"b{n:04}", "size": n, "data": b"\x00x"} for n in range(1, 257)]
+
+
+async def test_what_units_leave_to_the_end_is_done_last_and_not_for_those_that_raise(database_address: str) -> None:
+    class Mine(Exception):
+        pass
+
+    def add_all(tx: Transaction, names: list[str]) -> None:
+        for name in names:
+            add_alias(tx, name)
+
+    def unit(tx: Transaction, number: int) -> None:
+        tx.at_the_end(add_all, f"late{number:02}")
+        assert f"late{number:02}" not in aliases(tx)
+        if number % 3 == 0:
+            raise Mine
+
+    async with open_database(database_address) as database:
+        units = [database.write(lambda tx, n=n: unit(tx, n)) for n in range(30)]
+        outcomes = await asyncio.gather(*units, return_exceptions=True)
+        assert [isinstance(outcome, Mine) for outcome in outcomes] == [n % 3 == 0 for n in range(30)]
+        assert await database.read(aliases) == [f"late{n:02}" for n in range(30) if n % 3]
+
+
+async def test_a_unit_whose_end_fails_is_not_kept(database_address: str) -> None:
+    def add_twice(tx: Transaction, names: list[str]) -> None:
+        add_alias(tx, names[0])
+        add_alias(tx, names[0])
+
+    def unit(tx: Transaction) -> None:
+        add_alias(tx, "early")
+        tx.at_the_end(add_twice, "late")
+
+    async with open_database(database_address) as database:
+        with pytest.raises(PaddockError) as failed:
+            await database.write(unit)
+        assert failed.value.error_code == "store.constraint"
+        assert await database.read(aliases) == []
+        await database.write(lambda tx: add_alias(tx, "next"))
+        assert await database.read(aliases) == ["next"]
 
 
 async def test_a_clash_is_a_conflict_and_the_store_works_on(database_address: str) -> None:

@@ -48,12 +48,13 @@ def new_id(prefix: str, clock: Clock, random: Random) -> str:
         clock: Gives the time it carries.
         random: Gives the rest.
     """
-    return f"{_begin(prefix)}{_time(clock)}{_chance(random, _OF_CHANCE)}"
+    chance = random.bytes(_OF_CHANCE).translate(_DIGIT_OF).decode("ascii")
+    return f"{_begin(prefix)}{_written(int(clock.now().timestamp() * 1000))}{chance}"
 
 
 def new_ids(prefix: str, count: int, clock: Clock, random: Random) -> list[str]:
     """So many at once, which sort in this order; a million at most."""
-    begin = f"{_begin(prefix)}{_time(clock)}{_chance(random, _OF_CHANCE - _COUNTED)}"
+    begin = new_id(prefix, clock, random)[:-_COUNTED]
     return [begin + _PAIRS[place >> 10] + _PAIRS[place & 1023] for place in range(count)]
 
 
@@ -64,14 +65,6 @@ def _begin(prefix: str) -> str:
     return f"{prefix}_"
 
 
-def _time(clock: Clock) -> str:
-    return _written(int(clock.now().timestamp() * 1000))
-
-
 @lru_cache(maxsize=8)  # a busy host makes several in a millisecond
 def _written(milliseconds: int) -> str:
     return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _SHIFTS])
-
-
-def _chance(random: Random, digits: int) -> str:
-    return random.bytes(digits).translate(_DIGIT_OF).decode("ascii")

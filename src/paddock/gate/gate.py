@@ -300,7 +300,8 @@ class Gate:
                 code="plugin.not_enabled",
                 details={"plugin": target.key.plugin},
             )
-        require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
+        if target.spec.required_scopes:
+            require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
 
     def require_valid(self, target: Target, payload: Mapping[str, Any]) -> None:
         """Refuse parameters that do not fit what is to be called.

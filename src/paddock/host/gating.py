@@ -10,7 +10,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
 from paddock.core.event import Event, Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
-from paddock.core.ids import CallId, Tenant
+from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.asking_again import A_DAY
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
@@ -21,7 +21,8 @@ from paddock.gate.limits import Limits
 from paddock.gate.looks import Looks
 from paddock.gate.once import Effects
 from paddock.gate.starting import Start
-from paddock.ledger.append import LedgerTable, record_all
+from paddock.ledger.append import LedgerTable, append, record_all
+from paddock.ledger.entry import Draft, Made, NamedDraft
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.approvals.desk import Approvals
@@ -67,10 +68,15 @@ def gate_to(
     """The door to these plugins; `node` is the run of a host that it belongs to, and `in_progress_s` how long operators
     may be at work on one call."""
 
-    def record_in(tx: Transaction, course: Course, event: Event) -> None:
-        context = course.context
-        table = LedgerTable(tx, clock, random, context.tenant)
-        table.record(event, call=course.call, request=context.request, principal=context.principal.id)
+    def append_all(tx: Transaction, drafts: Sequence[NamedDraft]) -> None:
+        append(tx, drafts, random, mend=True)
+
+    def record_in(tx: Transaction, course: Course, event: Made) -> None:
+        # Calls start and end together where many are under way: their entries are made together too, at a third of the
+        # price.
+        name, now, context = new_id("evt", clock, random), clock.now(), course.context
+        draft = Draft(event, context.tenant, now, course.call, context.request, context.principal.id)
+        tx.at_the_end(append_all, (name, draft))
 
     def record_lost(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
         record_all(tx, clock, random, events)

@@ -77,13 +77,14 @@ class Metrics:
         self._statuses = statuses
         self._calls = calls
         self._ledger = ledger
-        self._ended: dict[_Kind, Spread] = {}
+        self._ended: dict[tuple[str, str, str, str, str | None, str | None, bool], Spread] = {}  # by `_Kind`
         self._kinds: Counter[tuple[str, str]] = Counter()  # by tenant and plugin
 
     def call_ended(self, course: Course) -> None:
         """Count one call, in one place: every number is added up from these when somebody asks for it."""
         target, decision = course.target, course.decision
-        kind = _Kind(
+        # A plain tuple, which is as good a key and made in half the time.
+        known = (
             course.context.tenant,
             target.key.plugin,
             target.spec.name,
@@ -92,14 +93,15 @@ class Metrics:
             course.error_code,
             course.ran,
         )
-        spread = self._ended.get(kind)
-        if spread is None:
-            if self._kinds[kind.tenant, kind.plugin] >= MOST_KINDS:
-                kind = kind._replace(callable=OTHERS, code=kind.code and OTHERS)
-            else:
-                self._kinds[kind.tenant, kind.plugin] += 1
-            spread = self._ended.setdefault(kind, Spread(_SECONDS))
+        spread = self._ended.get(known) or self._of_kind(_Kind(*known))
         spread.add(course.duration_ms / 1000)
+
+    def _of_kind(self, kind: _Kind) -> Spread:
+        if self._kinds[kind.tenant, kind.plugin] >= MOST_KINDS:
+            kind = kind._replace(callable=OTHERS, code=kind.code and OTHERS)
+        else:
+            self._kinds[kind.tenant, kind.plugin] += 1
+        return self._ended.setdefault(kind, Spread(_SECONDS))
 
     def text(self) -> str:
         """Everything, as Prometheus reads it."""
@@ -109,7 +111,8 @@ class Metrics:
     def _of_calls(self) -> Values:
         ended, decisions, errors = Counter[Labels](), Counter[Labels](), Counter[Labels]()
         seconds: dict[Labels, Spread] = {}
-        for kind, spread in self._ended.items():
+        for known, spread in self._ended.items():
+            kind = _Kind(*known)
             ended[kind.tenant, kind.plugin, kind.callable, kind.status] += spread.count
             if kind.decision is not None:
                 decisions[kind.tenant, kind.decision] += spread.count

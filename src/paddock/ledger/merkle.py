@@ -8,6 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 EMPTY = sha256(b"").digest()
+_LEAF, _NODE = sha256(b"\x00"), sha256(b"\x01")
 
 
 class Tree:
@@ -21,10 +22,14 @@ class Tree:
         """Add leaves, in this order."""
         full = self._full
         for leaf in leaves:
-            node = sha256(b"\x00" + leaf).digest()
+            hashing = _LEAF.copy()  # takes two thirds of the time that making one does
+            hashing.update(leaf)
+            node = hashing.digest()
             size = self.size
             while size & 1:  # a full subtree of this size is there already: they become one of twice the size
-                node = sha256(b"\x01" + full.pop() + node).digest()
+                hashing = _NODE.copy()
+                hashing.update(full.pop() + node)
+                node = hashing.digest()
                 size >>= 1
             full.append(node)
             self.size += 1

@@ -1,9 +1,9 @@
 """The embedded database for many callers: one writer that commits in groups, and readers beside it.
 
 Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its
-own, and commits them together: the sync to disk is what costs, and a group pays it once. Nobody hears of success
-before the commit is durable. A unit that raises takes back its own savepoint and spoils nothing for the others; a
-commit that fails fails the whole group.
+own, and commits them together: the sync to disk is what costs, and a group pays it once. What several of them leave to
+the end is done once for all. Nobody hears of success before the commit is durable. A unit that raises takes back its
+own savepoint and spoils nothing for the others; a commit that fails fails the whole group.
 
 Threads start with the first unit that needs them. The seam expects one event loop, the one it was opened on.
 """
@@ -141,20 +141,20 @@ class GroupCommit:
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
         """Run a group in one transaction and say how each unit fared, once that is certain."""
-        connection, path = self._direct.connection, self._direct.path
         try:
-            with transaction(connection, path, "BEGIN IMMEDIATE"):
-                outcomes = [self._run(unit) for unit in group]
+            with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as whole:
+                outcomes = [self._run(unit, whole) for unit in group]
+                whole.run_unfinished(whole.finish)
         except BaseException as error:  # the thread must live on, and every caller be answered
             return [_Outcome(unit.answer, None, _group_failed(error)) for unit in group]
         return outcomes
 
-    def _run(self, unit: _Unit) -> _Outcome:
+    def _run(self, unit: _Unit, whole: SqliteTransaction) -> _Outcome:
         connection, path = self._direct.connection, self._direct.path
         connection.execute("SAVEPOINT unit")
         tx = SqliteTransaction(connection, path)
         try:
-            result = tx.run(unit.fn)
+            result = tx.run_unfinished(unit.fn)
         except BaseException as error:  # belongs to the unit's caller, whatever it is
             if not connection.in_transaction:
                 # Out of space or memory, SQLite took back the whole group: all of it has failed.
@@ -163,6 +163,8 @@ class GroupCommit:
             connection.execute("RELEASE unit")
             return _Outcome(unit.answer, None, error)
         connection.execute("RELEASE unit")
+        for finish, items in tx.to_finish.items():
+            whole.to_finish.setdefault(finish, []).extend(items)
         return _Outcome(unit.answer, result, None)
 
     def _tell(self, outcomes: list[_Outcome]) -> None:

@@ -88,11 +88,15 @@ def bound(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
     """
     if len(params) != statement.marks:
         raise _refused(statement.sqlite, f"{statement.marks} placeholders, {len(params)} values")
-    # Nearly all are plain text or nothing, which need no further look; this runs for every value of every row.
+    # Nearly all are plain text or nothing or small numbers, which need no further look; this runs for every value of
+    # every row.
     return tuple(
         [
             value
-            if value is None or type(value) is bytes or (type(value) is str and value.isascii() and "\0" not in value)
+            if (type(value) is str and value.isascii() and "\0" not in value)
+            or value is None
+            or type(value) is bytes
+            or (type(value) is int and -_LARGEST <= value <= _LARGEST)
             else _bindable(statement, value)
             for value in params
         ]

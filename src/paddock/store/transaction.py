@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from paddock.core.errors import HostError, PaddockError
 
 from .statement import Statement, Value, bound, checked
 
 T = TypeVar("T")
+
+Finish: TypeAlias = "Callable[[Transaction, list[T]], None]"
+"""Does something for many units of work at once."""
 
 Row = dict[str, Any]
 """One row by column name. Name computed columns with AS: the engines invent different names for them."""
@@ -31,6 +34,14 @@ class Transaction(Protocol):
         """The first row of a query, or None."""
         ...
 
+    def at_the_end(self, finish: Finish[T], item: T) -> None:
+        """Have `finish` called last in this transaction, with all items that were given for it.
+
+        For what many units do alike, and what costs less once for all of them: those that are committed together are
+        finished together. Where that fails nothing of them is kept.
+        """
+        ...
+
 
 class CheckedTransaction(ABC):
     """A transaction that takes checked statements only, and none after one has failed.
@@ -40,6 +51,7 @@ class CheckedTransaction(ABC):
 
     def __init__(self) -> None:
         self.failure: PaddockError | None = None
+        self.to_finish: dict[Finish[Any], list[Any]] = {}
         self._over = False
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> int:
@@ -52,7 +64,25 @@ class CheckedTransaction(ABC):
         rows = self._attempt(self._fetch, sql, params)
         return rows[0] if rows else None
 
+    def at_the_end(self, finish: Finish[T], item: T) -> None:
+        self.to_finish.setdefault(finish, []).append(item)
+
     def run(self, fn: Callable[[Transaction], T]) -> T:
+        """The result of a unit that is alone in its transaction, finished. Raises as `run_unfinished` does."""
+
+        def whole(tx: Transaction) -> T:
+            result = fn(tx)
+            self.finish(tx)
+            return result
+
+        return self.run_unfinished(whole)
+
+    def finish(self, tx: Transaction) -> None:
+        """What was left to the end, as a unit of work."""
+        for finish, items in self.to_finish.items():
+            finish(tx, items)
+
+    def run_unfinished(self, fn: Callable[[Transaction], T]) -> T:
         """The unit's result; its error, or that of a statement whose failure it swallowed, is raised."""
         try:
             result = fn(self)
