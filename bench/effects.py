@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 from _calls import Measured, many_at_once, one_at_a_time
-from _home import install, write_package
+from _notes import KEEP, LOOK, home_with_notes
 from _side_by_side import Report, options
 
 from paddock import Config, open_host
@@ -30,45 +30,21 @@ READ_1, EFFECT_1, COMMIT_1 = "read 1", "effect 1", "a unit of work that does not
 READ, EFFECT, APPENDS = "read 64", "effect 64", "entries of the ledger, 64 callers that wait"
 PARAMS = {"text": "hello"}
 CLOCK, RANDOM = SystemClock(), SystemRandom()
-PLUGIN = """
-from paddock_sdk import Plugin
-plugin = Plugin("notes", "1.0.0")
-@plugin.method("notes.look")
-@plugin.method("notes.keep")
-def answer(params, context):
-    return {"ok": True}
-plugin.run()
-"""
-SCHEMAS = {
-    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
-    "output_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
-}
 
 
 async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, list[Measured]]:
-    package = write_package(
-        folder / "notes",
-        "notes",
-        {"main.py": PLUGIN},
-        runtime={"command": ["python3", "./main.py"]},
-        capabilities=[],
-        methods=[
-            {"name": "notes.look", "effects": ["read_only"], **SCHEMAS},
-            {"name": "notes.keep", "effects": ["db_write"], **SCHEMAS},
-        ],
-    )
-    install(folder / "home", package)
+    home = home_with_notes(folder)
     found: dict[str, list[Measured]] = {name: [] for name in (READ_1, EFFECT_1, COMMIT_1, READ, EFFECT, APPENDS)}
-    async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
+    async with open_host(Config(home=home, environ=FAIR)) as host:
         context = host.operator_context(None)
         gate = host._gate  # pyright: ignore[reportPrivateUsage]
         database = gate.start.database
 
         async def read() -> Any:
-            return await host.call("notes.notes.look", PARAMS, context=context)
+            return await host.call(LOOK, PARAMS, context=context)
 
         async def effect() -> Any:
-            return await host.call("notes.notes.keep", PARAMS, context=context)
+            return await host.call(KEEP, PARAMS, context=context)
 
         async def commit() -> None:
             await database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = seq"))

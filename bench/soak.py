@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from _home import install, write_package
+from _notes import KEEP, LIE, LOOK, home_with_notes
 from _side_by_side import Report, options
 
 from paddock import Config, open_host
@@ -30,22 +30,6 @@ from paddock.host.host import Host
 IN_FLIGHT = 32
 LOOKS = 10
 GROWTH = 5.0  # percent
-PLUGIN = """
-from paddock_sdk import Plugin
-plugin = Plugin("notes", "1.0.0")
-@plugin.method("notes.look")
-@plugin.method("notes.keep")
-def answer(params, context):
-    return {"text": params["text"]}
-@plugin.method("notes.lie")
-def lie(params, context):
-    return {"text": 5}
-plugin.run()
-"""
-SCHEMAS = {
-    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-    "output_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-}
 
 
 def _kinds(chance: random.Random) -> dict[str, Callable[[Host, int], Any]]:
@@ -56,15 +40,15 @@ def _kinds(chance: random.Random) -> dict[str, Callable[[Host, int], Any]]:
 
     def keep(host: Host, number: int) -> Any:
         key = keyed(number)
-        return host.call("notes.notes.keep", {"text": key}, idempotency_key=key)
+        return host.call(KEEP, {"text": key}, idempotency_key=key)
 
     return {
-        "reads": lambda host, number: host.call("notes.notes.look", {"text": f"hello {number}"}),
-        "effects": lambda host, number: host.call("notes.notes.keep", {"text": f"hello {number}"}),
+        "reads": lambda host, number: host.call(LOOK, {"text": f"hello {number}"}),
+        "effects": lambda host, number: host.call(KEEP, {"text": f"hello {number}"}),
         "effects under a key": keep,
-        "do not fit": lambda host, _: host.call("notes.notes.look", {"text": 5}),
+        "do not fit": lambda host, _: host.call(LOOK, {"text": 5}),
         "not there": lambda host, number: host.call(f"notes.nothing{number}", {}),
-        "broken promises": lambda host, _: host.call("notes.notes.lie", {"text": "x"}),
+        "broken promises": lambda host, _: host.call(LIE, {"text": "x"}),
     }
 
 
@@ -82,26 +66,14 @@ class Size:
 
 
 async def soak(folder: Path, calls: int) -> tuple[list[Size], Counter[str], float]:
-    package = write_package(
-        folder / "notes",
-        "notes",
-        {"main.py": PLUGIN},
-        runtime={"command": ["python3", "./main.py"]},
-        capabilities=[],
-        methods=[
-            {"name": "notes.look", "effects": ["read_only"], **SCHEMAS},
-            {"name": "notes.keep", "effects": ["db_write"], **SCHEMAS},
-            {"name": "notes.lie", "effects": ["read_only"], **SCHEMAS},
-        ],
-    )
-    install(folder / "home", package)
+    home = home_with_notes(folder)
     logging.getLogger("paddock.calls").setLevel(logging.CRITICAL)  # broken promises are told one by one
     chance = random.Random(1)  # the same mix each time
     kinds = _kinds(chance)
     ended: Counter[str] = Counter()
     sizes: list[Size] = []
     begun = time.perf_counter()
-    async with open_host(Config(home=folder / "home", environ={})) as host:
+    async with open_host(Config(home=home, environ={})) as host:
         left = iter(range(calls))
 
         async def caller(until: int) -> None:
