@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import secrets
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from fixtures.commands import Paddock
+from fixtures.commands import SOURCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import native, write_file
+from paddock.store.database import open_direct
 
 from . import planted
 from .haystacks import files_below, processes, seen, written
@@ -59,39 +63,100 @@ def test_none_of_them_is_in_a_server_of_postgresql_its_files_or_its_log(postgres
     assert_unseen(story)
 
 
-@pytest.mark.parametrize("source", ["passphrase", "credential", "file"])
+DRAWER = """
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+FILE = Path(__file__).with_name("drawer.json")
+
+def get_keyring():
+    return SimpleNamespace(priority=5)
+
+def _entries():
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+def get_password(service, name):
+    return _entries().get(name)
+
+def set_password(service, name, text):
+    FILE.write_text(json.dumps(_entries() | {name: text}))
+
+def delete_password(service, name):
+    FILE.write_text(json.dumps({one: text for one, text in _entries().items() if one != name}))
+"""
+
+
+@dataclass(frozen=True)
+class KeyPlace:
+    """One place for the key, outside of the home but for a file, and what a host is told of it."""
+
+    source: str
+    folder: Path
+    home: Path
+    given: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    def settings(self) -> dict[str, str]:
+        file = write_file(self.folder / "paddock-kek", self.given)
+        file.chmod(0o600)
+        write_file(self.folder / "keyring.py", DRAWER)  # the package of that name, and a desktop's keyring behind it
+        more = {
+            "passphrase": {"PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)},
+            "credential": {"CREDENTIALS_DIRECTORY": str(self.folder)},
+            "keyring": {"PYTHONPATH": f"{SOURCE}:{self.folder}"},
+        }
+        return {"PADDOCK_SECRETS_KEY": self.source, **more.get(self.source, {})}
+
+    def wrapping(self) -> set[bytes]:
+        """The keys that data keys are wrapped with right now."""
+        match self.source:
+            case "credential":
+                return {bytes.fromhex(self.given)}
+            case "keyring":
+                return {bytes.fromhex(one) for one in json.loads((self.folder / "drawer.json").read_text()).values()}
+            case "file":
+                return {bytes.fromhex(one.read_text()) for one in (self.home / "state/keys/secrets").iterdir()}
+            case _:
+                with open_direct(self.home / "data" / "paddock.db") as database:
+                    rows = database.read(lambda tx: tx.all("SELECT salt FROM secret_keys"))
+                cost: dict[str, int] = {"n": 1 << 16, "r": 8, "p": 1, "maxmem": 1 << 27, "dklen": 32}
+                return {hashlib.scrypt(self.given.encode(), salt=row["salt"], **cost) for row in rows}
+
+
+@pytest.mark.parametrize("source", ["passphrase", "credential", "keyring", "file"])
 def test_the_key_for_secrets_and_what_opens_it_are_nowhere_else(paddock: Paddock, tmp_path: Path, source: str) -> None:
-    folder, key = tmp_path / "credentials", secrets.token_hex(32)
-    file = write_file(folder / "paddock-kek", key)
-    file.chmod(0o600)
-    given = {
-        "passphrase": {"PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)},
-        "credential": {"CREDENTIALS_DIRECTORY": str(folder)},
-        "file": {},
-    }
-    paddock = Paddock(paddock.home, more={"PADDOCK_SECRETS_KEY": source, **given[source]})
+    place = KeyPlace(source, tmp_path / "elsewhere", paddock.home)
+    paddock = Paddock(paddock.home, more=place.settings(), fresh=source == "keyring")
     name, story = OF_ALL[0], Story(paddock, tmp_path, Web(tmp_path))
     story.told("plugin", "install", planted.keeper(tmp_path / "keeper"), "--yes")
     story.told("plugin", "enable", "keeper", "--yes")
     story.places["set"] = typed(paddock, name)
+    keys = place.wrapping()
     with daemon(paddock) as running:
         for _ in range(2):
             answer = story.call(running, "keeper.use", {"name": name})
             assert answer.body["result"]["length"] == len(VALUES[name]), answer
         story.places |= processes()
         story.keep_files("running")
+        if source != "credential":
+            story.told("secret", "rotate", "--yes", as_process=True)
+            answer = story.call(running, "keeper.use", {"name": name})
+            assert answer.body["result"]["length"] == len(VALUES[name]), answer
     story.places["daemon"] = "".join(running.log).encode()
-    if source != "credential":
-        story.told("secret", "rotate", "--yes", as_process=True)
     story.keep_files("afterwards")
-    kept = {place for place in story.places if f"{paddock.home}/state/keys/secrets/" in place}
+    keys |= place.wrapping()
+    assert len(keys) == (1 if source == "credential" else 2)
+    kept = {where for where in story.places if f"{paddock.home}/state/keys/secrets/" in where}
     assert bool(kept) == (source == "file")
-    opening = [story.places[place].removeprefix(place.partition(" ")[2].encode()) for place in kept]
-    beside = {place: hay for place, hay in story.places.items() if place not in kept}
-    assert seen([VALUES[name][:16], key[:32]], story.places) == []
-    for raw in (*opening, bytes.fromhex(key)):
-        needles = (raw, raw.hex().encode(), base64.b64encode(raw)[:40], raw[:16])
-        assert not [place for place, hay in beside.items() if any(needle in hay for needle in needles)]
+    beside = {where: hay for where, hay in story.places.items() if where not in kept}
+    assert seen([VALUES[name][:16], place.given[:32]], story.places) == []
+    needles = [one for key in keys for one in (key[:16], key.hex()[:32].encode(), base64.b64encode(key)[:40])]
+    assert not [
+        where for where, hay in beside.items() if any(needle in hay.lower() or needle in hay for needle in needles)
+    ]
+    assert not kept or all(any(needle in story.places[where] for needle in needles) for where in kept), (
+        "it would be found"
+    )
 
 
 GIVEN_AWAY = """
