@@ -55,3 +55,11 @@ def test_a_probe_that_is_none_is_refused(said: dict[str, Any], path: str, code: 
     error = the_only_error(mail(**said))
 
     assert (error.path, error.code) == (path, code)
+
+
+@pytest.mark.parametrize("said", ["probe", "atomic"])
+def test_the_manifest_of_one_operator_has_nothing_that_could_look_and_says_so(said: str) -> None:
+    error = the_only_error(kernel(recovery=said))
+
+    assert (error.path, error.code) == ("recovery", "enum")
+    assert error.hint == "say none or native_key: with one callable there is no other that could look"

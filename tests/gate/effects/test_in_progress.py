@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -70,7 +70,7 @@ def going(result):
 class Works:
     """A home with an operator that works on something outside."""
 
-    def __init__(self, folder: Path, *effects: str) -> None:
+    def __init__(self, folder: Path, *effects: str, change: Callable[[Path, str], None] = lambda *_: None) -> None:
         self.home = Home(folder)
         self.outside = folder / "outside"
         self.outside.mkdir()
@@ -78,6 +78,7 @@ class Works:
         package = kernel(folder / "works", "operator", code, (f"write:fs:{self.outside}",))
         about = json.loads((package / "manifest.json").read_text())
         write_json(package / "manifest.json", about | {"effects": list(effects or ("db_write",))})
+        change(package, code)
         self.home.take(package)
         self.home.changing(lambda plugins: enable(plugins, NAME))
 

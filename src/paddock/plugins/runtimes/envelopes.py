@@ -51,6 +51,8 @@ class InProgress(PluginError):
 
 def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]) -> dict[str, Any]:
     """What a call's surroundings are in the words of the plugin's own document; `needed` are the scopes it takes."""
+    if manifest.dialect not in (Dialect.SHU, Dialect.KERNEL):
+        return {}
     principal = context.principal
     scopes = sorted(principal.with_needed(needed))
     if manifest.dialect is Dialect.SHU:
@@ -61,23 +63,21 @@ def envelope_for(manifest: Manifest, context: CallContext, needed: Iterable[str]
             "request_id": context.request,
             "session_id": context.session,
         }
-    if manifest.dialect is Dialect.KERNEL:
-        of_operators = _for_operators(context) if manifest.kind is Kind.OPERATOR else {}
-        return {
-            "auth_context": {
-                "tenant_id": context.tenant,
-                "principal_id": principal.id,
-                "scopes": scopes,
-            },
-            "trace_context": {
-                "workflow_id": context.workflow,
-                "step_id": context.step,
-                "correlation_id": context.request,
-            },
-            "idempotency_key": context.idempotency_key or context.request,  # without one each request is for itself
-            **of_operators,
-        }
-    return {}
+    of_operators = _for_operators(context) if manifest.kind is Kind.OPERATOR else {}
+    return {
+        "auth_context": {
+            "tenant_id": context.tenant,
+            "principal_id": principal.id,
+            "scopes": scopes,
+        },
+        "trace_context": {
+            "workflow_id": context.workflow,
+            "step_id": context.step,
+            "correlation_id": context.request,
+        },
+        "idempotency_key": context.idempotency_key or context.request,  # without one each request is for itself
+        **of_operators,
+    }
 
 
 def _for_operators(context: CallContext) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from paddock.core.errors import NotFound, TimedOut
 from paddock.core.events_contracts import PluginInitializeTimeout
 from paddock.manifest.capability import HostService
 from paddock.manifest.model import CallableSpec, Dialect
+from paddock.plugins.runtimes.envelopes import envelope_for, unless_failed
 from paddock.plugins.runtimes.native import handshake, names
 from paddock.plugins.supervision.answers import error_of, fault_words
 from paddock.plugins.supervision.deployment import Deployment
@@ -37,6 +38,7 @@ from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 CONFIG_TIMEOUT = 10.0
 PING_TIMEOUT = 5.0
 _REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
+_NO_ENVELOPE: Mapping[str, Any] = {}
 MOST_HANDED_CALLS = 4096  # whose artifacts are remembered; of those that are over nobody can ask any more
 
 
@@ -194,16 +196,23 @@ class NativeWire:
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> Message:
         del listens
-        return self._addressed(names.method_of(self._manifest, spec), payload, context, token, spec.required_scopes)
+        method, needed = names.method_of(self._manifest, spec), spec.required_scopes
+        return self._addressed(method, payload, context, token, needed, envelope_for(self._manifest, context, needed))
 
     def hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> Message:
         """The request that tells of a moment in a session."""
         return self._addressed(names.hook_method(self._manifest, hook), payload, context, token)
 
     def _addressed(
-        self, method: str, payload: Mapping[str, Any], context: CallContext, token: str, needed: Sequence[str] = ()
+        self,
+        method: str,
+        payload: Mapping[str, Any],
+        context: CallContext,
+        token: str,
+        needed: Sequence[str] = (),
+        envelope: Mapping[str, Any] = _NO_ENVELOPE,
     ) -> Message:
-        about: dict[str, Any] = {**context.plugin_context()}
+        about: dict[str, Any] = {**context.plugin_context(), **envelope}
         if needed and self._manifest.dialect is Dialect.NATIVE:
             # What kaged's document says of a context is all of it; the Kernel's and Shu's have envelopes for these.
             about["scopes"] = context.principal.holds(needed)
@@ -232,7 +241,7 @@ class NativeWire:
 
     def result(self, spec: CallableSpec, raw: Any) -> Any:
         del spec
-        return raw
+        return unless_failed(self._manifest, raw)
 
     # --- what it says by itself ---------------------------------------------------------------------------------------
 
