@@ -12,7 +12,7 @@ from tests.host.conftest import SAY, Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
-from paddock.core.errors import CallerError, Conflict, Invalid, PluginError, TimedOut
+from paddock.core.errors import CallerError, Conflict, Invalid, PaddockError, PluginError, TimedOut
 from paddock.ledger.feed import recent
 from paddock.plugins.runtimes.embedded.function import EmbeddedCall
 from paddock.plugins.runtimes.envelopes import OutputInvalid
@@ -119,6 +119,46 @@ async def test_one_that_does_not_answer_in_time_is_stopped_and_the_next_call_is_
             await host.call("ours.forever", {})
         await patiently(stopped.wait())
         assert await patiently(host.call("ours.fine", {})) == "fine"
+
+
+async def test_as_many_plain_functions_run_at_once_as_are_let_in_whatever_else_hangs(home: Home) -> None:
+    met = threading.Barrier(50, timeout=30)
+    async with open_host(Config(home=home.path, environ={})) as host:
+        await host.embed(manifest(tool("together")), {"together": lambda: met.wait() >= 0})
+        answers = await patiently(asyncio.gather(*(host.call("ours.together", {}) for _ in range(50))))
+    assert answers == [True] * 50
+
+
+@pytest.mark.req("K-08")
+async def test_a_thread_that_outlives_the_time_of_its_call_leaves_the_effect_in_doubt_and_has_no_word_in_it(
+    home: Home,
+) -> None:
+    go_on, over, begun = threading.Event(), threading.Event(), list[str | None]()
+
+    def act(call: EmbeddedCall) -> dict[str, Any]:
+        begun.append(call.context["idempotency_key"])
+        go_on.wait(30)
+        call.progress(1, 1, "late")
+        over.set()
+        return {"late": True}
+
+    async with open_host(Config(home=home.path, environ={})) as host:
+        await host.embed(manifest(tool("act", timeout_sec=1, effects=["db_write"])), {"act": act})
+
+        async def called() -> str:
+            with pytest.raises(PaddockError) as refused:
+                await patiently(host.call("ours.act", {}, idempotency_key="k1"))
+            return refused.value.error_code
+
+        told = [await called(), await called()]
+        go_on.set()
+        assert await asyncio.to_thread(over.wait, 30)
+        told.append(await called())
+    assert told == ["plugin.timeout", "effect.in_doubt", "effect.in_doubt"]
+    assert begun == ["k1"]
+    with open_direct(home.path / "data" / "paddock.db") as database:
+        ended = [event.data for event in database.read(recent) if event.type == "call.ended"]
+    assert [one["status"] for one in ended if one["method"] == "act" and one["status"] != "refused"] == ["in_doubt"]
 
 
 async def test_functions_that_do_not_fit_their_manifest_are_refused_with_every_mistake(home: Home) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 Function: TypeAlias = Callable[..., Any]
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -53,8 +53,8 @@ class Embedded:
         self._streams = inspect.isasyncgenfunction(function)
         self._waits = inspect.iscoroutinefunction(function)
 
-    async def __call__(self, params: Mapping[str, Any], call: EmbeddedCall) -> Any:
-        """The result.
+    async def __call__(self, params: Mapping[str, Any], call: EmbeddedCall, threads: CapacityLimiter) -> Any:
+        """The result; one that needs a thread takes it of these.
 
         Raises:
             Unfit: the function does not take these parameters.
@@ -70,7 +70,7 @@ class Embedded:
             return await _last(self._function(**given), call.tell)
         if self._waits:
             return await self._function(**given)
-        return await to_thread.run_sync(lambda: self._function(**given), abandon_on_cancel=True)
+        return await to_thread.run_sync(lambda: self._function(**given), abandon_on_cancel=True, limiter=threads)
 
 
 async def _last(steps: AsyncIterator[Any], tell: Tell) -> Any:

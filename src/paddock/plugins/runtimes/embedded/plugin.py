@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio
+
 from paddock.core.errors import NoEffect, PaddockError
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Manifest
@@ -28,6 +30,9 @@ class EmbeddedPlugin:
             names.method_of(manifest, spec): spec for spec in manifest.callables if spec.name in functions
         }
         self._functions = functions
+        # Of this life alone: threads cannot be ended, and those that hang must keep neither the host nor the next one
+        # waiting.
+        self._threads = anyio.CapacityLimiter(MOST_AT_ONCE)
         self._running: dict[MessageId, asyncio.Task[Any]] = {}
         self.on_end: Callable[[], None] = lambda: None  # told when the host says goodbye
         self._loop = asyncio.get_running_loop()
@@ -45,7 +50,7 @@ class EmbeddedPlugin:
         context: Mapping[str, Any] = params.pop("_context", {})
         params.pop("_call", None)
         call = EmbeddedCall(context, lambda event: self._tell(request_id, event))
-        task = asyncio.ensure_future(self._functions[spec.name](params, call))
+        task = asyncio.ensure_future(self._functions[spec.name](params, call, self._threads))
         self._running[request_id] = task
         try:
             return await task
