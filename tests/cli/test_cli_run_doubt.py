@@ -10,6 +10,11 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
+from paddock.core.ids import DEFAULT_TENANT, CallId
+from paddock.gate.effects import records
+from paddock.gate.effects.records import EffectKey
+from paddock.queue.leases import Here
+from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
 
@@ -60,7 +65,7 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
 BEGINS = ENDLESS.replace("    plugin.progress(1, 2)\n", "    open(FILE, 'w').close()\n")
 
 
-def test_a_call_whose_command_was_killed_is_in_doubt_for_the_next_command_and_needs_no_daemon(
+def test_a_call_whose_command_was_killed_is_listed_at_once_and_needs_no_daemon(
     paddock: Paddock, tmp_path: Path
 ) -> None:
     begun = tmp_path / "outside" / "begun"
@@ -81,6 +86,36 @@ def test_a_call_whose_command_was_killed_is_in_doubt_for_the_next_command_and_ne
         eventually(begun.exists, "the plugin has begun")
         command.kill()
 
-    assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
     (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
     assert doubt["key"] == "k1"
+    assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
+
+
+def test_what_is_in_doubt_is_listed_a_page_at_a_time_the_oldest_first(paddock: Paddock) -> None:
+    paddock.quickly("plugin", "list")  # makes the store
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        for number in range(5):
+            database.write(lambda tx, number=number: lost(tx, number))
+
+    listed = list[str]()
+    page = paddock("run", "doubt", "list", "--lines", "2", "--json").json
+    while page["next"]:
+        listed += [one["call_id"] for one in page["doubts"]]
+        page = paddock("run", "doubt", "list", "-n", "2", "--after", page["next"], "--json").json
+    listed += [one["call_id"] for one in page["doubts"]]
+
+    assert listed == [f"call_{number}" for number in range(5)]
+    assert "there may be more: --after call_1" in paddock("run", "doubt", "list", "-n", "2").err
+    assert paddock("run", "doubt", "list", "--after", "nothing", "--json", code=3).error["code"] == "effect.not_found"
+
+
+def lost(tx: Transaction, number: int) -> None:
+    """An effect that may have happened; two and two of them began at the same time."""
+    of, here = EffectKey(DEFAULT_TENANT, "notes", "add", f"k{number}"), Here("node_a", 1)
+    now = f"2026-03-01T12:00:0{number // 2}+00:00"
+    claimed = records.claim(
+        tx, of, call=CallId(f"call_{number}"), payload_hash="h", holder=here, recovery="none", now=now, principal="ann"
+    )
+    assert claimed is not None
+    started = records.start(tx, claimed, holder=here, now=now, payload={}, context={})
+    records.lose(tx, started, error={"code": "host.lost", "message": "gone"})

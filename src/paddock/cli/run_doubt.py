@@ -26,17 +26,30 @@ Call = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, as `pa
 
 @app.command("list", epilog="Example: paddock run doubt list --json")
 @reporting
-def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
+def list_(
+    *,
+    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the oldest ones.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="CALL", help="Only those after this one.")] = None,
+    tenant: OfTenant = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
     """List the calls of which nobody knows whether they have happened, the oldest first."""
     from paddock.gate.effects.machine import State
     from paddock.gate.effects.records import in_state
-    from paddock.gate.effects.resolving import shown
+    from paddock.gate.effects.resolving import require_effect, shown
     from paddock.principals.tenants import require_tenant
 
-    found = read(lambda tx: require_tenant(tx, tenant) and in_state(tx, State.IN_DOUBT, tenant=Tenant(tenant)))
-    doubts = [shown(effect) for effect in found]
+    def unit(tx: Transaction) -> list[Effect]:
+        of = require_tenant(tx, tenant).name
+        if after is not None:
+            require_effect(tx, of, after)
+        return in_state(tx, State.IN_DOUBT, tenant=of, after=after, limit=count)
+
+    _mind_the_killed()
+    doubts = [shown(effect) for effect in read(unit)]
+    more = doubts[-1]["call_id"] if len(doubts) == count else None
     if as_json:
-        document({"tenant": tenant, "doubts": doubts})
+        document({"tenant": tenant, "doubts": doubts, "next": more})
         return
     if not doubts:
         say("nothing is in doubt")
@@ -47,6 +60,8 @@ def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     ]
     for line in table(["CALL", "WHAT", "STARTED", "BY"], [[printable(cell, 100) for cell in row] for row in rows]):
         result(line)
+    if more:
+        say(f"there may be more: --after {more}")
     say(f"look at one: paddock run doubt show {doubts[0]['call_id']}{for_tenant(tenant)}")
 
 
@@ -56,6 +71,7 @@ def show(call: Call, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> 
     """Show what is known of the effect of a call, with what it was made with."""
     from paddock.gate.effects.resolving import require_effect, shown
 
+    _mind_the_killed()
     effect = shown(read(lambda tx: require_effect(tx, Tenant(tenant), call)))
     if as_json:
         document(effect)
@@ -104,6 +120,7 @@ def resolve(
     if happened is None:
         raise typer.BadParameter("say which of the two it is", param_hint="--happened/--not-happened")
     found = _json(answer)
+    _mind_the_killed()
 
     with reading() as host:
         store, of, by = host.plugins, Tenant(tenant), at_this_machine()
@@ -117,6 +134,24 @@ def resolve(
         document(effect)
     name = printable(f"{effect['plugin']} {effect['callable']}", 200)
     say(f"{styled('✓', 'green')} {name} has {'' if happened else 'not '}happened")
+
+
+def _mind_the_killed() -> None:
+    """Have in doubt what killed commands of this home had begun: a host sees to that when it opens."""
+    from paddock.cli.opening import reading
+    from paddock.queue.presence import Presence
+
+    with reading() as host:
+        if not Presence(host.directories.state).all_gone():
+            return
+    from paddock.cli.event_loop import run
+    from paddock.cli.one_answer import with_host
+
+    run(with_host(_nothing))
+
+
+async def _nothing(*_: object) -> None:
+    pass
 
 
 def _json(written: str) -> Any:

@@ -123,6 +123,8 @@ def test_what_is_in_doubt_keeps_what_it_was_made_with_until_somebody_resolves_it
         first = database.write(started)
         database.write(lambda tx: records.lose(tx, first, error={"code": "host.lost"}))
         (doubt,) = database.read(lambda tx: records.in_state(tx, State.IN_DOUBT))
+        assert database.read(lambda tx: records.in_state(tx, State.IN_DOUBT, tenant=OF.tenant)) == [doubt]
+        assert not database.read(lambda tx: records.in_state(tx, State.IN_DOUBT, tenant=OF.tenant, after=doubt.call))
         assert (doubt.payload, doubt.context, doubt.error) == (
             {"to": "bob"},
             {"request": "r"},

@@ -87,10 +87,18 @@ def find_call(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
     return None if row is None else _read(row)
 
 
-def in_state(tx: Transaction, state: State, *, tenant: Tenant | None = None, limit: int = 1000) -> list[Effect]:
-    """Those in a state, the oldest first; of everybody, or of one tenant."""
-    whose, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
-    rows = tx.all(f"{_SELECT} WHERE state = ?{whose} ORDER BY claimed_at, call LIMIT ?", (state, *values, limit))
+def in_state(
+    tx: Transaction, state: State, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
+) -> list[Effect]:
+    """Those in a state, the oldest first; of everybody or of one tenant, and of that one those after a call."""
+    where, values = ["state = ?"], [state.value]
+    if tenant is not None:
+        where.append("tenant = ?")
+        values.append(tenant)
+        if after is not None:
+            where.append("(claimed_at, call) > (SELECT claimed_at, call FROM effects WHERE tenant = ? AND call = ?)")
+            values += [tenant, after]
+    rows = tx.all(f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
     return [_read(row) for row in rows]
 
 
