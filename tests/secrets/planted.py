@@ -11,7 +11,8 @@ from fixtures.packages import native, write_file, write_json
 NAMES = [f"canary_{number}" for number in range(50)]
 OF_ALL, OF_ANN = NAMES[::2], NAMES[1::2]
 IN_HEADERS = OF_ALL[-3:]
-FOR_SHU, IN_CONFIG, FOR_SERVER, IN_ARGUMENT = OF_ALL[-4], OF_ALL[-5], OF_ALL[-6], OF_ALL[-7]
+FOR_SHU, IN_CONFIG, FOR_SERVER, IN_ARGUMENT, FOR_WORK = OF_ALL[-4], OF_ALL[-5], OF_ALL[-6], OF_ALL[-7], OF_ALL[-8]
+FOR_REMOTE = IN_HEADERS[1]
 # What no header can carry is in all but those that are sent in one.
 VALUES = {name: f'{secrets.token_hex(8)}-"{"" if name in IN_HEADERS else "ü"}&= %{name}' for name in NAMES}
 
@@ -111,6 +112,16 @@ for line in sys.stdin:
             answer = {}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
 """
+WORK = """
+async def run(call, host):
+    found = await host.secrets.get(call["payload"]["name"])
+    asked = call.get("in_progress", {}).get("asked", 0)
+    if call["payload"]["fails"] and asked == 1:
+        raise OSError("the service is away, with %d characters" % len(found))
+    if asked < call["payload"].get("looks", 3):
+        return {"status": "in_progress", "result": {"length": len(found)}, "retry_after_s": 0.1}
+    return {"status": "succeeded", "result": {"length": len(found)}}
+"""
 CONFIG = {"type": "object", "properties": {"api_key": {"type": "string"}}}
 
 
@@ -155,6 +166,22 @@ def kernel(folder: Path) -> Path:
     write_json(folder / "paddock.yaml", runtime)
     write_file(folder / "thing.py", KERNEL)
     return folder
+
+
+def work(folder: Path) -> Path:
+    """An operator that takes a while, and uses a secret each time that it is asked."""
+    about = {"paddock": 1, "name": "work", "version": "1.0.0", "description": "x", "dialect": "kernel"}
+    about |= {"kind": "operator", "runtime": {"module": "thing:run"}, "capabilities": ["host:secrets"]}
+    execute = [{"name": "work", "description": "x", "effects": ["db_write"]}]
+    write_json(folder / "paddock.yaml", about | {"secrets": [FOR_WORK], "execute": execute})
+    write_file(folder / "thing.py", WORK)
+    return folder
+
+
+def remote(folder: Path, url: str) -> Path:
+    """A file of another program's settings that holds the key for a server elsewhere."""
+    entry = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {VALUES[FOR_REMOTE]}"}}
+    return write_json(folder / "remote.json", {"mcpServers": {"remote": entry}})
 
 
 def server(folder: Path) -> tuple[Path, Path]:

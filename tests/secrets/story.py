@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,26 @@ from paddock.secrets.keys import keys_from
 
 from . import planted
 from .haystacks import files_below, processes
-from .planted import FOR_SERVER, FOR_SHU, IN_ARGUMENT, IN_CONFIG, IN_HEADERS, NAMES, OF_ALL, OF_ANN, VALUES
+from .planted import (
+    FOR_REMOTE,
+    FOR_SERVER,
+    FOR_SHU,
+    FOR_WORK,
+    IN_ARGUMENT,
+    IN_CONFIG,
+    IN_HEADERS,
+    NAMES,
+    OF_ALL,
+    OF_ANN,
+    VALUES,
+)
 from .safe import Safe, open_safe
-from .web import Web, web
+from .web import TOOLS, Web, web
 
 TYPED = [*OF_ALL[:3], *OF_ANN[:2]]  # the others are set without a process each
-LITERAL = (FOR_SERVER, IN_ARGUMENT)  # stand in a file that is imported
+LITERAL = (FOR_SERVER, IN_ARGUMENT)  # stand in a file that is imported, and in what the server is started with
+IMPORTED = (*LITERAL, FOR_REMOTE)
+INSTALLED = ("keeper", "shuttle", "seed", "server", "remote", "work")
 AS_ANN = {"Paddock_As": "user:ann"}
 
 
@@ -60,6 +74,17 @@ class Story:
         plugin, _, name = callable_name.partition(".")
         return self.ask(running, "POST", f"/plugins/{plugin}/call/{name}", dict(params), **headers)
 
+    def until_made(self, running: Daemon, name: str, params: Mapping[str, Any], **headers: str) -> Answer:
+        """The same, again and again until the call was made: it waits for a yes, or its plugin is being started."""
+        made: list[Answer] = []
+
+        def happened() -> bool:
+            made.append(self.call(running, name, params, **headers))
+            return made[-1].status == 200
+
+        eventually(happened, f"{name} was not made: {made[-1:]}")
+        return made[-1]
+
     def ask(self, running: Daemon, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         answer = running.ask(method, path, body, **headers)
         place = f"{len(self.places)} {method} {path}"
@@ -72,19 +97,22 @@ class Story:
             planted.keeper(self.folder / "keeper", self.web.port, self.web.other_port),
             planted.shu(self.folder / "shuttle"),
             planted.kernel(self.folder / "seed"),
+            planted.work(self.folder / "work"),
         ):
             self.told("plugin", "install", package, "--yes")
         settings, script = planted.server(self.folder / "elsewhere")
         self.told("import", settings, "--capability", f"read:fs:{script}", "--yes", as_process=True)
+        remote = planted.remote(self.folder / "elsewhere", f"{self.web.url}/mcp")
+        self.told("import", remote, "--yes", as_process=True)
         local = self.paddock.local
         local.write_text(_with_reference(local.read_text()))
-        for plugin in ("keeper", "shuttle", "seed", "server"):
+        for plugin in INSTALLED:
             self.told("plugin", "enable", plugin, "--yes")
         self.told("user", "add", "ann")
         for name in TYPED:
             whose = ["--user", "ann"] if name in OF_ANN else []
             self.places[f"set {name}"] = typed(self.paddock, name, *whose, "--json")
-        self.keep([name for name in NAMES if name not in (*TYPED, *LITERAL)])
+        self.keep([name for name in NAMES if name not in (*TYPED, *IMPORTED)])
 
     def keep(self, names: list[str]) -> None:
         """Set secrets without a process each."""
@@ -98,7 +126,7 @@ class Story:
 
     def use(self, running: Daemon) -> None:
         """Every secret reaches whoever may have it."""
-        keeper = [name for name in NAMES if name not in LITERAL]
+        keeper = [name for name in NAMES if name not in IMPORTED]
         used = [
             self.call(running, "keeper.use", {"name": name}, **(AS_ANN if name in OF_ANN else {})) for name in keeper
         ]
@@ -110,6 +138,19 @@ class Story:
         server = self.call(running, "server.length", {})
         lengths = f"{len(VALUES[FOR_SERVER])} {len(VALUES[IN_ARGUMENT])}"
         assert server.body["result"]["content"][0]["text"] == lengths, server
+        self.trust(running, "remote", TOOLS)
+        remote = self.until_made(running, "remote.length", {})
+        assert remote.body["result"]["content"][0]["text"] == str(len(f"Bearer {VALUES[FOR_REMOTE]}")), remote
+        assert set(self.web.given_with_calls) == {f"Bearer {VALUES[FOR_REMOTE]}"}
+        for fails in (False, True):
+            work = self.call(running, "work.work", {"name": FOR_WORK, "fails": fails}, Idempotency_Key=f"work{fails}")
+            assert work.body["result"]["result"]["length"] == len(VALUES[FOR_WORK]), work
+
+    def trust(self, running: Daemon, plugin: str, tools: Iterable[str]) -> None:
+        """Say yes for good to tools that do not say what they change; each is called once with that."""
+        for tool in tools:
+            held = self.call(running, f"{plugin}.{tool}", {}).body["approval"]["approval"]
+            self.told("approvals", "approve", held, "--always", "--yes")
 
     def go_wrong(self, running: Daemon) -> None:
         """Calls that fail, are refused, or take their process with them."""
@@ -120,9 +161,11 @@ class Story:
             self.call(running, "shuttle.shuttle", {"name": FOR_SHU, "fails": True}),
             self.call(running, "seed.seed", {"name": OF_ALL[0]}),
             self.call(running, "server.fail", {}),
+            self.call(running, "remote.refused", {}),
+            self.call(running, "remote.broken", {}),
         ]
         assert all(one.status >= 400 for one in wrong), wrong
-        again = (("keeper.use", {"name": OF_ALL[1]}), ("server.length", {}))
+        again = (("keeper.use", {"name": OF_ALL[1]}), ("server.length", {}), ("remote.length", {}))
         eventually(lambda: all(self.call(running, *one).status == 200 for one in again), "they were not started again")
 
     def send(self, running: Daemon) -> None:
@@ -144,14 +187,15 @@ class Story:
         approval = held.body["approval"]["approval"]
         self.told("approvals", "show", approval)
         self.told("approvals", "approve", approval, "--yes")
-        made: list[Answer] = []
+        made = self.until_made(running, "keeper.act", {"name": OF_ALL[2]}, Idempotency_Key="k1")
+        assert made.body["result"]["length"] == len(VALUES[OF_ALL[2]])
 
-        def happened() -> bool:
-            made.append(self.call(running, "keeper.act", {"name": OF_ALL[2]}, Idempotency_Key="k1"))
-            return made[-1].status == 200
-
-        eventually(happened, "it was approved and did not happen")
-        assert made[-1].body["result"]["length"] == len(VALUES[OF_ALL[2]])
+    def park(self, running: Daemon) -> None:
+        """Work that is in progress when the daemon is killed, and goes on under the next one."""
+        params = {"name": FOR_WORK, "fails": False, "looks": 10_000}
+        parked = self.ask(running, "POST", "/plugins/work/call/work?detach=1", params, Idempotency_Key="parked")
+        place = f"/calls/{parked.body['call_id']}"
+        eventually(lambda: self.ask(running, "GET", place).body["status"] == "in_progress", "it is not in progress")
 
     def look(self, running: Daemon) -> None:
         """What the API shows, and what every process of this machine shows to others, while all plugins run."""
@@ -164,7 +208,7 @@ class Story:
         assert any(b"main.py" in hay for hay in everybody.values()), "the plugins are among them"
         self.places |= everybody
         pages = ["/plugins", "/calls", f"/calls/{held}", "/status", "/metrics", "/approvals"]
-        pages += [f"/plugins/{name}{page}" for name in ("keeper", "shuttle", "server") for page in ("", "/logs")]
+        pages += [f"/plugins/{name}{page}" for name in INSTALLED for page in ("", "/logs")]
         shown = {page: self.ask(running, "GET", page).status for page in pages}
         assert set(shown.values()) == {200}, shown
         self.keep_files("running")
@@ -173,7 +217,7 @@ class Story:
         """What commands show of it."""
         doubt = self.told("run", "doubt", "list", "--json").json
         lost = {one["callable"]: one["call_id"] for one in doubt["doubts"]}
-        assert set(lost) == {"crash", "hold"}, doubt
+        assert set(lost) == {"crash", "hold", "broken"}, doubt
         self.told("run", "doubt", "show", lost["hold"])
         self.told("run", "doubt", "resolve", lost["hold"], "--not-happened")
         export = self.folder / "export.jsonl"
@@ -183,8 +227,8 @@ class Story:
             ("secret", "rm", NAMES[0], "--yes", "--json"),
             ("ledger", "tail", "--json"),
             ("ledger", "export", export),
-            *(("plugin", "logs", name) for name in ("keeper", "shuttle", "seed", "server")),
-            *(("plugin", "info", name, "--json") for name in ("keeper", "shuttle", "seed", "server")),
+            *(("plugin", "logs", name) for name in INSTALLED),
+            *(("plugin", "info", name, "--json") for name in INSTALLED),
             ("call", "keeper.use", "--params", json.dumps({"name": NAMES[4]})),
         ):
             self.told(*command, as_process=command[0] == "secret")
@@ -233,6 +277,7 @@ def tell_everything(paddock: Paddock, folder: Path) -> Story:
             story.send(running)
             story.ask_somebody(running)
             story.go_wrong(running)
+            story.park(running)
             story.look(running)
         story.places["daemon"] = "".join(running.log).encode()
         story.keep_files("killed")
