@@ -12,13 +12,17 @@ import pytest
 
 from paddock import Config, open_host
 from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
 from paddock.host.host import Host
+from paddock.ledger.append import LedgerTable
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
 from paddock.policy.approvals.answering import Remember
-from paddock.store.database import open_direct
+from paddock.principals.change import Change
+from paddock.principals.consents import give_consent, revoke_consent
+from paddock.store.database import Transaction, open_direct
 
 ANN = Principal(PrincipalId("local:ann"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
 EVE = Principal(PrincipalId("user:eve"))
@@ -389,3 +393,32 @@ async def test_a_day_s_quota_holds_over_a_restart(office: Office) -> None:
 
     assert busy.value.error_code == "quota_exceeded"
     assert 0 < busy.value.details["retry_after"] <= 86_400
+
+
+@pytest.mark.req("K-28")
+async def test_an_effect_starts_by_what_its_person_consents_to_as_it_starts(office: Office) -> None:
+    office.rule(
+        '@id("consented") @text("Not without consent.") forbid (principal is User, action, '
+        'resource == Callable::"mail.note") unless { principal.consents.contains(resource) };'
+    )
+
+    def changed(change: Callable[[Change, str, str, str], object]) -> None:
+        clock, random = SystemClock(), SystemRandom()
+
+        def unit(tx: Transaction) -> None:
+            publish = LedgerTable(tx, clock, random, DEFAULT_TENANT)
+            change(Change(tx, DEFAULT_TENANT, ANN.id, clock.now().isoformat(), publish), ANN.id, "mail", "note")
+
+        with open_direct(office.home / "data" / "paddock.db") as beside:
+            beside.write(unit)
+
+    async with office.open() as host:
+        with pytest.raises(Denied):
+            await host.call("mail.note", {}, context=made_by(ANN))
+        changed(give_consent)
+        await host.call("mail.note", {}, context=made_by(ANN))
+        changed(revoke_consent)
+        with pytest.raises(Denied):
+            await host.call("mail.note", {}, context=made_by(ANN))
+
+    assert office.done == ["note"]

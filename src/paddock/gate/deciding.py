@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied
@@ -15,6 +15,7 @@ from paddock.policy.decision import Allow, Decision, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.request import CallCircumstances, to_call
 from paddock.policy.subject import subject_of
+from paddock.store.transaction import Transaction
 
 _MOST_KEPT = 10_000
 
@@ -23,7 +24,11 @@ class Decides(Protocol):
     """Who decides about calls."""
 
     async def about(self, target: Target, context: CallContext) -> Decision:
-        """What the rules say to this call."""
+        """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts."""
+        ...
+
+    def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
+        """Whether they still say so, by what stands in the store in this unit of work."""
         ...
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
@@ -38,6 +43,16 @@ class InForce(Protocol):
     def policy(self) -> Policy: ...
 
 
+class _Kept(NamedTuple):
+    """What one version of the rules said, by who asks for what where: making the whole question costs more than this.
+
+    One value, so that no thread finds the decisions of another version in it.
+    """
+
+    policy: Policy
+    decisions: dict[tuple[Target, Principal, frozenset[str], str | None, str | None], Decision]
+
+
 class ByTheRules:
     """Asks the rules that are in force.
 
@@ -49,28 +64,35 @@ class ByTheRules:
     def __init__(self, rules: InForce, consents: RememberedConsents) -> None:
         self._rules = rules
         self._consents = consents
-        # By who asks for what where, under one version of the rules: making the whole question costs more than this.
-        self._kept: dict[tuple[Target, Principal, frozenset[str], str | None, str | None], Decision] = {}
-        self._kept_of: Policy | None = None
+        self._kept: _Kept | None = None
 
     async def about(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
-        if not target.only_reads:  # an effect is never decided on what was true a moment ago
-            consents = await self._consents.right_now(principal)
-        else:
-            consents = self._consents.known(principal)
-            if consents is None:
-                consents = await self._consents.lately(principal)
-        policy = self._rules.policy
-        if policy is not self._kept_of or len(self._kept) >= _MOST_KEPT:
-            self._kept, self._kept_of = {}, policy
-        question = (target, principal, consents, context.project, context.agent_path)
-        decision = self._kept.get(question)
+        consents = self._consents.known(principal)
+        if consents is None:
+            consents = await self._consents.lately(principal)
+        decision = self._decided(target, context, consents)
+        if target.only_reads or isinstance(decision, Allow):
+            return decision
+        # Whoever has said yes a moment ago is not refused, nor asked, once more.
+        return self._decided(target, context, await self._consents.right_now(principal))
+
+    def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
+        return self._decided(target, context, self._consents.read_in(tx, context.principal)) == decision
+
+    def _decided(self, target: Target, context: CallContext, consents: frozenset[str]) -> Decision:
+        """May be called from any thread."""
+        policy, kept = self._rules.policy, self._kept
+        if kept is None or policy is not kept.policy or len(kept.decisions) >= _MOST_KEPT:
+            kept = self._kept = _Kept(policy, {})
+        question = (target, context.principal, consents, context.project, context.agent_path)
+        decision = kept.decisions.get(question)
         if decision is None:
             circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
-            decision = policy.decide(to_call(subject_of(principal, consents=consents), target.ruled, circumstances))
+            subject = subject_of(context.principal, consents=consents)
+            decision = policy.decide(to_call(subject, target.ruled, circumstances))
             if not (isinstance(decision, Deny) and decision.cause == "error"):
-                self._kept[question] = decision
+                kept.decisions[question] = decision
         return decision
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
@@ -86,6 +108,10 @@ class TheirOwn:
     async def about(self, target: Target, context: CallContext) -> Decision:
         del target, context
         return Allow((), self.reason, "")
+
+    def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
+        del tx, target, context, decision
+        return True
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
         del decision

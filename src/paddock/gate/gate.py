@@ -24,7 +24,7 @@ from paddock.gate.finishing import finished
 from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
 from paddock.gate.once import Replayed, TakenMeanwhile
-from paddock.gate.starting import Start
+from paddock.gate.starting import DecidedOtherwise, Start
 from paddock.gate.turns import Turns
 from paddock.gate.whitelists import Proposals
 from paddock.ledger.entry import Made
@@ -356,8 +356,9 @@ class Gate:
                     course.decision = await self.decides.about(target, course.context)  # much may be otherwise by now
                     granted = await self.start.permit(course, approval)
                 await self.start.record(course, granted)
-            except TakenMeanwhile:
+            except (TakenMeanwhile, DecidedOtherwise):
                 effects.leave(course)
+                course.decision = await self.decides.about(target, course.context)
             else:
                 return None
 

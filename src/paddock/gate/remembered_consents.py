@@ -7,7 +7,7 @@ import asyncio
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.principals.consents import consented_names
-from paddock.store.database import Database
+from paddock.store.database import Database, Transaction
 
 GOOD_FOR = 1.0  # seconds
 _LOOKED_UP_AFTER = GOOD_FOR / 2  # so that while calls come, none has to wait for it
@@ -48,6 +48,11 @@ class RememberedConsents:
         """What their person consents to at this moment, and not at one before it."""
         return await self._read((principal.tenant, principal.person))
 
+    def read_in(self, tx: Transaction, principal: Principal) -> frozenset[str]:
+        """What their person consents to, in a unit of work, on any thread."""
+        person = (principal.tenant, principal.person)
+        return self._keep(person, self._clock.monotonic(), consented_names(tx, *person))
+
     def _begin(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
         now = self._clock.monotonic()
         begun, reading = self._reading.get(person, (0.0, None))
@@ -59,10 +64,14 @@ class RememberedConsents:
 
     async def _read(self, person: tuple[str, str]) -> frozenset[str]:
         asked = self._clock.monotonic()
-        found = await self._database.read(lambda tx: consented_names(tx, *person))
+        return self._keep(person, asked, await self._database.read(lambda tx: consented_names(tx, *person)))
+
+    def _keep(self, person: tuple[str, str], asked: float, found: frozenset[str]) -> frozenset[str]:
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
-        self._known[person] = (asked, found)
+        known = self._known.get(person)
+        if known is None or known[0] <= asked:
+            self._known[person] = (asked, found)
         return found
 
     def _is_read(self, person: tuple[str, str], done: asyncio.Task[frozenset[str]]) -> None:

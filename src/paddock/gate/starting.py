@@ -34,6 +34,10 @@ RecordIn = Callable[[Transaction, Course, Event], None]
 _WITHDRAWING = 5.0  # seconds for taking back what was asked a moment ago
 
 
+class DecidedOtherwise(Exception):
+    """What the rules said to a call they do not say any more, since its caller consents to more or less by now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """Lets calls start.
@@ -85,6 +89,7 @@ class Start:
         Raises:
             Conflict: the approval is not good for this, or not any more.
             TakenMeanwhile: another daemon has claimed the key.
+            DecidedOtherwise: the rules say something else by now.
             StoreUnavailable: it cannot be recorded, so it must not happen.
         """
         here = None if course.target.only_reads else await self.effects.here()
@@ -97,6 +102,9 @@ class Start:
         context = course.context
 
         def unit(tx: Transaction) -> Effect | None:
+            decided = course.decision
+            if here is not None and decided and not self.decides.holds(tx, course.target, context, decided):
+                raise DecidedOtherwise
             if approval is not None:
                 self.approvals.consume(
                     tx,

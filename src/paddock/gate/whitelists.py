@@ -24,6 +24,7 @@ from paddock.policy.decision import Decision, Deny
 from paddock.policy.request import CallCircumstances, to_call, to_propose
 from paddock.policy.subject import Subject, subject_of
 from paddock.policy.target import CallableTarget
+from paddock.store.transaction import Transaction
 
 Offers: TypeAlias = Callable[[Tenant], Catalogue]
 """What a tenant can call."""
@@ -53,6 +54,10 @@ class OnTheirWhitelists:
         agent = subject_of(principal, may_call=self._whitelist(principal.id.partition(":")[2], context.tenant))
         circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
         return self.rules.policy.decide(to_call(agent, target.ruled, circumstances))
+
+    def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
+        # What an agent may call depends on nothing in the store.
+        return context.principal.kind == "agent" or self.inside.holds(tx, target, context, decision)
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
         return self.inside.pins(decision)
