@@ -275,6 +275,26 @@ def test_a_key_that_moved_from_a_file_to_a_credential_is_found_there(tmp_path: P
     assert moved.find(KeyNote(made.key.id, "file")).raw == made.key.raw
 
 
+@pytest.mark.parametrize("state", [0, -1])
+def test_a_note_of_a_key_that_leads_elsewhere_has_nothing_read_or_removed_there(tmp_path: Path, state: int) -> None:
+    with open_safe(tmp_path / "store.db", tmp_path / "state") as safe:
+        safe.set("api_key", "hunter2")
+        others = [tmp_path / "state" / "keys" / "ledger.key", tmp_path / "theirs.key"]
+        for file in others:
+            file.write_text("ours")
+        row = "INSERT INTO secret_keys (id, source, in_use, made_at) VALUES (?, ?, ?, ?)"
+        for key_id in ("../ledger", str(tmp_path / "theirs")):
+            noted = (key_id, "file", state, "2026-01-01")
+            safe.database.write(lambda tx, noted=noted: tx.execute(row, noted))
+
+        rotated = safe.rotate()
+        again = safe.rotate()
+
+        assert rotated is not None and again is not None
+        assert [file.read_text() for file in others] == ["ours", "ours"]
+        assert safe.get("api_key") == "hunter2"
+
+
 class Late(KeyFiles):
     """Files of somebody who is overtaken after they looked whether there is a key."""
 

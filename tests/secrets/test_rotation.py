@@ -19,7 +19,7 @@ from paddock.core.events_secrets import SecretRotated
 from paddock.secrets.rotation import Left, rotate
 from paddock.secrets.rows import key_in_use
 
-from .rotating import turn
+from .rotating import Mortal, turn
 from .safe import ANN, RANDOM, Safe, keys_at, open_safe
 
 pytestmark = pytest.mark.req("S-29")
@@ -199,6 +199,29 @@ def test_killed_before_or_after_any_of_its_writes_it_leaves_every_secret_readabl
     assert killed >= 14, (
         "twice for each of: a key announced, one in use, three steps, the end of them, a key forgotten, and the record"
     )
+
+
+def test_whoever_is_killed_while_setting_the_first_secret_leaves_no_key_that_nobody_knows_of(tmp_path: Path) -> None:
+    killed = 0
+    while True:
+        folder = tmp_path / f"killed{killed + 1}"
+        with open_safe(folder / "store.db", folder / "state"):
+            pass
+        child = os.fork()
+        if child == 0:
+            with open_safe(folder / "store.db", folder / "state") as mortal:
+                Safe(Mortal(mortal.database, killed + 1), mortal.keys).set("one", "1")  # type: ignore[arg-type]
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        with open_safe(folder / "store.db", folder / "state") as safe:
+            safe.set("one", "1")
+            safe.rotate()
+            assert files(folder / "state") == noted(safe) == {in_use(safe)}
+            assert safe.get("one") == "1"
+        if os.WIFEXITED(status):
+            break
+        killed += 1
+    assert killed == 6, "twice for each of: a key announced, one in use, and the secret"
 
 
 @pytest.mark.slow

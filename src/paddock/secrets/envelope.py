@@ -7,6 +7,7 @@ version does not open there.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -15,6 +16,7 @@ from paddock.core.errors import HostError
 from paddock.core.secret import Secret
 
 KEY_BYTES = 32
+KEY_ID = re.compile("[0-9a-f]{16}")
 _NONCE_BYTES = 12
 
 

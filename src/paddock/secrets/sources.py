@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from paddock.core.clock import Random
 from paddock.core.errors import OperatorError, PaddockError
 from paddock.core.secret import Secret
-from paddock.secrets.envelope import KEY_BYTES, WrappingKey
+from paddock.secrets.envelope import KEY_BYTES, KEY_ID, WrappingKey
 from paddock.store.durable import sync_directory
 from paddock.store.space import OUT_OF_SPACE
 
@@ -149,14 +149,14 @@ class KeyFiles:
 
     def find(self, note: KeyNote) -> WrappingKey | None:
         file = self._file(note.id)
-        return _read_key(file, private=True) if file.exists() else None
+        return _read_key(file, private=True) if file is not None and file.exists() else None
 
     def new(self) -> Made | None:
         key = WrappingKey(self.random.bytes(KEY_BYTES))
         return Made(key, KeyNote(key.id, self.name))
 
     def keep(self, made: Made) -> None:
-        file = self._file(made.key.id)
+        file = self.folder / f"{made.key.id}.key"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -173,14 +173,15 @@ class KeyFiles:
     def destroy(self, note: KeyNote) -> None:
         file = self._file(note.id)
         try:
-            if file.exists():
+            if file is not None and file.exists():
                 file.unlink()
                 sync_directory(self.folder)
         except OSError as error:
             raise _unusable(str(file), error.strerror or "it cannot be removed") from error
 
-    def _file(self, key_id: str) -> Path:
-        return self.folder / f"{key_id}.key"
+    def _file(self, key_id: str) -> Path | None:
+        """The file of a key; None where no key has that id: whoever writes to the database names no file of ours."""
+        return self.folder / f"{key_id}.key" if KEY_ID.fullmatch(key_id) else None
 
 
 @dataclass(frozen=True, slots=True)
