@@ -28,6 +28,7 @@ from paddock.gate.effects.machine import Claim, Clash, Doubt, Foreign, Gone, Joi
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.gate.held import kept_context, waiting
 from paddock.gate.settling import HOST_LOST, Settling
+from paddock.ledger.entry import Made
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.approval import State as Asked
 from paddock.policy.approvals.desk import Approvals
@@ -86,7 +87,7 @@ class Effects:
         approvals: Approvals,
         clock: Clock,
         node: Node,
-        record_in: Callable[[Transaction, Course, Event], None],
+        record_in: Callable[[Transaction, Course, Made], None],
         record_all: RecordAll,
     ) -> None:
         self._database = database

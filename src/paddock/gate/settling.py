@@ -26,6 +26,7 @@ from paddock.gate.effects import records
 from paddock.gate.effects.errors import STALE, doubtful, overruled, unrecorded
 from paddock.gate.effects.machine import State
 from paddock.gate.effects.records import Effect
+from paddock.ledger.entry import Made
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.store.database import Database, Transaction
 
@@ -49,8 +50,20 @@ class _End:
     result: bytes
     error: Mapping[str, Any]
     wait: timedelta
-    entries: tuple[Event, ...]
-    overruled: CallEnded  # the entry where it counts for nothing any more
+    entries: tuple[Made, ...]
+
+    @property
+    def overruled(self) -> CallEnded:
+        """The entry where it counts for nothing any more."""
+        told = overruled(self.effect)
+        return replace(
+            self.course.ended(),
+            status="in_doubt",
+            success=False,
+            error_code=told.error_code,
+            error_category=told.category.value,
+            error_message=told.message,
+        )
 
     def is_written(self, known: Effect | None) -> bool:
         """Whether a first try, of which nobody heard what became of it, was written after all."""
@@ -76,7 +89,7 @@ class Settling:
         self,
         database: Database,
         clock: Clock,
-        record_in: Callable[[Transaction, Course, Event], None],
+        record_in: Callable[[Transaction, Course, Made], None],
         lose: Lose,
         then: Callable[[Effect, State], None],
     ) -> None:
@@ -138,15 +151,6 @@ class Settling:
             # What may still be at work is given the time to end: whoever looks earlier may see too little.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOPPING
-        ended = course.ended()
-        late = replace(
-            ended,
-            status="in_doubt",
-            success=False,
-            error_code=STALE,
-            error_category=overruled(effect).category.value,
-            error_message=overruled(effect).message,
-        )
         return _End(
             course,
             effect,
@@ -155,8 +159,7 @@ class Settling:
             orjson.dumps(result) if error is None else b"",
             {} if error is None else _told(error),
             wait,
-            (ended, *entries),
-            late,
+            (course.apart(), *entries),
         )
 
     async def _written(self, end: _End) -> bool:

@@ -64,7 +64,7 @@ class Apart(NamedTuple):
     personal: dict[str, Any]
 
 
-Made: TypeAlias = Event | Callable[[], Event | Apart]
+Made: TypeAlias = Event | Apart | Callable[[], Event | Apart]
 """An event, or what makes it in the ledger's own time."""
 
 
@@ -132,7 +132,7 @@ class Entry(NamedTuple):
 def prepared(name: str, draft: Draft, random: Random) -> Prepared:
     """The entry of an event under this id, with its commitment made."""
     event = draft.event
-    if not isinstance(event, Event):
+    if not isinstance(event, (Event, Apart)):
         event = _made(event)
     kind, facts, personal = _taken_apart(event) if isinstance(event, Event) else event
     plan = _plan(kind)
