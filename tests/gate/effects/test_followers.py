@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, call
+from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, ask, call, operator
 
-from fixtures.daemons import eventually
+from fixtures.commands import Paddock
+from fixtures.daemons import daemon, eventually
 from paddock.gate.effects.machine import State
 from paddock.host.host import Host
 from paddock.plugins.removal import uninstall
@@ -109,3 +111,29 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
     assert kept.state is State.SUCCEEDED
     (ended,) = [one for one in works.told() if one["type"] == "call.ended"]
     assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
+
+
+def test_work_is_followed_to_its_end_by_another_daemon_of_the_same_postgresql(
+    tmp_path: Path, postgres_address: str
+) -> None:
+    one = Paddock(tmp_path / "one" / "home", store=postgres_address)
+    other = Paddock(tmp_path / "other" / "home", store=postgres_address)
+    outside = tmp_path / "outside"
+    one.quickly("plugin", "install", operator(tmp_path / "works", outside), "--yes")
+    one.quickly("plugin", "enable", NAME)
+    shutil.copytree(one.trees, other.trees)  # the trees of plugins are each home's own
+    with daemon(one) as first:
+        made = ask(first, {}, "?detach=true")["call_id"]
+        eventually((outside / "asked").exists, "the operator is asked again")
+    (outside / "asked").unlink()
+    with daemon(other) as second:
+        eventually((outside / "asked").exists, "the other daemon asks it")
+        seen = second.ask("GET", f"/calls/{made}").body["status"]
+        (outside / "go").touch()
+        answer = ask(second, {})
+    assert seen == "in_progress"
+    assert (answer["result"], answer["replay_of"]) == (SUCCEEDED, made)
+    assert (outside / "begun").read_text().split() == ["k1"]
+    with open_direct(postgres_address) as database:
+        (kept,) = database.read(lambda tx: tx.all("SELECT call, state, node FROM effects"))
+    assert kept == {"call": made, "state": "succeeded", "node": ""}

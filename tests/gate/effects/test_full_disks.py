@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 from tests.gate.effects.counting import SOON, WAYS, Wishes, install_counter, make, things
+from tests.gate.effects.test_in_progress import NAME, Works
 
 from fixtures.breaking import Plan
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon, eventually
 from fixtures.small_disks import small_disk
+from paddock.gate.effects.machine import State
 
 pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("B-06")]
 
+OVER = {State.SUCCEEDED, State.IN_DOUBT}
 WRITES = 3  # of a call: its start, its end, and what others write meanwhile
 
 
@@ -95,3 +99,34 @@ def test_a_disk_that_is_full_while_it_is_found_out_loses_and_repeats_nothing(tmp
         assert callers.times == WRITES
         with daemon(paddock):
             wishes.check(paddock)
+
+
+@pytest.mark.req("K-26", "followed to its end")
+@pytest.mark.slow
+def test_a_disk_that_is_full_when_work_goes_on_after_its_answer_loses_and_repeats_nothing(
+    tmp_path: Path, disk: Path
+) -> None:
+    works, filler = Works(tmp_path, home=disk), disk / "filler"
+    works.finish()
+    before = {f"write-{write}": write for write in range(2, 7)}  # when it starts, is parked, or is taken up again
+    refused = set[str]()
+    breaking = Plan(fills=str(disk), before=before).on(Paddock(disk / "home"))
+    with daemon(breaking) as running, ThreadPoolExecutor() as pool:
+
+        def made(key: str) -> bool:
+            asked = pool.submit(running.ask, "POST", "/calls", {"name": NAME, "params": {}}, Idempotency_Key=key)
+            wait([asked], timeout=3)  # who has to wait for room gets no answer before
+            filler.unlink(missing_ok=True)
+            answer = asked.result(PATIENCE)
+            if answer.status == 503:
+                refused.add(answer.body["code"])
+            return answer.status == 200 or answer.body["code"] != "store.full"  # else it has not started
+
+        for key in before:
+            eventually(lambda key=key: made(key), f"{key} was made")
+            eventually(lambda key=key: works.effect(key).state in OVER, f"what became of {key} is known")
+    assert "effect.unrecorded" in refused
+    assert {works.effect(key).state for key in before} == OVER, (
+        "it was full when one was parked, and when another ended"
+    )
+    assert works.begun == list(before)

@@ -67,18 +67,36 @@ def going(result):
 """
 
 
-class Works:
-    """A home with an operator that works on something outside."""
+def operator(folder: Path, outside: Path, *effects: str) -> Path:
+    """The package of an operator that works on something outside."""
+    outside.mkdir()
+    package = kernel(folder, "operator", PROGRAM.format(outside=str(outside)), (f"write:fs:{outside}",))
+    about = json.loads((package / "manifest.json").read_text())
+    write_json(package / "manifest.json", about | {"effects": list(effects or ("db_write",))})
+    return package
 
-    def __init__(self, folder: Path, *effects: str, change: Callable[[Path, str], None] = lambda *_: None) -> None:
-        self.home = Home(folder)
+
+class Works:
+    """A home with such an operator.
+
+    Args:
+        folder: Where the package and what is outside are.
+        effects: What the operator declares.
+        home: Where the home is; beside them, unless this says otherwise.
+        change: Makes something else of the package.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *effects: str,
+        home: Path | None = None,
+        change: Callable[[Path], object] = lambda _package: None,
+    ) -> None:
+        self.home = Home(home or folder)
         self.outside = folder / "outside"
-        self.outside.mkdir()
-        code = PROGRAM.format(outside=str(self.outside))
-        package = kernel(folder / "works", "operator", code, (f"write:fs:{self.outside}",))
-        about = json.loads((package / "manifest.json").read_text())
-        write_json(package / "manifest.json", about | {"effects": list(effects or ("db_write",))})
-        change(package, code)
+        package = operator(folder / "works", self.outside, *effects)
+        change(package)
         self.home.take(package)
         self.home.changing(lambda plugins: enable(plugins, NAME))
 

@@ -39,10 +39,10 @@ for line in sys.stdin:
 
 @pytest.fixture
 def works(tmp_path: Path) -> Works:
-    def as_program(package: Path, code: str) -> None:
+    def as_program(package: Path) -> None:
         added = json.loads((package / "paddock.yaml").read_text())
         write_json(package / "paddock.yaml", added | {"runtime": {"command": ["python3", "./main.py"]}})
-        write_file(package / "main.py", code + LINES)
+        write_file(package / "main.py", (package / "thing.py").read_text() + LINES)
 
     return Works(tmp_path, change=as_program)
 
