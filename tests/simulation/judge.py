@@ -128,3 +128,9 @@ def _rows(tx: Transaction) -> list[Effect]:
 def in_doubt(tx: Transaction) -> list[Effect]:
     """What a person would look into."""
     return records.in_state(tx, State.IN_DOUBT)
+
+
+def waits_for_a_person(effect: Effect) -> bool:
+    """Whether nobody else finds out: there is no way, or it would be made again and somebody has cancelled it."""
+    cancelled = (effect.error or {}).get("code") == "call.cancelled"
+    return effect.recovery == "none" or (effect.recovery == "native_key" and cancelled)

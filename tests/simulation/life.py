@@ -13,7 +13,7 @@ import apsw
 import orjson
 from tests.simulation.disk import Disk
 from tests.simulation.house import House, open_house
-from tests.simulation.judge import Told, in_doubt
+from tests.simulation.judge import Told, in_doubt, waits_for_a_person
 from tests.simulation.outside import PLUGIN, Act, Outside, Programs
 from tests.simulation.seeded_loop import SeededClock, SeededLoop, SeededRandom, Stuck
 from tests.simulation.store import SimulatedStore, open_direct_at
@@ -272,7 +272,7 @@ class Life:
             with suppress(StoreUnavailable):
                 for effect in await store.read(in_doubt):
                     if (
-                        effect.recovery == "none"
+                        waits_for_a_person(effect)
                         and (self.calm or chances.random() < 0.5)
                         and not self._at_work(effect)
                     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from paddock.core.call import CallContext, Principal
+from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.errors import Denied
 from paddock.core.ids import CallId
 from paddock.core.printable import printable
@@ -116,6 +116,13 @@ class TheirOwn:
     def pins(self, decision: Decision) -> tuple[str, ...]:
         del decision
         return ()
+
+
+def snapshot(decision: Decision | None, approval: str | None) -> PolicySnapshot:
+    """What the rules said of a call, for its operator; `approval` is the yes that it is made with."""
+    if decision is None:
+        return PolicySnapshot("allow")
+    return PolicySnapshot(decision.word, tuple(decision.policies), decision.version, approval)
 
 
 def refusal(decision: Deny, target: Target, call: CallId, *, proposed: str | None = None) -> Denied:

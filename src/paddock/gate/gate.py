@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from paddock.core.call import CallContext, PolicySnapshot
+from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError, Problem
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
-from paddock.gate.deciding import Decides, refusal
+from paddock.gate.deciding import Decides, refusal, snapshot
 from paddock.gate.finishing import finished
 from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
@@ -196,9 +196,9 @@ class Gate:
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
-            operator = target.manifest.kind is Kind.OPERATOR and target.manifest.dialect is Dialect.KERNEL
+            operator = is_operator(target)
             if operator:
-                course.context = replace(course.context, policy=_snapshot(course))
+                course.context = replace(course.context, policy=snapshot(course.decision, course.approval))
             result = await self.supervisor.call(
                 target.key,
                 target.spec,
@@ -409,13 +409,14 @@ class Gate:
             self.start.effects.leave(course)
 
     async def require_promised(self, target: Target, result: Any) -> None:
-        """Refuse an operator's answer that is not what it promised.
+        """Refuse an answer that is not what was promised.
 
         Raises:
             OutputInvalid: all that is wrong with it.
         """
         self._kept_promise(target, result)
-        await self._has_artifacts(target, result)
+        if is_operator(target):
+            await self._has_artifacts(target, result)
 
     async def _has_artifacts(self, target: Target, result: Any) -> None:
         """See to it that the host has what an operator says to have left with it; then its hash is the right one."""
@@ -491,9 +492,6 @@ class Gate:
         return CallId(new_id("call", self.clock, self.random))
 
 
-def _snapshot(course: Course) -> PolicySnapshot:
-    """What the rules said of a call."""
-    decision = course.decision
-    if decision is None:
-        return PolicySnapshot("allow")
-    return PolicySnapshot(decision.word, tuple(decision.policies), decision.version, course.approval)
+def is_operator(target: Target) -> bool:
+    """Whether it answers as the Kernel's document has it, and is told what the rules said of its call."""
+    return target.manifest.kind is Kind.OPERATOR and target.manifest.dialect is Dialect.KERNEL

@@ -27,7 +27,7 @@ from paddock.gate.effects.errors import clash, foreign, gone, in_doubt, underway
 from paddock.gate.effects.machine import Claim, Clash, Doubt, Foreign, Gone, Join, Replay, State, met
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.gate.held import kept_context, waiting
-from paddock.gate.settling import HOST_LOST, Settling
+from paddock.gate.settling import HOST_IS_LOST, HOST_LOST, Settling
 from paddock.ledger.entry import Made
 from paddock.policy.approvals.approval import OPEN
 from paddock.policy.approvals.approval import State as Asked
@@ -99,7 +99,10 @@ class Effects:
         self.until_over: Callable[[Effect], Awaitable[None]] = _later  # waits for one that its operator is at work on
         self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
         self._underway: dict[EffectKey, _Underway] = {}
-        self._settling = Settling(database, clock, record_in, self._lose, self._settled)
+        self.going_down: Callable[[], bool] = lambda: False
+        self._settling = Settling(
+            database, clock, record_in, self._lose, self._settled, going_down=lambda: self.going_down()
+        )
 
     async def claim(self, course: Course) -> Replayed | None:
         """Take the key of a call for it, or give what came of the call that had it; waits while that is under way.
@@ -187,7 +190,7 @@ class Effects:
 
     def abandoned(self, tx: Transaction, holder: Here) -> None:
         """A run of a host is over: what it had started is in doubt, and what it had only claimed is free."""
-        lost = records.lose_held(tx, holder, error={"code": "host.lost", "message": HOST_LOST})
+        lost = records.lose_held(tx, holder, error=HOST_IS_LOST)
         self._find_out_all(tx, [effect for effect in lost if effect.recovery != "none"])
         self._record_all(tx, [(effect.of.tenant, effect.call, _in_doubt(effect)) for effect in lost])
 

@@ -9,14 +9,14 @@ A probe that finds nothing is asked once more after a while: what a dead process
 would happen beside the call that is made anew.
 
 What is not found out now stays in doubt and is tried again. A plugin that declares another way by now did not prepare
-for it when the call was made: then a person finds out. Whether the call may be made at all was decided when it was
-made, and it may have happened: so nobody decides about it once more.
+for it when the call was made: then a person finds out. So does one where a call would have to be made again that
+somebody has cancelled, or that the rules forbid by now. No person is asked for another yes to it: it had one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, cast
@@ -31,14 +31,16 @@ from paddock.core.event import Publish
 from paddock.core.events_effects import EffectResolved
 from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.gate.catalogue import Target
+from paddock.gate.course import CallCancelled
+from paddock.gate.deciding import snapshot
 from paddock.gate.effects import records
 from paddock.gate.effects.fences import after
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
-from paddock.gate.gate import Gate
+from paddock.gate.gate import Gate, is_operator
 from paddock.gate.kept_calls import context_of
-from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.plugins.supervision.flight import Fate
+from paddock.policy.decision import Deny
 from paddock.queue.schedule import Again
 from paddock.store.database import Database, Transaction
 
@@ -110,12 +112,16 @@ class Recovery:
                 found = await self._probed(target, effect)
                 if not found.happened and not self._is_settled(effect.call):
                     return Again(self.clock.now() + self.settle)
+            case "native_key" if (effect.error or {}).get("code") == CallCancelled.code:
+                return None  # nobody wants it any more
             case "native_key":
                 effect = await self.database.write(partial(records.take_over, effect=effect))
                 found = await self._made_again(target, effect)
             case _:
                 return None
         if found is not None:
+            if found.happened:
+                await self.gate.require_promised(target, found.result)
             await self.database.write(partial(self._settle, effect=effect, found=found))
         self._in_vain.pop(effect.call, None)
         return None
@@ -148,9 +154,16 @@ class Recovery:
         return now - self._in_vain.setdefault(call, now) >= self.settle.total_seconds()
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found | None:
-        """What comes of the same call under the same key; None where its plugin refuses it now, which says nothing of
-        what it did with it before. Of two hosts that make it again only the one is served that took it over last."""
+        """What comes of the same call under the same key; None where the rules forbid it now, or its plugin refuses it,
+        which says nothing of what it did with it before. Of two hosts that make it again only the one is served that
+        took it over last."""
         context = await context_of(effect, self.database, self.clock.now(), fence=after(effect))
+        decision = await self.gate.decides.about(target, context)
+        if isinstance(decision, Deny):
+            return None
+        if is_operator(target):
+            asked = await self.gate.start.approvals.latest_of(effect.of.tenant, effect.call)
+            context = replace(context, policy=snapshot(decision, None if asked is None else asked.id))
         await self.gate.require_secrets(target, effect.payload or {}, context)
         fate = Fate()
         try:
@@ -161,9 +174,6 @@ class Recovery:
             if fate.refused:
                 return None
             raise  # it was not asked, or nobody knows what it did: another time
-        broken = target.broken_by(result)
-        if broken:
-            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
         return _Found(Resolution.NATIVE_KEY, happened=True, result=result)
 
     def _settle(self, tx: Transaction, effect: Effect, found: _Found) -> None:

@@ -33,6 +33,7 @@ from paddock.store.database import Database, Transaction
 _log = logging.getLogger("paddock.gate")
 
 HOST_LOST = "the host that made it is gone"
+HOST_IS_LOST = {"code": "host.lost", "message": HOST_LOST}
 _STOPPING = timedelta(seconds=10)  # until a plugin that was told to stop has, or was ended
 _CHANGES_TABLES = ("storage.exec", "storage.commit")
 
@@ -83,6 +84,7 @@ class Settling:
         record_in: Writes an entry of a call, in a unit of work.
         lose: Marks an effect as one that may have happened, and has it found out after a while.
         then: Told of each effect whose end is on disk, with what it is then.
+        going_down: Whether this host is: what is cut off then was cancelled by nobody.
     """
 
     def __init__(
@@ -92,12 +94,14 @@ class Settling:
         record_in: Callable[[Transaction, Course, Made], None],
         lose: Lose,
         then: Callable[[Effect, State], None],
+        going_down: Callable[[], bool],
     ) -> None:
         self._database = database
         self._clock = clock
         self._record_in = record_in
         self._lose = lose
         self._then = then
+        self._going_down = going_down
         self._unsettled: list[_End] = []
 
     async def settle(self, course: Course, result: Any, error: BaseException | None) -> State:
@@ -143,11 +147,13 @@ class Settling:
             raise HostError("a call without a record ended", code=STALE)
         effect = course.effect
         state, wait, entries = State.SUCCEEDED, timedelta(), list[Event]()
+        cut_off = isinstance(error, asyncio.CancelledError) and self._going_down()
         if error is not None:
             state = State.FAILED_NO_EFFECT if had_no_effect(course, error) else State.IN_DOUBT
         if state is State.IN_DOUBT:
             course.status = "in_doubt"
-            entries.append(EffectInDoubt(effect.of.plugin, effect.of.callable, _why(error), effect.recovery))
+            why = HOST_LOST if cut_off else _why(error)
+            entries.append(EffectInDoubt(effect.of.plugin, effect.of.callable, why, effect.recovery))
             # What may still be at work is given the time to end: whoever looks earlier may see too little.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOPPING
@@ -157,7 +163,7 @@ class Settling:
             state,
             self._clock.now().isoformat(),
             orjson.dumps(result) if error is None else b"",
-            {} if error is None else _told(error),
+            {} if error is None else HOST_IS_LOST if cut_off else _told(error),
             wait,
             (course.apart(), *entries),
         )

@@ -175,6 +175,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate.start.effects.when_succeeded = services.happened
             gate.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
+            gate.start.effects.going_down = lambda: calls.going_down
             resumption = Resumption(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import json
 import signal
 import sys
 import threading
@@ -16,16 +17,18 @@ import pytest
 from tests.gate.effects.counting import SOON
 from tests.gate.test_governed_calls import ANN, made_by
 from tests.host.conftest import Home
+from tests.runtimes.test_python_code import kernel
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Answer, Daemon, daemon, eventually
-from fixtures.packages import native, write_file
+from fixtures.packages import native, write_file, write_json
 from paddock import Config, open_host
 from paddock.core.errors import Busy, Conflict, PaddockError, Unavailable
 from paddock.gate import settling
 from paddock.host.host import Host
 from paddock.ledger.entry import Entry
 from paddock.ledger.feed import page
+from paddock.plugins.enabling import enable
 from paddock.queue import leases, node
 from paddock.store.database import open_direct
 
@@ -296,3 +299,62 @@ async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
         assert await once_known(make) == {"done": "k1"}
         assert await counted(host) == ["k1"]
     assert [entry.data.get("resolution") for entry in told(home.path)] == [None, way]
+
+
+async def test_what_a_call_has_noted_as_its_answer_has_to_be_what_was_promised(home: Home, outside: Path) -> None:
+    """Else a person says what came of it: that it has happened is certain."""
+    promised = {"type": "object", "properties": {"done": {"type": "integer"}}}
+    tools = declared(outside)
+    tools["tools"] = [one | ({"output_schema": promised} if one["name"] == "by_atomic" else {}) for one in TOOLS]
+    home.install("counter", program=PROGRAM.replace("{outside!r}", repr(str(outside))), **tools)
+
+    def is_refused() -> bool:
+        with open_direct(home.path / "data" / "paddock.db") as database:
+            rows = database.read(lambda tx: tx.all("SELECT reason FROM queue WHERE key <> 'old'"))  # but for forgetting
+        return [row["reason"] for row in rows] == ["output_validation_error"]
+
+    async with open_host(Config(home=home.path, environ={})) as host:
+        for _ in range(2):
+            with pytest.raises(PaddockError) as said:
+                params = {"ends": "after", "by": "crash"}
+                await host.call("counter.by_atomic", params, context=made_by(ANN), idempotency_key="k1")
+            await asyncio.to_thread(eventually, is_refused, "the host has looked")
+        assert said.value.error_code == "effect.in_doubt"
+        assert await counted(host) == ["k1"]
+
+
+OPERATOR = """
+import json, os
+from pathlib import Path
+
+OUTSIDE = Path({outside!r})
+
+def run(call):
+    with open(OUTSIDE / "told", "a") as told:
+        told.write(json.dumps(call["policy_snapshot"]) + "\\n")
+    if not (OUTSIDE / "begun").exists():
+        (OUTSIDE / "begun").touch()
+        os._exit(1)
+    return {{"status": "succeeded", "result": {{}}}}
+"""
+
+
+async def test_an_operator_is_told_what_the_rules_say_also_when_a_lost_call_is_made_again(
+    home: Home, tmp_path: Path, outside: Path
+) -> None:
+    package = kernel(tmp_path / "works", "operator", OPERATOR.format(outside=str(outside)), (f"write:fs:{outside}",))
+    about = json.loads((package / "manifest.json").read_text())
+    write_json(package / "manifest.json", about | {"effects": ["db_write"], "recovery": "native_key"})
+    home.take(package)
+    home.changing(lambda plugins: enable(plugins, about["name"]))
+    async with open_host(Config(home=home.path, environ={})) as host:
+
+        async def make() -> Any:
+            return await host.call(about["name"], {}, context=made_by(ANN), idempotency_key="k1")
+
+        with pytest.raises(PaddockError):
+            await make()
+        await once_known(make)
+    first, again = [json.loads(line) for line in (outside / "told").read_text().splitlines()]
+    assert first == again
+    assert again["decision"] == "allow" and again["policies"]

@@ -15,11 +15,14 @@ from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 
 from fixtures.daemons import eventually
 from paddock import NoEffect
-from paddock.core.errors import Conflict, PaddockError
+from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
+from paddock.gate import settling
 from paddock.gate.effects import records
+from paddock.gate.effects.machine import State
 from paddock.gate.effects.records import EffectKey
 from paddock.gate.once import RECOVER, work_of
+from paddock.host import host as a_host
 from paddock.host.host import Host
 from paddock.queue import queue
 from paddock.queue.leases import Here
@@ -110,6 +113,89 @@ async def test_a_plugin_that_refuses_the_call_when_it_is_made_again_says_nothing
             await count(host)
     assert doubted.value.error_code == "effect.in_doubt"
     assert not [entry for entry in office.ledger() if entry.type == "effect.resolved"]
+
+
+class Stuck:
+    """A tool that is at work until its caller or its host has gone, and answers at once when it is called again."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.times = 0
+
+    async def count(self) -> dict[str, int]:
+        self.times += 1
+        if self.times == 1:
+            self.begun.set()
+            await asyncio.Event().wait()
+        return {"done": self.times}
+
+
+async def test_a_call_that_somebody_has_cancelled_is_not_made_again_and_waits_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
+    office, stuck = Office(tmp_path), Stuck()
+    async with with_plugin(office, {"count": stuck.count, "counted": dict}, recovery="native_key") as host:
+        call = asyncio.ensure_future(count(host))
+        await stuck.begun.wait()
+        call.cancel()
+        await asyncio.wait({call})
+        await asyncio.to_thread(eventually, lambda: not left(office), "the host has looked")
+        with pytest.raises(Conflict) as doubted:
+            await count(host)
+    assert doubted.value.error_code == "effect.in_doubt"
+    assert stuck.times == 1
+
+
+async def test_a_call_that_is_cut_off_because_its_host_goes_down_was_cancelled_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
+    monkeypatch.setattr(a_host, "DRAIN", 0.0)
+    office, stuck = Office(tmp_path), Stuck()
+    functions: dict[str, Callable[..., Any]] = {"count": stuck.count, "counted": dict}
+    async with with_plugin(office, functions, recovery="native_key") as host:
+        host.calls.begin("counter", "count", {}, made_by(ANN, idempotency_key="k1"))
+        await stuck.begun.wait()
+    async with with_plugin(office, functions, recovery="native_key") as host:
+        assert await known(host) == {"done": 2}
+    assert [entry.data["reason"] for entry in office.ledger() if entry.type == "effect.in_doubt"] == [
+        settling.HOST_LOST
+    ]
+
+
+async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_for_a_person(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+
+    async def counts() -> dict[str, Any]:
+        office.rule('@id("off") @text("No more.") forbid (principal, action, resource == Callable::"counter.count");')
+        await host.rules.look()
+        return office.do("count")
+
+    async with with_plugin(office, {"count": counts, "counted": dict}, recovery="native_key") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+        await asyncio.to_thread(eventually, lambda: not left(office), "the host has looked")
+        with pytest.raises(Denied):
+            await count(host)
+    assert office.done == ["count"]
+    with open_direct(office.home / "data" / "paddock.db") as database:
+        (doubted,) = database.read(lambda tx: records.in_state(tx, State.IN_DOUBT))
+    assert doubted.of.callable == "count"
+
+
+async def test_what_a_probe_gives_as_the_answer_has_to_be_what_was_promised(tmp_path: Path) -> None:
+    office, words = Office(tmp_path), ["one", 1]
+
+    def counted(**_: Any) -> dict[str, Any]:
+        return {"happened": True, "result": {"done": words.pop(0)}}
+
+    functions = {"count": lambda: office.do("count"), "counted": counted}
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+        assert await known(host) == {"done": 1}, "it was asked again"
+    assert words == []
 
 
 async def test_what_was_given_up_is_looked_for_again_at_the_next_start(tmp_path: Path) -> None:
