@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import INTERRUPT, Paddock
+from fixtures.commands import INTERRUPT, PATIENCE, Paddock
 from fixtures.daemons import ask, daemon, eventually
 from fixtures.mail import mail
 from paddock.config.owners import user_name
@@ -381,3 +382,19 @@ def test_the_daemon_explains_too_and_tells_others_of_their_own_calls_alone(serve
     assert (mine.status, theirs.status, operators.status) == (200, 404, 200)
     assert theirs.body["code"] == "explain.unknown"
     assert mine.body == operators.body == served("explain", denied, "--json").json
+
+
+@pytest.mark.req("K-08")
+def test_whoever_waits_with_the_same_key_gets_what_came_of_the_yes(served: Paddock) -> None:
+    once = (*TO_BOB, "--idempotency-key", "together")
+    waits = held(served, *once)
+    detached = served(*once, "--detach").out.strip()
+    with served.start(*once, "--wait", "--json") as waiting:
+        assert waiting.stderr is not None
+        assert waits["approval"] in waiting.stderr.readline()
+        served("approvals", "approve", waits["approval"], "--yes")
+        out, _ = waiting.communicate(timeout=PATIENCE)
+
+    assert json.loads(out)["replay_of"] == waits["call_id"]
+    assert served("calls", "follow", detached, "--json").json["result"] == {"sent": "bob"}
+    assert "approve it" not in served("calls", "show", detached).err

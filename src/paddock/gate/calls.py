@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -57,6 +58,7 @@ class LiveCall:
         self.result: Any = None
         self.error: PaddockError | None = None
         self.held: NeedsApproval | None = None  # while it waits for a person
+        self.once_more: Callable[[], None] | None = None  # goes on with it, where it waits for another call's request
         self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
         self._followed = False
@@ -175,6 +177,16 @@ class LiveCall:
     def doubt(self) -> None:
         """It may have happened, and nobody knows."""
         self.in_doubt = True
+
+    @property
+    def asked_for(self) -> str | None:
+        """The call about which the person is asked that it waits for: another one where both have the same key."""
+        return None if self.held is None else str(self.held.details["call_id"])
+
+    @property
+    def request(self) -> str | None:
+        """The request that it waits for."""
+        return None if self.held is None else str(self.held.details["approval"])
 
     @property
     def goes_on(self) -> bool:
@@ -306,6 +318,12 @@ class Calls:
         live.go_on()
         self._begin(live, target, params, approval=approval, answers=True)
 
+    def join(self, live: LiveCall) -> None:
+        """Make a call that waited for another one's request, which has its yes: it gets what becomes of that one."""
+        if live.held is not None and live.once_more is not None:
+            live.go_on()
+            live.once_more()
+
     def give_up(self, live: LiveCall, error: PaddockError, status: CallStatus = "failed") -> None:
         """End a call that waits for a person and will not be made. Harmless when it does not wait any more."""
         if live.held is None:
@@ -405,6 +423,8 @@ class Calls:
             )
         )
         await self._watch(live, work, approval)
+        if live.asked_for not in (None, live.id):
+            live.once_more = partial(self._begin, live, target, params, answers=answers)
 
     async def _follow(self, live: LiveCall) -> None:
         following = self._gate.following

@@ -50,12 +50,24 @@ class Resumption:
         self._clock = clock
 
     async def answered(self, approval: Approval) -> LiveCall | None:
-        """Somebody answered: make the call, end it, or let it wait for more of them.
+        """Somebody answered: make the call, end it, or let it wait for more of them; and those that wait with it.
 
         Raises:
             PaddockError: it was approved, and what was to be called is not there, or who asked may not act any more.
                 The request is void.
         """
+        try:
+            live = await self._answered(approval)
+        except PaddockError as error:
+            for other in self._others(approval.call):
+                self._calls.give_up(other, error)
+            raise
+        if not self._calls.going_down:
+            for other in self._others(approval.call):
+                self._go_with(other, approval, live)
+        return live
+
+    async def _answered(self, approval: Approval) -> LiveCall | None:
         tenant = approval.binding.subject.tenant
         live = self._calls.known(approval.call)
         if approval.state not in OPEN:
@@ -92,6 +104,19 @@ class Resumption:
             case _:
                 pass  # more people are needed
         return live
+
+    def _others(self, call: str) -> list[LiveCall]:
+        """Those that wait for the request about this call, since they came with the same key."""
+        return [live for live in self._calls.all_held() if live.asked_for == call != live.id]
+
+    def _go_with(self, other: LiveCall, approval: Approval, live: LiveCall | None) -> None:
+        """Do with a call what becomes of the one whose request it waits for."""
+        if approval.state in (State.APPROVED, State.CONSUMED):
+            self._calls.join(other)
+        elif approval.state is not State.PENDING:
+            self._give_up(other, approval)
+        elif live is not None and live.held is not None and live.request != other.request:
+            other.hold(live.held)  # somebody edited it
 
     async def cancel(self, live: LiveCall) -> None:
         """Ask for the end of a call, whatever it does: nothing of it waits for a person any more, nor for a host that
@@ -130,11 +155,14 @@ class Resumption:
             return
         still = await self._approvals.waiting()
         for live in held:
-            latest = None if live.id in still else await self._approvals.latest_of(live.context.tenant, live.id)
-            # One that was used goes on here or at another host; and this one may have gone on while we looked.
-            if latest is None or latest.state in (*OPEN, State.CONSUMED) or live.held is None:
-                continue
-            self._give_up(live, latest)
+            asked = live.asked_for
+            latest = None if asked in still else await self._approvals.latest_of(live.context.tenant, str(asked))
+            if latest is None or latest.state in OPEN or live.held is None:
+                continue  # this one may have gone on while we looked
+            if asked != live.id:
+                self._go_with(live, latest, None)
+            elif latest.state is not State.CONSUMED:  # that one goes on here or at another host
+                self._give_up(live, latest)
 
     def _give_up(self, live: LiveCall, approval: Approval) -> None:
         if approval.state is State.WITHDRAWN:

@@ -1,0 +1,106 @@
+"""Those who come with a key whose call waits for a person: they wait for the same answer, and get what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
+from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
+
+from paddock.gate.calls import LiveCall
+from paddock.host.gating import approvals_on
+from paddock.host.host import Host
+from paddock.policy.approvals.desk import Approvals
+
+pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("S-21")]
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+async def waiting(host: Host) -> LiveCall:
+    """A call of Ann's under one key that waits for a person, whoever asked them."""
+    live = host.calls.begin_named("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
+    async for event in live.events():
+        assert event.kind == "approval"
+        break
+    return live
+
+
+async def three(host: Host) -> tuple[LiveCall, LiveCall, str]:
+    """The first and the third of three that wait, and what they wait for."""
+    first, _, third = await waiting(host), await waiting(host), await waiting(host)
+    assert first.request is not None
+    assert first.request == third.request
+    return first, third, first.request
+
+
+def elsewhere(host: Host) -> Approvals:
+    """The desk of another process on the same store: this host hears nothing of what is said there."""
+    own = host._gate.start.approvals  # pyright: ignore[reportPrivateUsage]
+    return approvals_on(own._database, host._clock, host._random)  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_all_who_wait_with_one_key_get_what_came_of_the_yes(office: Office) -> None:
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        await host.approving.approve(approval, ANN)
+        made, got = await outcome(host, first.id), await outcome(host, third.id)
+
+        assert (got["status"], got["result"]) == ("succeeded", {"done": "bob"})
+        assert (made["result"], got["replay_of"]) == (got["result"], first.id)
+        assert "approval" not in got
+        assert host.calls.waiting == 0
+    assert office.done == ["bob"]
+
+
+async def test_all_who_wait_with_one_key_get_the_no(office: Office) -> None:
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        await host.approving.deny(approval, ANN)
+        ends = [(await outcome(host, live.id))["error"]["code"] for live in (first, third)]
+
+        assert ends == ["approval.denied", "approval.denied"]
+        assert host.calls.waiting == 0
+    assert office.done == []
+
+
+@pytest.mark.parametrize("answer", ["deny", "withdraw"])
+async def test_so_they_do_where_it_was_said_to_another_host(office: Office, answer: str) -> None:
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        desk = elsewhere(host)
+        if answer == "deny":
+            await desk.deny("default", approval, ANN)
+        else:
+            await desk.withdraw("default", first.id, "it was cancelled")
+        ended: dict[str, Any] = await outcome(host, third.id)
+
+        assert ended["error"]["code"] == ("approval.denied" if answer == "deny" else "call.cancelled")
+    assert office.done == []
+
+
+async def test_an_edited_request_is_what_all_of_them_wait_for(office: Office) -> None:
+    office.rule(TWO_SAY_YES)
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        edited = await host.approving.approve(approval, CLEO, payload={"to": "eve"})
+        assert third.to_json()["approval"]["approval"] == edited["id"] != approval
+
+        await host.approving.approve(edited["id"], DAN)
+        assert (await outcome(host, third.id))["result"] == (await outcome(host, first.id))["result"] == {"done": "eve"}
+    assert office.done == ["eve"]
+
+
+async def test_whoever_cancels_theirs_leaves_the_first_one_waiting(office: Office) -> None:
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        await host.approving.cancel(third)
+        assert ((await outcome(host, third.id))["status"], first.status) == ("cancelled", "pending_approval")
+
+        await host.approving.approve(approval, ANN)
+        assert (await outcome(host, first.id))["result"] == {"done": "bob"}
