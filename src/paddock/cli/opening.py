@@ -88,11 +88,11 @@ def put_into_effect(host: CommandHost) -> None:
 
     daemon = running_daemon(host.directories)
     if daemon is None:
-        now = host.plugins.now()
+        plugins = host.plugins
         drop_all(
-            host.plugins,
+            plugins,
             partial(remove_log, host.directories.state / "logs"),
-            lambda tx, name: forget_plugin(tx, name, now),
+            partial(forget_plugin, clock=plugins.clock, random=plugins.random),
         )
         return
     with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from anyio.abc import TaskGroup
 
@@ -80,7 +81,7 @@ class Departures:
                 asyncio.run_coroutine_threadsafe(self._let_go(name), loop).result()
 
             def drop(store: PluginStore) -> None:
-                leavings.drop(store, plugin, let_go, lambda tx, name: forget_plugin(tx, name, store.now()))
+                leavings.drop(store, plugin, let_go, partial(forget_plugin, clock=store.clock, random=store.random))
 
             await self._store.run(drop)
             self._troubles.pop(plugin, None)

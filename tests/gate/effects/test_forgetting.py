@@ -6,11 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.gate.effects.test_in_progress import NAME as WORKS
+from tests.gate.effects.test_in_progress import Works, ask
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.effects.test_records import NOW, OF, claimed, started
 from tests.gate.test_governed_calls import Office
 
-from fixtures.daemons import eventually
+from fixtures.commands import Paddock
+from fixtures.daemons import daemon, eventually
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict
 from paddock.gate.effects import records
 from paddock.gate.effects.forgetting import forget_old, forget_people, forget_plugin
@@ -134,7 +138,7 @@ def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_
 
     with open_direct(database_address) as database:
         database.write(lived)
-        database.write(lambda tx: forget_plugin(tx, "mail", NOW))
+        database.write(lambda tx: forget_plugin(tx, "mail", SystemClock(), SystemRandom()))
         one, two, three, four = (found(database, key) for key in ("k1", "k2", "k3", "call_4"))
         other = database.read(lambda tx: records.find(tx, OF._replace(plugin="other")))
     assert one is not None and (one.result, one.known.forgotten) == (None, True)
@@ -144,6 +148,32 @@ def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_
     assert three.error == {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
     assert four is None
     assert other is not None and other.result == b'"kept"'
+
+
+@pytest.mark.req("K-26")
+def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobody_asks_it_any_more(
+    tmp_path: Path,
+) -> None:
+    works = Works(tmp_path)
+    paddock = Paddock(works.home.path)
+    with daemon(paddock) as running:
+        made = ask(running, {}, "?detach=true")["call_id"]
+        eventually(lambda: works.parked, "it is in progress")
+    paddock.quickly("plugin", "uninstall", WORKS, "--yes")
+    gone = works.effect()
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        kinds = {row["kind"] for row in database.read(lambda tx: tx.all("SELECT kind FROM queue"))}
+    with daemon(paddock) as running:
+        (doubt,) = paddock.quickly("run", "doubt", "list", "--json").json["doubts"]
+        said = running.ask("GET", f"/calls/{doubt['call_id']}")
+    assert (gone.state, gone.payload, gone.recovery) == (State.IN_DOUBT, None, "none")
+    assert kinds <= {FORGET}
+    assert doubt["call_id"] == gone.call == made
+    assert said.status == 404, "no host follows it"
+    told = [one["type"] for one in works.told() if one["call"] == made]
+    assert told == ["call.started", "effect.in_progress", "effect.in_doubt"]
+    assert not [line for line in running.log if "KeyError" in line or "internal" in line]
+    assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
 
 
 # --- on a whole host ------------------------------------------------------------------------------------------------

@@ -10,7 +10,12 @@ from collections.abc import Collection
 
 import orjson
 
-from paddock.gate.effects.machine import State
+from paddock.core.clock import Clock, Random
+from paddock.core.events_effects import EffectInDoubt
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.effects.machine import Move, State, moved
+from paddock.gate.effects.records import NOBODY
+from paddock.ledger.append import record_all
 from paddock.store.transaction import Transaction
 
 _OVER = (State.SUCCEEDED.value, State.FAILED_NO_EFFECT.value)
@@ -20,6 +25,7 @@ _WAITS_FOR_NOBODY = (
     "state = ? AND claimed_at < ? AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant "
     "AND approvals.call = effects.call AND approvals.state IN ('pending', 'approved'))"
 )
+_NOT_OVER = (State.STARTED.value, State.IN_DOUBT.value)
 _GONE = {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
 
 
@@ -52,21 +58,44 @@ def forget_old(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> 
     return len(rows)
 
 
-def forget_plugin(tx: Transaction, plugin: str, now: str) -> None:
+def forget_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> None:
     """A plugin is uninstalled: let go of all that its calls were made with and gave, for every tenant.
 
-    What is in doubt stays so until a person says what became of it; nobody else can find out any more.
+    What is in doubt stays so until a person says what became of it; nobody else can find out any more. So it is with
+    what the plugin was still at work on, which nobody can ask it about. `clock` and `random` are for the entries that
+    tell of these.
     """
+    now = clock.now().isoformat()
     tx.execute(f"DELETE FROM effects WHERE plugin = ? AND state IN (?, ?) AND {_OWN}", (plugin, *_OVER))  # noqa: S608
     tx.execute(
         "UPDATE effects SET result = NULL, error = NULL, forgotten_at = ? "
         "WHERE plugin = ? AND state IN (?, ?) AND forgotten_at IS NULL",
         (now, plugin, *_OVER),
     )
+    lost = tx.all(
+        "UPDATE effects SET state = ? WHERE plugin = ? AND state = ? AND node = ? AND epoch = ? "
+        "RETURNING tenant, callable, call",
+        (moved(State.STARTED, Move.LOSE), plugin, State.STARTED, *NOBODY),
+    )
+    if lost:
+        events = [
+            (
+                Tenant(row["tenant"]),
+                CallId(row["call"]),
+                EffectInDoubt(plugin, row["callable"], _GONE["message"], "none"),
+            )
+            for row in lost
+        ]
+        record_all(tx, clock, random, events)
+    tx.execute(
+        "DELETE FROM queue WHERE EXISTS (SELECT 1 FROM effects WHERE effects.tenant = queue.tenant "
+        "AND effects.call = queue.key AND effects.plugin = ? AND effects.state IN (?, ?))",
+        (plugin, *_NOT_OVER),
+    )
     tx.execute(
         "UPDATE effects SET payload = NULL, context = NULL, recovery = 'none', error = ? "
         "WHERE plugin = ? AND state IN (?, ?)",
-        (orjson.dumps(_GONE).decode(), plugin, State.STARTED, State.IN_DOUBT),
+        (orjson.dumps(_GONE).decode(), plugin, *_NOT_OVER),
     )
 
 
