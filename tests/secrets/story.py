@@ -217,9 +217,10 @@ class Story:
         """What commands show of it."""
         doubt = self.told("run", "doubt", "list", "--json").json
         lost = {one["callable"]: one["call_id"] for one in doubt["doubts"]}
-        assert set(lost) == {"crash", "hold", "broken"}, doubt
+        # What was under way to the server when its connection broke may be lost too.
+        assert set(lost) - {"length"} == {"crash", "hold", "broken"}, doubt
         self.told("run", "doubt", "show", lost["hold"])
-        self.told("run", "doubt", "resolve", lost["hold"], "--not-happened")
+        self.told("run", "doubt", "resolve", lost["hold"], "--not-happened", "--yes")
         export = self.folder / "export.jsonl"
         for command in (
             ("secret", "list"),
