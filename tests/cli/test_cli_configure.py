@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ import pytest
 
 from fixtures.commands import Paddock, Said
 from fixtures.packages import native
-from paddock.config.local import read_entries
+from paddock.core.clock import SystemRandom
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.secrets.declared import Scope
+from paddock.secrets.keys import keys_from
+from paddock.secrets.vault import look_up
+from paddock.store.database import open_direct
 
 SECRET = 'hunter2 $${x} "quoted"'
 SCHEMA: dict[str, Any] = {
@@ -28,6 +34,7 @@ SCHEMA: dict[str, Any] = {
         "region": {"type": "string", "enum": ["eu", "us"], "default": "eu"},
         "hosts": {"type": "array", "items": {"type": "string"}},
         "ratio": {"type": ["number", "string"]},
+        "pin code": {"type": "string", "x-secret": True},
     },
     "required": ["api_key", "region"],
 }
@@ -54,6 +61,21 @@ def entry(paddock: Paddock) -> dict[str, Any]:
     return tomllib.loads(paddock.local.read_text())["plugins"]["weather"]
 
 
+def sealed(paddock: Paddock, key: str = "api_key") -> str | None:
+    """What the file refers to for this field: one of the secrets, opened."""
+    written = entry(paddock)[key]
+    assert written.startswith("${secret:plugin/weather/")
+    keys = keys_from({}, paddock.home / "state", SystemRandom())
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        name = written.removeprefix("${secret:").removesuffix("}")
+        found = look_up(database, keys, DEFAULT_TENANT, None, name, (Scope.SYSTEM,))
+    return found.reveal() if found is not None else None
+
+
+def secrets(paddock: Paddock) -> list[tuple[str, int]]:
+    return [(one["name"], one["version"]) for one in paddock.quickly("secret", "list", "--json").json["secrets"]]
+
+
 @pytest.mark.req("G-12")
 def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -> None:
     refused = weather.quickly("plugin", "enable", "weather", "--json", code=6)
@@ -61,7 +83,7 @@ def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -
     said = configure(weather, "weather", "api_key", stdin="hunter2\n")
     assert "set api_key of weather" in said.err
     assert "hunter2" not in said.out + said.err
-    assert entry(weather)["api_key"] == "hunter2"
+    assert sealed(weather) == "hunter2"
     assert weather.local.stat().st_mode & 0o777 == 0o600
     weather.quickly("plugin", "enable", "weather")
 
@@ -76,13 +98,13 @@ def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -
         ("hosts", '["a", "b"]', ["a", "b"]),
         ("ratio", "0.5", "0.5"),
         ("api_key", "${WEATHER_KEY}", "${WEATHER_KEY}"),
-        ("api_key", "true", "true"),
-        ("api_key", "  spaces stay ", "  spaces stay "),
+        ("api_key", "${secret:of.another.name}", "${secret:of.another.name}"),
+        ("ratio", "${x", "$${x"),
     ],
 )
 def test_a_value_is_read_as_what_the_plugin_declares(weather: Paddock, key: str, text: str, value: object) -> None:
     answer = configure(weather, "weather", key, "--json", stdin=text + "\n").json
-    assert answer == {"name": "weather", "key": key, "set": True, "file": str(weather.local)}
+    assert answer == {"name": "weather", "key": key, "set": True, "sealed": False, "file": str(weather.local)}
     assert entry(weather)[key] == value
     assert entry(weather)["installed"] == "1.0.0"
 
@@ -105,10 +127,50 @@ def test_a_value_that_does_not_fit_is_refused_and_not_repeated(weather: Paddock,
     assert weather.local.read_text() == before
 
 
-def test_a_text_that_looks_like_a_variable_reaches_the_plugin_as_typed(weather: Paddock) -> None:
-    configure(weather, "weather", "api_key", stdin=SECRET)
-    found = read_entries(weather.local)["weather"].system_values({})
-    assert found["api_key"].reveal() == SECRET
+@pytest.mark.req("B-02", "import")
+@pytest.mark.parametrize("text", [SECRET, "1e5", "  spaces stay "])
+def test_a_secret_is_sealed_as_typed_and_the_file_refers_to_it(weather: Paddock, text: str) -> None:
+    answer = configure(weather, "weather", "api_key", "--json", stdin=text + "\n").json
+    assert answer["sealed"] is True
+    assert sealed(weather) == text
+    assert text not in weather.local.read_text()
+
+
+@pytest.mark.req("G-12")
+def test_a_sealed_field_is_sealed_again_and_erased_where_a_variable_takes_its_place_or_it_is_forgotten(
+    weather: Paddock,
+) -> None:
+    for value in ("hunter1", "hunter2"):
+        configure(weather, "weather", "api_key", stdin=value)
+    assert secrets(weather) == [("plugin/weather/api_key", 2)]
+    configure(weather, "weather", "api_key", stdin="${WEATHER_KEY}")
+    assert secrets(weather) == []
+    configure(weather, "weather", "api_key", stdin="hunter3")
+    assert sealed(weather) == "hunter3"
+    configure(weather, "weather", "api_key", "--unset")
+    assert secrets(weather) == []
+
+
+def test_a_field_whose_name_no_secret_can_have_is_sealed_under_another(weather: Paddock) -> None:
+    configure(weather, "weather", "pin code", stdin="hunter2")
+    assert sealed(weather, "pin code") == "hunter2"
+
+
+@pytest.mark.req("G-12")
+def test_a_field_that_refers_to_what_is_not_set_is_not_listed_as_set(weather: Paddock) -> None:
+    configure(weather, "weather", "api_key", stdin="${WEATHER_KEY}")
+    configure(weather, "weather", "ratio", stdin="${secret:weather.ratio}")
+    shown = weather("plugin", "configure", "weather")
+    assert [line.split()[1:3] for line in shown.out.splitlines()[1:] if line.startswith(("api_key", "ratio"))] == [
+        ["leads", "nowhere"],
+        ["leads", "nowhere"],
+    ]
+    assert "the environment variable WEATHER_KEY is not set" in shown.err
+    assert "paddock secret set weather.ratio" in shown.err
+    exported = replace(weather, more={"WEATHER_KEY": "hunter2"})
+    fields = {one["key"]: one for one in exported("plugin", "configure", "weather", "--json").json["fields"]}
+    assert fields["api_key"]["problems"] == []
+    assert [one["code"] for one in fields["ratio"]["problems"]] == ["config.secret_unset"]
 
 
 def test_fields_are_listed_without_their_values_and_forgotten_on_request(weather: Paddock) -> None:
@@ -172,6 +234,6 @@ def type_at(paddock: Paddock, prompt: bytes, answer: str, *words: str) -> str:
 
 def test_a_secret_is_typed_unseen_and_anything_else_is_not(weather: Paddock) -> None:
     assert "hunter2" not in type_at(weather, b"api_key (not shown): ", "hunter2", "weather", "api_key")
-    assert entry(weather)["api_key"] == "hunter2"
+    assert sealed(weather) == "hunter2"
     assert "8080" in type_at(weather, b"port (a whole number): ", "8080", "weather", "port")
     assert entry(weather)["port"] == 8080

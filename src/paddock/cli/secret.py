@@ -10,14 +10,12 @@ import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, changes_in, done, read
-from paddock.cli.secret_keys import keys_for, typed_unseen
+from paddock.cli.secret_keys import keys_for, tell_of_log, typed_unseen
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from paddock.core.secret import Secret
     from paddock.secrets.rotation import Left, Rotated
     from paddock.secrets.rows import Listed
@@ -48,7 +46,7 @@ def set_(name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_js
         kept = keep_secret(database, keys_for(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
         log = database.empty_log() if kept.version > 1 else None
     done(as_json, f"set {_named(kept)}, version {kept.version}", **_value(kept))
-    _tell_of_log(log)
+    tell_of_log(log)
 
 
 @app.command("list", epilog="Example: paddock secret list --json")
@@ -93,7 +91,7 @@ def remove(
         row = database.write(lambda tx: remove_secret(deed(tx), name, owner))
         log = database.empty_log()
     done(as_json, f"erased {_named(row)}", **_value(row), removed=True, log=str(log) if log else None)
-    _tell_of_log(log)
+    tell_of_log(log)
 
 
 @app.command("rotate", epilog="Examples: paddock secret rotate --yes   ·   paddock secret rotate --to keyring")
@@ -154,11 +152,6 @@ def _tell_of_left(rotated: Rotated) -> None:
 def _left_name(one: Left) -> str:
     whose = " of ".join(name for name in (one.owner, one.tenant if one.tenant != DEFAULT else "") if name)
     return f"{one.name} of {whose}" if whose else one.name
-
-
-def _tell_of_log(log: Path | None) -> None:
-    if log is not None:
-        say(f"  {log} holds what was sealed until whoever reads there now is done; rotate, to have it open nowhere")
 
 
 def _owner(tenant: str, user: str | None) -> str:

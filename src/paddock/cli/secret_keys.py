@@ -6,10 +6,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import say
 from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from paddock.core.secret import Secret
     from paddock.host.command import CommandHost
     from paddock.secrets.keys import Keys
@@ -28,6 +31,12 @@ def keys_for(host: CommandHost) -> Keys:
         ask=(lambda: typed_unseen("passphrase for secrets")) if at_terminal else None,
         ask_new=_new_passphrase if at_terminal and not settings.secrets.passphrase_file else None,
     )
+
+
+def tell_of_log(log: Path | None) -> None:
+    """Say where the store's log still holds what a secret was before."""
+    if log is not None:
+        say(f"  {log} holds what was sealed until whoever reads there now is done; rotate, to have it open nowhere")
 
 
 def typed_unseen(what: str) -> Secret:

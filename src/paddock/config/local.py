@@ -46,6 +46,11 @@ class PluginEntry:
     local: bool
     written: Mapping[str, Any] = field(repr=False)
 
+    @property
+    def path(self) -> str:
+        """Where it stands in the file."""
+        return f'plugins."{self.name}"'
+
     def system_values(self, environ: Mapping[str, str]) -> dict[str, Any]:
         """The plugin's system configuration with every `${VAR}` filled and every text in it a `Secret`.
 
@@ -53,7 +58,7 @@ class PluginEntry:
             Invalid: Variables and secrets that are not set, each with its key; never with a value.
         """
         problems: list[Problem] = []
-        values = fill(dict(self.written), environ, f'plugins."{self.name}"', problems)
+        values = fill(dict(self.written), environ, self.path, problems)
         if problems:
             raise Invalid(
                 f"local.toml: the configuration of {self.name} cannot be filled", problems, code="config.variable_unset"

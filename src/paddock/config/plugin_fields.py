@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from paddock.config.variables import is_reference
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.printable import printable
 from paddock.core.schema import compile_schema
@@ -16,7 +16,6 @@ from paddock.manifest.dialects.key_shapes import names_a_key
 
 Schema = Mapping[str, Any]
 
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _IN_WORDS = {
     "string": "text",
@@ -78,13 +77,13 @@ def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
 def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
     """The value that this text means for this field, in the form that `local.toml` keeps.
 
-    A text that is one `${NAME}` stays a reference to the environment; any other `${` is kept as typed.
+    A text that is one `${NAME}` or `${secret:NAME}` stays a reference; any other `${` is kept as typed.
 
     Raises:
         Invalid: it does not fit what the plugin declares. Never repeats what was typed: it may be a secret.
     """
     takes_text = not field.types or "string" in field.types
-    if takes_text and _REFERENCE.fullmatch(text):
+    if takes_text and is_reference(text):
         return text
     judge = _judge(schema, field.name)
     for value in _meanings(text, takes_text=takes_text):

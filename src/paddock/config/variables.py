@@ -23,6 +23,17 @@ def has_reference(text: str) -> bool:
     return any(match.group() != "$${" for match in _REFERENCE.finditer(text))
 
 
+def as_typed(text: str) -> str:
+    """What a text without references stands for."""
+    return text.replace("$${", "${")
+
+
+def is_reference(text: str) -> bool:
+    """Whether the text is one whole reference and nothing else."""
+    match = _REFERENCE.fullmatch(text)
+    return match is not None and match.group(1) is not None
+
+
 def fill(value: Any, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None = None) -> Any:
     """The value with every reference in it filled, at any depth; each mistake is added to `problems`."""
     if isinstance(value, str):

@@ -1,33 +1,40 @@
-"""Keys that came with another program's settings: sealed among the secrets, and named in `local.toml` in their place.
+"""Keys of plugins: sealed among the secrets, and named in `local.toml` in their place.
 
 The secret of a field is called after the plugin and the field, as in `plugin/weather/API_KEY`. Whatever is called so is
-the plugin's: it is sealed in the unit of work that installs the plugin, and erased in the one that removes it.
+the plugin's, and is erased in the unit of work that removes it. What came with another program's settings is sealed in
+the one that installs the plugin; what a person types, before the file names it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.config.variables import SECRET, has_reference
-from paddock.core.errors import Conflict, HostError
+from paddock.config.variables import SECRET, as_typed, has_reference
+from paddock.core.errors import Conflict, HostError, NotFound
 from paddock.plugins.plugin_store import PluginStore
 
 if TYPE_CHECKING:
+    from paddock.core.secret import Secret
     from paddock.manifest.model import Manifest
     from paddock.plugins.preparing import Prepared
     from paddock.principals.change import Change
+    from paddock.secrets.keys import Keys
+    from paddock.secrets.rows import Listed
     from paddock.store.database import Transaction
 
 _LONGEST_NAME = 128
+_NOT_IN_NAMES = re.compile(r"[^!-z|~]")
 
 
 def written(store: PluginStore, prepared: Prepared) -> dict[str, Any]:
     """The values of a plugin as its entry has them: a reference for each key, where this store keeps keys."""
     names = _names(store, prepared)
-    return {key: _reference(names[key]) if key in names else value for key, value in prepared.values.items()}
+    return {key: reference_to(names[key]) if key in names else value for key, value in prepared.values.items()}
 
 
 def require_key(store: PluginStore, prepared: Prepared) -> None:
@@ -108,7 +115,33 @@ def sealed_values(store: PluginStore, tx: Transaction, manifest: Manifest) -> di
 
     sealed = {one.name for one in secrets_below(tx, _prefix(manifest.name)) if one.tenant == store.tenant}
     names = {field: _name(manifest.name, field) for field in _fields(manifest)}
-    return {field: _reference(name) for field, name in names.items() if name in sealed}
+    return {field: reference_to(name) for field, name in names.items() if name in sealed}
+
+
+def seal_value(store: PluginStore, keys: Keys, plugin: str, field: str, value: Secret) -> Listed:
+    """Seal what a person gave a field of a plugin. `reference_to` its name is what stands for it.
+
+    Raises:
+        HostError: `secret.key_missing`, when the key in use is not here.
+        OperatorError: `secret.key`, when it cannot be used.
+    """
+    from paddock.secrets.vault import keep_secret
+
+    return keep_secret(store.database, keys, store.random, partial(_deed, store), _name(plugin, field), "", value)
+
+
+def forget_value(store: PluginStore, plugin: str, field: str) -> bool:
+    """Erase what is sealed for a field of a plugin in this tenant; False where nothing is."""
+    from paddock.secrets.rows import remove_secret
+
+    def unit(tx: Transaction) -> bool:
+        try:
+            remove_secret(_deed(store, tx), _name(plugin, field), "")
+        except NotFound:
+            return False
+        return True
+
+    return store.database.write(unit)
 
 
 def forget_keys(store: PluginStore, tx: Transaction, plugin: str) -> None:
@@ -143,19 +176,21 @@ def _prefix(plugin: str) -> str:
 
 def _name(plugin: str, field: str) -> str:
     name = _prefix(plugin) + field
-    if len(name) <= _LONGEST_NAME:
+    fitting = _NOT_IN_NAMES.sub("_", name)
+    if len(name) <= _LONGEST_NAME and fitting == name:
         return name
     # Told apart by all of the field's name, and still to be recognised by its beginning.
     mark = f"~{hashlib.sha256(field.encode()).hexdigest()[:16]}"
-    return name[: _LONGEST_NAME - len(mark)] + mark
+    return fitting[: _LONGEST_NAME - len(mark)] + mark
 
 
 def _literal(prepared: Prepared, field: str) -> str:
-    """The key itself; in our own files `$${` stands for a plain `${`."""
-    return str(prepared.values[field]).replace("$${", "${")
+    """The key itself."""
+    return as_typed(str(prepared.values[field]))
 
 
-def _reference(name: str) -> str:
+def reference_to(name: str) -> str:
+    """What stands in a file for the secret of this name."""
     return f"${{{SECRET}{name}}}"
 
 
