@@ -90,6 +90,7 @@ WITHOUT_A_DAEMON = {
     "paddock approvals list": [],
     "paddock approvals list --standing --json": [],
     "paddock run doubt list --json": [],
+    "paddock run doubt list --resolved": [],
     "paddock ledger verify": [],
     "paddock ledger export ledger.jsonl": [],
     "paddock ledger erase user:ann --reason 'asked to be forgotten' --yes": [],

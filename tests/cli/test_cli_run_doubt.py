@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +108,110 @@ def test_what_is_in_doubt_is_listed_a_page_at_a_time_the_oldest_first(paddock: P
     assert listed == [f"call_{number}" for number in range(5)]
     assert "there may be more: --after call_1" in paddock("run", "doubt", "list", "-n", "2").err
     assert paddock("run", "doubt", "list", "--after", "nothing", "--json", code=3).error["code"] == "effect.not_found"
+
+
+FALLS = """
+import os
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.tool
+def add(params, context):
+    os._exit(1)
+@plugin.tool
+def send(params, context):
+    os._exit(1)
+plugin.run()
+"""
+COUNTS = {"type": "object", "properties": {"added": {"type": "integer"}}, "required": ["added"]}
+
+
+@pytest.fixture
+def falling(paddock: Paddock, tmp_path: Path) -> Paddock:
+    """A home whose plugin falls over each call, so that each is in doubt. It declares how `send` is found out."""
+    tool = {"description": "Add", "effects": ["db_write"], "input_schema": {"type": "object"}, "output_schema": COUNTS}
+    tools = [{"name": "add", **tool}, {"name": "send", "recovery": "native_key", **tool}]
+    folder = native(tmp_path / "notes", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=tools)
+    write_file(folder / "main.py", FALLS)
+    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "enable", "notes")
+    return paddock
+
+
+def doubted(paddock: Paddock, tool: str, key: str) -> str:
+    """A call that is in doubt."""
+    words = ("call", f"notes.{tool}", "--idempotency-key", key, "--params", '{"text": "milk"}', "--json")
+    return paddock.quickly(*words, code=7).error["details"]["call_id"]
+
+
+def test_whoever_says_that_it_has_not_happened_sees_what_may_happen_twice_and_says_so_once_more(
+    falling: Paddock,
+) -> None:
+    call = doubted(falling, "add", "k1")
+    resolve = ("run", "doubt", "resolve", call)
+
+    assert "say which of the two it is" in falling.quickly(*resolve, "--happened", "--not-happened", code=2).err
+    assert "say which of the two it is" in falling.quickly(*resolve, code=2).err
+    asked = falling.quickly(*resolve, "--not-happened", "--json", code=4)
+    assert asked.error["details"] == {"call_id": call, "key": "k1", "params": {"text": "milk"}}
+    assert asked.error["hint"].endswith(f"paddock run doubt resolve {call} --not-happened --yes")
+    screen = falling.on_terminal(*resolve, "--not-happened", answers=["n"], code=4)
+    assert '"text": "milk"' in screen and "k1" in screen and "it happens twice if it has" in screen
+    assert len(falling.quickly("run", "doubt", "list", "--json").json["doubts"]) == 1, "nothing was changed"
+
+    assert "notes add has not happened" in falling.on_terminal(*resolve, "--not-happened", answers=["y"])
+    assert falling.quickly("run", "doubt", "list", "--json").json["doubts"] == []
+
+
+def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling: Paddock, tmp_path: Path) -> None:
+    call, silent = doubted(falling, "add", "k1"), doubted(falling, "add", "k2")
+    resolve = ("run", "doubt", "resolve", call, "--happened", "--result")
+
+    wrong = falling.quickly(*resolve, '{"added": "one"}', "--json", code=6).error
+    assert [(one["path"], one["message"]) for one in wrong["errors"]] == [("added", "expected integer, found string")]
+    assert falling.quickly(*resolve, "{added: 1}", "--json", code=6).error["errors"][0]["message"] == "is not JSON"
+    assert falling.quickly(*resolve, f"@{tmp_path}/none", "--json", code=3).error["code"] == "params.unreadable"
+
+    (tmp_path / "result.json").write_text('{"added": 1}')
+    assert "gets null" not in falling.quickly(*resolve, f"@{tmp_path}/result.json").err
+    assert falling.quickly("run", "doubt", "show", call, "--json").json["result"] == {"added": 1}
+    assert "whoever asks again with its key gets null" in (
+        falling.quickly("run", "doubt", "resolve", silent, "--happened").err
+    )
+
+
+def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_after_it_is_known(
+    falling: Paddock,
+) -> None:
+    alone, found_out = doubted(falling, "add", "k1"), doubted(falling, "send", "k2")
+
+    listed = falling.quickly("run", "doubt", "list").out.splitlines()
+    assert [heading in listed[0] for heading in ("KEY", "RECOVERY", "WHY")] == [True] * 3
+    assert all(word in listed[1] for word in (alone, "k1", "none", "notes ended before it answered"))
+    assert all(word in listed[2] for word in (found_out, "k2", "native_key"))
+    shown = falling.quickly("run", "doubt", "show", found_out)
+    assert "finding out  not tried yet" in shown.out
+    assert "a daemon finds out by itself, and none runs for this home: paddock serve" in shown.err
+    assert "by itself" not in falling.quickly("run", "doubt", "show", alone).err
+
+    with daemon(falling):
+        eventually(lambda: searched(falling, found_out)["last_error"], "it was tried in vain")
+        assert searched(falling, found_out)["last_error"] == "plugin.unavailable"
+        shown = falling.quickly("run", "doubt", "show", found_out)
+        assert "plugin.unavailable" in shown.out
+        assert "the daemon finds out by itself" in shown.err
+
+    falling.quickly("run", "doubt", "resolve", alone, "--not-happened", "--yes")
+    falling.quickly("run", "doubt", "resolve", found_out, "--happened", "--result", '{"added": 1}')
+    over = falling.quickly("run", "doubt", "list", "--resolved", "-n", "1", "--json").json
+    assert [(one["call_id"], one["state"], one["params"]) for one in over["doubts"]] == [
+        (found_out, "succeeded", {"text": "milk"})
+    ]
+    rest = falling.quickly("run", "doubt", "list", "--resolved", "--after", over["next"]).out
+    assert alone in rest and "has not happened, says local:" in rest and found_out not in rest
+
+
+def searched(paddock: Paddock, call: str) -> dict[str, Any]:
+    return paddock.quickly("run", "doubt", "show", call, "--json").json["search"]
 
 
 def lost(tx: Transaction, number: int) -> None:

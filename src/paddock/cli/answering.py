@@ -124,7 +124,7 @@ def given_answers(written: str | None) -> Any:
     """
     if written is None:
         return None
-    where, given = _read(written, "--answers")
+    where, given = given_json(written, "--answers")
     fits = isinstance(given, dict) or (
         isinstance(given, list) and all(isinstance(one, dict | bool) for one in cast("list[Any]", given))
     )
@@ -142,7 +142,7 @@ def given_answer(written: str) -> Any:
         Invalid: it is neither a JSON object nor true or false.
         NotFound: there is no such file.
     """
-    where, given = _read(written, "ANSWER")
+    where, given = given_json(written, "ANSWER")
     if isinstance(given, dict | bool):
         return cast("Any", given)
     hint = """write for instance '{"colour": "red"}'; false declines"""
@@ -150,8 +150,12 @@ def given_answer(written: str) -> Any:
     raise Invalid("the answer is not valid", [problem], code="invalid_params")
 
 
-def _read(written: str, where: str) -> tuple[str, Any]:
-    """Where something stands, and what: the JSON, or None where it is none."""
+def given_json(written: str, where: str) -> tuple[str, Any]:
+    """Where something stands, in a file where it begins with @, and what: the JSON, or None where it is none.
+
+    Raises:
+        NotFound: there is no such file.
+    """
     text = written
     if written.startswith("@"):
         where = written[1:]

@@ -199,7 +199,11 @@ class Wishes:
         assert happened.keys() <= self.wanted.keys(), "nothing happened that nobody wants"
         assert {self.wanted[thing] for thing in self.doubted} <= {"none"}, "what can be found out was"
         for thing in self.doubted:
-            word = ["--happened", "--result", f'{{"counted": "{thing}"}}'] if happened[thing] else ["--not-happened"]
+            word = (
+                ["--happened", "--result", f'{{"counted": "{thing}"}}']
+                if happened[thing]
+                else ["--not-happened", "--yes"]
+            )
             paddock.quickly("run", "doubt", "resolve", listed[thing], *word)
             self.insist_on(thing)
         assert self.errors == []

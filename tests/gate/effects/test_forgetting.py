@@ -18,7 +18,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict
 from paddock.gate.effects import records
 from paddock.gate.effects.forgetting import forget_old, forget_people, forget_plugin
-from paddock.gate.effects.machine import State
+from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.host.timed_work import FORGET
 from paddock.store.database import DirectDatabase, Transaction, open_direct
@@ -124,6 +124,38 @@ def test_what_was_under_way_for_whoever_is_to_be_forgotten_keeps_nothing_of_what
         done = found(database)
     assert done is not None and (done.state, done.result, done.payload) == (State.SUCCEEDED, None, None)
     assert done.known.forgotten
+
+
+@pytest.mark.req("B-06")
+def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_maker(database_address: str) -> None:
+    def lived(tx: Transaction) -> None:
+        for key in ("k1", "k2", "k3"):
+            lost = started(tx, OF._replace(key=key), f"call_{key}")
+            records.lose(tx, lost, error={"code": "host.lost"})
+        for key, resolve in (("k1", happened), ("k2", not_happened)):
+            resolve(tx, key)
+
+    def doubt(tx: Transaction, key: str) -> Effect:
+        found = records.find(tx, OF._replace(key=key))
+        assert found is not None
+        return found
+
+    def happened(tx: Transaction, key: str) -> None:
+        records.succeed(tx, doubt(tx, key), now=NOW, result=b"1", by=Resolution.HUMAN, who="user:bob")
+
+    def not_happened(tx: Transaction, key: str) -> None:
+        records.fail(tx, doubt(tx, key), now=NOW, error={}, by=Resolution.HUMAN, who="user:bob")
+
+    with open_direct(database_address) as database:
+        database.write(lived)
+        assert [one.payload for one in database.read(lambda tx: records.resolved(tx, OF.tenant))] == [{"to": "bob"}] * 2
+        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
+        assert [one.payload for one in database.read(lambda tx: records.resolved(tx, OF.tenant))] == [None] * 2
+
+        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: not_happened(tx, "k3"))
+        last = found(database, "k3")
+    assert last is not None and (last.state, last.payload) == (State.FAILED_NO_EFFECT, None)
 
 
 @pytest.mark.req("G-51", "leaves nothing behind")

@@ -118,7 +118,9 @@ def test_another_payload_takes_no_key_not_even_of_what_failed(database_address: 
         assert database.write(lambda tx: claimed(tx, payload_hash="other")) is None
 
 
-def test_what_is_in_doubt_keeps_what_it_was_made_with_until_somebody_resolves_it(database_address: str) -> None:
+def test_what_was_in_doubt_keeps_what_it_was_made_with_and_can_be_listed_once_it_is_resolved(
+    database_address: str,
+) -> None:
     with open_direct(database_address) as database:
         first = database.write(started)
         database.write(lambda tx: records.lose(tx, first, error={"code": "host.lost"}))
@@ -133,14 +135,11 @@ def test_what_is_in_doubt_keeps_what_it_was_made_with_until_somebody_resolves_it
         database.write(
             lambda tx: records.succeed(tx, doubt, now=NOW, result=b"{}", by=Resolution.HUMAN, who="user:ann")
         )
-        over = database.read(lambda tx: records.find_call(tx, Tenant("default"), "call_1"))
-    assert over is not None
-    assert (over.state, over.resolution, over.resolved_by, over.payload) == (
-        State.SUCCEEDED,
-        Resolution.HUMAN,
-        "user:ann",
-        None,
-    )
+        (over,) = database.read(lambda tx: records.resolved(tx, OF.tenant))
+        assert not database.read(lambda tx: records.resolved(tx, OF.tenant, after=over.call))
+        assert not database.read(lambda tx: records.resolved(tx, Tenant("acme")))
+    assert (over.state, over.resolution, over.resolved_by) == (State.SUCCEEDED, Resolution.HUMAN, "user:ann")
+    assert (over.payload, over.context) == ({"to": "bob"}, None)
 
 
 def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_only_claimed_is_free(

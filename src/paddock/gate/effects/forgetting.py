@@ -45,8 +45,8 @@ def forget_old(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> 
             tx.execute(f"DELETE FROM effects WHERE {_OF}", of)  # noqa: S608 - names of our own
         else:
             tx.execute(
-                "UPDATE effects SET result = NULL, error = NULL, principal = NULL, resolved_by = NULL, "  # noqa: S608
-                f"forgotten_at = ? WHERE {_OF}",
+                "UPDATE effects SET result = NULL, error = NULL, payload = NULL, principal = NULL, "  # noqa: S608
+                f"resolved_by = NULL, forgotten_at = ? WHERE {_OF}",
                 (now, *of),
             )
     # Nobody comes back for those: their request was denied, withdrawn or has expired.
@@ -68,7 +68,7 @@ def forget_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) ->
     now = clock.now().isoformat()
     tx.execute(f"DELETE FROM effects WHERE plugin = ? AND state IN (?, ?) AND {_OWN}", (plugin, *_OVER))  # noqa: S608
     tx.execute(
-        "UPDATE effects SET result = NULL, error = NULL, forgotten_at = ? "
+        "UPDATE effects SET result = NULL, error = NULL, payload = NULL, forgotten_at = ? "
         "WHERE plugin = ? AND state IN (?, ?) AND forgotten_at IS NULL",
         (now, plugin, *_OVER),
     )
@@ -112,7 +112,7 @@ def forget_people(tx: Transaction, tenant: str, names: Collection[str], now: str
             (tenant, name, *_OVER),
         )
         cleared += tx.execute(
-            "UPDATE effects SET principal = NULL, result = NULL, error = NULL, forgotten_at = ? "
+            "UPDATE effects SET principal = NULL, result = NULL, error = NULL, payload = NULL, forgotten_at = ? "
             "WHERE tenant = ? AND principal = ? AND state IN (?, ?)",
             (now, tenant, name, *_OVER),
         )

@@ -66,6 +66,15 @@ class Effect:
         return Known(self.state, self.payload_hash, self.forgotten_at is not None, self.principal)
 
 
+class Search(NamedTuple):
+    """Finding out what became of an effect: how often that was tried, what came of the last time, when it is next."""
+
+    tries: int
+    last_error: str | None  # a code
+    next_at: str
+    now: bool  # somebody is at it
+
+
 _COLUMNS = (
     "tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, claimed_at, started_at, "
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
@@ -100,6 +109,32 @@ def in_state(
             values += [tenant, after]
     rows = tx.all(f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
     return [_read(row) for row in rows]
+
+
+def resolved(tx: Transaction, tenant: Tenant, *, after: str | None = None, limit: int = 1000) -> list[Effect]:
+    """Those of a tenant that were in doubt until somebody found out: the latest first, those after a call."""
+    where, values = "tenant = ? AND resolution IS NOT NULL", [tenant]
+    if after is not None:
+        where += " AND (claimed_at, call) < (SELECT claimed_at, call FROM effects WHERE tenant = ? AND call = ?)"
+        values += [tenant, after]
+    rows = tx.all(f"{_SELECT} WHERE {where} ORDER BY claimed_at DESC, call DESC LIMIT ?", (*values, limit))
+    return [_read(row) for row in rows]
+
+
+def in_doubt_of_each(tx: Transaction) -> dict[Tenant, int]:
+    """How many are in doubt, of each tenant that has some."""
+    rows = tx.all("SELECT tenant, COUNT(*) AS count FROM effects WHERE state = ? GROUP BY tenant", (State.IN_DOUBT,))
+    return {Tenant(row["tenant"]): row["count"] for row in rows}
+
+
+def search(tx: Transaction, effect: Effect) -> Search | None:
+    """How far it is with finding out what became of one; None where no work in the queue does."""
+    row = tx.one(
+        "SELECT tries, due_at, reason, node FROM queue WHERE tenant = ? AND key = ? "
+        "AND kind IN ('effect.recover', 'effect.recover:' || ?)",
+        (effect.of.tenant, effect.call, effect.holder.node),
+    )
+    return None if row is None else Search(row["tries"], row["reason"], row["due_at"], row["node"] is not None)
 
 
 def nobody_looks(tx: Transaction, limit: int = 1000) -> list[Effect]:
@@ -257,7 +292,7 @@ def succeed(
     more = (
         ", ended_at = ?, result = CASE WHEN principal IS NULL THEN NULL ELSE ? END, "
         "forgotten_at = CASE WHEN principal IS NULL THEN ? ELSE NULL END, "
-        "resolution = ?, resolved_by = ?, payload = NULL, context = NULL, error = NULL"
+        f"resolution = ?, resolved_by = ?, payload = {_kept_payload(by)}, context = NULL, error = NULL"
     )
     _move(tx, effect, Move.SUCCEED, more, (now, result, now, by, who))
 
@@ -276,7 +311,7 @@ def fail(
     Raises:
         HostError: that is settled already, or by somebody else.
     """
-    more = ", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, payload = NULL, context = NULL"
+    more = f", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, payload = {_kept_payload(by)}, context = NULL"
     if effect.state is State.IN_DOUBT:
         more += ", fence = fence + 1"  # whoever claims it next is above the run that made it again, see `fences.after`
     _move(tx, effect, Move.FAIL, more, (now, orjson.dumps(error).decode(), by, who))
@@ -289,6 +324,12 @@ def lose(tx: Transaction, effect: Effect, *, error: Mapping[str, Any]) -> None:
         HostError: it is not under way.
     """
     _move(tx, effect, Move.LOSE, ", error = ?", (orjson.dumps(error).decode(),))
+
+
+def _kept_payload(by: Resolution | None) -> str:
+    """Of what was in doubt stays what it was made with, for as long as what came of it: people ask what was decided
+    about. Nothing does where its maker was to be forgotten since."""
+    return "NULL" if by is None else "CASE WHEN principal IS NULL THEN NULL ELSE payload END"
 
 
 def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequence[Any]) -> None:

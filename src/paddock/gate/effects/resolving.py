@@ -18,6 +18,7 @@ from paddock.gate.effects.records import Effect
 from paddock.plugins.mending import for_tenant
 from paddock.store.transaction import Transaction
 
+_KNOWN = {State.SUCCEEDED: "it has happened", State.FAILED_NO_EFFECT: "it has not happened"}
 NOT_HAPPENED = {"code": "effect.not_happened", "message": "somebody looked, and it has not happened"}
 
 
@@ -35,6 +36,25 @@ def require_effect(tx: Transaction, tenant: Tenant, call: str) -> Effect:
             hint=f"paddock run doubt list{for_tenant(tenant)}",
         )
     return found
+
+
+def require_doubt(tx: Transaction, tenant: Tenant, call: str) -> Effect:
+    """The effect of a call of which nobody knows whether it has happened.
+
+    Raises:
+        NotFound: there is no such effect.
+        Conflict: it is not in doubt.
+    """
+    effect = require_effect(tx, tenant, call)
+    if effect.state is not State.IN_DOUBT:
+        name = f"{effect.of.plugin} {effect.of.callable}"
+        raise Conflict(
+            f"{name} is not in doubt: {_KNOWN.get(effect.state, 'it is under way')}",
+            code="effect.not_in_doubt",
+            hint=f"see what is known of it: paddock run doubt show {call}{for_tenant(tenant)}",
+            details={"call_id": call, "state": effect.state.value},
+        )
+    return effect
 
 
 def resolve(
@@ -56,13 +76,7 @@ def resolve(
         NotFound: there is no such effect.
         Conflict: it is not in doubt.
     """
-    effect = require_effect(tx, tenant, call)
-    if effect.state is not State.IN_DOUBT:
-        raise Conflict(
-            f"what became of {effect.of.plugin} {effect.of.callable} is known: {effect.state.replace('_', ' ')}",
-            code="effect.not_in_doubt",
-            details={"call_id": call, "state": effect.state.value},
-        )
+    effect = require_doubt(tx, tenant, call)
     if happened:
         records.succeed(tx, effect, now=now, result=orjson.dumps(result), by=Resolution.HUMAN, who=by)
     else:

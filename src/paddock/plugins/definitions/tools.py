@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.core.errors import Problem
+from paddock.core.schema import compile_schema
 from paddock.core.schema_walk import as_object
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import CallableSpec, Form, Manifest
@@ -20,7 +22,7 @@ from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of, pinned_version_missing, require_plugin, schema_value
 from paddock.plugins.rows import VersionRow, find_version
-from paddock.plugins.runtimes.envelopes import speaks_mcp
+from paddock.plugins.runtimes.envelopes import checked_part, speaks_mcp
 from paddock.store.database import Transaction
 
 DECLARED = "declared"  # its package says so, which somebody consented to
@@ -61,6 +63,11 @@ class Tools:
         usable = [row for row in self.rows if row.standing is Standing.ACCEPTED and row.name in texts]
         read = (_read(json.loads(texts[row.name].accepted)) for row in usable)
         return tuple(spec for spec in read if spec is not None)
+
+    def broken_by(self, name: str, result: Any) -> list[Problem]:
+        """What is wrong with an answer of a callable, by what is promised of it; nothing where nothing is."""
+        schema = next((one["output_schema"] for one in self.values() if one["name"] == name), None)
+        return [] if schema is None else compile_schema(schema).errors(checked_part(self.manifest, result))
 
     def _listed(self, row: DefinitionRow, texts: Texts) -> dict[str, Any]:
         """A server's tool: what it says now, where that waits for somebody; otherwise what was accepted."""
