@@ -51,9 +51,15 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
         assert (doubt["call_id"], doubt["key"], doubt["state"]) == (made, "k1", "in_doubt")
         assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
         assert "the host that made it is gone" in paddock("run", "doubt", "show", made).out
+        explained = paddock("explain", made).out
+        assert "it may have happened, and nobody knows." in explained.splitlines()[0]
+        assert "whether it has happened is not known: the host that made it is gone; a person has to look" in explained
 
         said = paddock("run", "doubt", "resolve", made, "--happened", "--result", '{"added": 1}')
         assert "notes add has happened" in said.err
+        assert "it was in doubt; local:" in (first := paddock("explain", made).out.splitlines()[0])
+        assert first.endswith(" said that it has happened.")
+        assert paddock("explain", made, "--json").json["calls"][0]["status"] == "succeeded"
         replayed = paddock(*again).json
         assert (replayed["result"], replayed["replay_of"]) == ({"added": 1}, made)
         assert paddock("run", "doubt", "resolve", made, "--happened", "--json", code=1).error["code"] == (

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gate.effects.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome
 
 from fixtures.commands import Paddock
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.errors import Denied, NotFound
+from paddock.core.errors import Denied, NotFound, PaddockError
 from paddock.core.events_capabilities import PluginCapabilityDenied
 from paddock.core.events_host import PluginKilled
 from paddock.core.ids import PrincipalId
@@ -218,6 +219,23 @@ async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
 
     assert told.lines()[0].startswith("somebody who was erased called mail.look")
     assert "who made the call was erased" in told.unknown
+
+
+async def test_what_was_in_doubt_is_told_as_it_was_found_out(office: Office) -> None:
+    counted = {"counted": lambda idempotency_key, params: {"happened": True, "result": {"done": 1}}}  # noqa: ARG005
+    functions = {"count": lambda: {"wrong": True}, **counted}
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        with pytest.raises(PaddockError) as lost:
+            await count(host)
+        assert await known(host) == {"done": 1}
+        told = await explained(host, lost.value.details["call_id"])
+    assert told.lines()[0].endswith(": it was in doubt; its plugin looked: it has happened.")
+    assert (told.to_value()["status"], told.story.resolution) == ("succeeded", "its plugin looked: it has happened")
+    assert [step.words for step in told.story.steps][-2:] == [
+        "whether it has happened is not known: its plugin answered with something else than it declares; "
+        "its plugin is asked to look",
+        "its plugin looked: it has happened",
+    ]
 
 
 async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Office) -> None:

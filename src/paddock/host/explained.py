@@ -69,7 +69,7 @@ class Explained:
         who = printable(story.who or ERASED)
         by = f" (typed by {printable(story.operator)})" if story.operator and who != f"local:{story.operator}" else ""
         at = story.at[:19].replace("T", " at ")
-        became = _STATUS.get(story.status, story.status)
+        became = f"it was in doubt; {story.resolution}" if story.resolution else _STATUS.get(story.status, story.status)
         lines = [f"{who}{by} called {printable(story.name)} on {at} UTC: {became}."]
         if story.proposed is not None:
             lines += [f"  Its answer proposed {printable(story.proposed, 200)}."]
@@ -111,6 +111,7 @@ class Explained:
             "operator": story.operator,
             "at": story.at,
             "status": story.status,
+            "resolution": story.resolution,
             "decision": story.decision,
             "proposed": story.proposed,
             "undisclosed": list(story.undisclosed),

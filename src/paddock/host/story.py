@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.core.events_calls import flag
+from paddock.host import effect_words
 from paddock.ledger.entry import Entry
 from paddock.manifest.names import full_name
 
@@ -17,7 +18,7 @@ _BECAME: Final = {
     "refused": "was refused",
     "cancelled": "was cancelled",
     "timed_out": "took too long and was ended",
-    "in_doubt": "may have happened, and nobody knows",
+    "in_doubt": "ended in doubt",
 }
 
 
@@ -37,8 +38,10 @@ class Story:
     Attributes:
         who: Who made it; None where that was erased.
         operator: Who made it in their name, where somebody did.
-        status: What became of it: a status of `call.ended`; `started` where no end is recorded; and of one that waited
-            for a person what the request came to.
+        status: What became of it: a status of `call.ended`; `started` where no end is recorded; of one that waited
+            for a person what the request came to; and `succeeded` or `failed` of one that was in doubt, once it is
+            known whether it has happened.
+        resolution: How that is known, in words.
         decision: What the rules said: `allow`, `deny` or `ask`; None where they were not asked.
         policies: Ids of the rules that decided.
         version: Of the plugin.
@@ -67,6 +70,7 @@ class Story:
     steps: tuple[Step, ...]
     proposed: str | None = None
     undisclosed: tuple[str, ...] = ()
+    resolution: str | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +91,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
     if not outcomes:
         return None
     first, last = outcomes[0].data, outcomes[-1].data
+    resolved = next((entry.data for entry in reversed(ordered) if entry.type == "effect.resolved"), None)
     decided = next((entry.data for entry in reversed(outcomes) if entry.data["decision"]), last)
     return Story(
         call=call,
@@ -100,7 +105,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         project=first["project_id"],
         agent_path=next((entry.data["agent_path"] for entry in outcomes if entry.data.get("agent_path")), None),
         at=ordered[0].at,
-        status=_status(outcomes[-1], ordered),
+        status=_status(outcomes[-1], ordered, resolved),
         decision=decided["decision"],
         policies=tuple(decided["policies"]),
         policy_version=decided["policy_version"] or None,
@@ -110,12 +115,15 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         steps=tuple(_steps(ordered)),
         proposed=last.get("proposed"),
         undisclosed=tuple(last.get("undisclosed") or ()),
+        resolution=None if resolved is None else _resolved(resolved),
     )
 
 
-def _status(last: Entry, entries: Iterable[Entry]) -> str:
+def _status(last: Entry, entries: Sequence[Entry], resolved: Mapping[str, Any] | None) -> str:
+    if resolved is not None:  # whatever its host says later counts for nothing
+        return "succeeded" if resolved["state"] == "succeeded" else "failed"
     if last.type == "call.started":
-        return "started"
+        return "in_doubt" if any(entry.type == "effect.in_doubt" for entry in entries) else "started"
     status = str(last.data["status"])
     if status != "pending_approval":
         return status
@@ -198,6 +206,10 @@ def _ended(told: Mapping[str, Any]) -> str:
     return f"it {words}{took}{why} ({told['error_code']})"
 
 
+def _resolved(told: Mapping[str, Any]) -> str:
+    return effect_words.resolved(told, ERASED)
+
+
 def _other(told: Mapping[str, Any]) -> str:
     return f"{told['type']} was recorded" + (f": {told['reason']}" if told.get("reason") else "")
 
@@ -210,4 +222,7 @@ _WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "approval.standing_given": _standing,
     "call.started": _started,
     "call.ended": _ended,
+    "effect.in_doubt": effect_words.in_doubt,
+    "effect.in_progress": effect_words.in_progress,
+    "effect.resolved": _resolved,
 }
