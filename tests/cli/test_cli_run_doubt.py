@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import daemon, eventually
+from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.packages import native, write_file
 from paddock.core.ids import DEFAULT_TENANT, CallId
 from paddock.gate.effects import records
@@ -214,6 +214,43 @@ def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_aft
     ]
     rest = falling.quickly("run", "doubt", "list", "--resolved", "--after", over["next"]).out
     assert alone in rest and "has not happened, says local:" in rest and found_out not in rest
+
+
+def test_what_is_in_doubt_is_told_by_doctor_by_the_numbers_and_by_a_daemon_that_starts(falling: Paddock) -> None:
+    assert effects_of(falling)["found"] == "nothing is in doubt"
+    with daemon(falling) as running:
+        assert running.told(event="ready")["in_doubt"] == 0
+        assert metric(running) == "0"
+        call = doubted(falling, "add", "k1")
+        assert metric(running) == "1"
+        running.stop()
+
+    found = effects_of(falling)
+    assert (found["status"], found["code"]) == ("warn", "effect.in_doubt")
+    assert (found["found"], found["fix"]) == ("1 call may have happened, and nobody knows", "paddock run doubt list")
+    with falling.start("serve") as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "nobody knows" in line)
+        process.terminate()
+        process.communicate()
+    assert line == "! 1 call may have happened, and nobody knows: paddock run doubt list\n"
+
+    falling.quickly("run", "doubt", "resolve", call, "--happened")
+    assert effects_of(falling)["status"] == "ok"
+
+
+def effects_of(paddock: Paddock) -> dict[str, Any]:
+    """What doctor says of effects."""
+    return next(one for one in paddock("doctor", "--json").json["checks"] if one["name"] == "effects")
+
+
+def metric(running: Daemon) -> str:
+    """How many calls of the default tenant are in doubt, as whoever watches the host reads it."""
+    (line,) = (
+        one for one in running.ask("GET", "/metrics").body.splitlines() if one.startswith("paddock_calls_in_doubt")
+    )
+    assert line.startswith('paddock_calls_in_doubt{tenant="default"} ')
+    return line.split()[-1]
 
 
 def searched(paddock: Paddock, call: str) -> dict[str, Any]:

@@ -86,6 +86,11 @@ def _counted(told: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
+def _doubted(count: int) -> str:
+    what = "1 call" if count == 1 else f"{count:,} calls"
+    return f"{what} may have happened, and nobody knows"
+
+
 class _Words:
     """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
 
@@ -103,6 +108,8 @@ class _Words:
             case "ready":
                 self._ready = True
                 self._out.line(f"ready: {_counted(told)}; listening on {told['socket']} (pid {told['pid']})")
+                if told["in_doubt"]:
+                    self._err.line(f"{styled('!', 'yellow')} {_doubted(told['in_doubt'])}: paddock run doubt list")
             case "plugin":
                 self._tell_of_start(told)
             case "draining":

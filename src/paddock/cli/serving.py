@@ -109,7 +109,8 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     starting = {told["name"] for told in at_start if told["state"] == "spawning"}
     on_demand = sum(told["on_demand"] for told in at_start)
     counts = {"plugins": len(at_start), "running": running, "starting": len(starting), "on_demand": on_demand}
-    tell({"event": "ready", "pid": os.getpid(), "socket": path, **counts})
+    in_doubt = sum((await host.metrics.in_doubt()).values())
+    tell({"event": "ready", "pid": os.getpid(), "socket": path, **counts, "in_doubt": in_doubt})
     async for one in host.follow_states():
         told = shown(one)
         tell(told)

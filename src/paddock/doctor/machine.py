@@ -21,6 +21,7 @@ from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp,
 from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status
 from paddock.doctor.daemon import AskDaemon, check_daemon
+from paddock.doctor.effects import check_effects
 from paddock.doctor.files import check_disk, check_permissions
 from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.plugins import check_plugins
@@ -60,6 +61,7 @@ def check_machine(
         ("cgroups", lambda: check_cgroups(kernel_view(lambda: family(os.getpid())))),
         ("cage", lambda: check_first_cage(environ)),
         ("plugins", lambda: check_plugins(directories, settings)),
+        ("effects", lambda: check_effects(directories, settings)),
         ("rules", lambda: check_rules(directories, settings)),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from paddock.core.errors import StoreUnavailable
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.calls import Calls
 from paddock.gate.course import Course
+from paddock.gate.effects.records import in_doubt_of_each
 from paddock.host.exposition import Labels, Measure, Spread
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.supervision.deployment import Status
 from paddock.plugins.supervision.lifecycle import State
+from paddock.store.database import Database
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 MOST_KINDS = 1_000  # of one plugin, which chooses names: it must neither fill the memory nor hide its neighbours
@@ -40,6 +44,7 @@ MEASURES = (
     Measure("paddock_plugin_in_flight", "gauge", "Calls that it works on.", _A_PLUGIN),
     Measure("paddock_calls_running", "gauge", "Calls under way."),
     Measure("paddock_calls_held", "gauge", "Calls that wait for a person."),
+    Measure("paddock_calls_in_doubt", "gauge", "Calls that may have happened, and nobody knows.", ("tenant",)),
     Measure("paddock_ledger_waiting", "gauge", "Entries that wait to be written."),
     Measure("paddock_ledger_lost", "gauge", "Entries that could not be kept."),
     Measure("paddock_recording", "gauge", "Whether what happens can be recorded."),
@@ -71,12 +76,16 @@ class Metrics:
         statuses: How the plugins are doing.
         calls: Calls under way, and those that wait for a person.
         ledger: How much waits to be written.
+        database: Where it stands what is in doubt.
     """
 
-    def __init__(self, statuses: Callable[[], Iterable[Status]], calls: Calls, ledger: LedgerWriter) -> None:
+    def __init__(
+        self, statuses: Callable[[], Iterable[Status]], calls: Calls, ledger: LedgerWriter, database: Database
+    ) -> None:
         self._statuses = statuses
         self._calls = calls
         self._ledger = ledger
+        self._database = database
         self._ended: dict[tuple[str, str, str, str, str | None, str | None, bool], Spread] = {}  # by `_Kind`
         self._kinds: Counter[tuple[str, str]] = Counter()  # by tenant and plugin
 
@@ -103,10 +112,18 @@ class Metrics:
             self._kinds[kind.tenant, kind.plugin] += 1
         return self._ended.setdefault(kind, Spread(_SECONDS))
 
-    def text(self) -> str:
-        """Everything, as Prometheus reads it."""
-        values = {**self._of_calls(), **self._of_plugins(), **self._of_the_host()}
+    def text(self, in_doubt: Mapping[Tenant, int] | None = None) -> str:
+        """Everything, as Prometheus reads it, with what somebody found to be in doubt."""
+        doubts: Values = {"paddock_calls_in_doubt": {(tenant,): count for tenant, count in (in_doubt or {}).items()}}
+        values = {**self._of_calls(), **self._of_plugins(), **self._of_the_host(), **doubts}
         return "".join(f"{line}\n" for measure in MEASURES for line in measure.lines(values[measure.name]))
+
+    async def in_doubt(self) -> dict[Tenant, int]:
+        """Of how many calls nobody knows whether they have happened, by tenant; nothing while the store is away."""
+        try:
+            return {DEFAULT_TENANT: 0} | await self._database.read(in_doubt_of_each)
+        except StoreUnavailable:
+            return {}
 
     def _of_calls(self) -> Values:
         ended, decisions, errors = Counter[Labels](), Counter[Labels](), Counter[Labels]()

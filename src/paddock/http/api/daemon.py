@@ -37,7 +37,7 @@ class DaemonRoutes:
                 "/metrics",
                 self.metrics,
                 "Numbers for Prometheus",
-                "Calls, how long they took, decisions, restarts, what waits.",
+                "Calls, how long they took, decisions, restarts, what waits, what is in doubt.",
                 media="text/plain",
                 prefix="",
             ),
@@ -68,7 +68,8 @@ class DaemonRoutes:
 
     async def metrics(self, request: Request) -> Response:
         del request
-        return Response(self._host.metrics.text(), media_type=CONTENT_TYPE)
+        metrics = self._host.metrics
+        return Response(metrics.text(await metrics.in_doubt()), media_type=CONTENT_TYPE)
 
     async def reconcile(self, request: Request) -> Response:
         del request
