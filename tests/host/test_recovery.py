@@ -20,6 +20,7 @@ from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects import records
 from paddock.gate.effects.records import EffectKey
 from paddock.gate.once import RECOVER
+from paddock.ledger.checkpoint import checkpoint_file
 from paddock.policy.approvals.expiring import EXPIRE
 from paddock.queue import leases
 from paddock.queue.identity import node_id
@@ -184,3 +185,26 @@ def test_what_is_overdue_ends_before_anything_goes_on_and_what_was_approved_is_m
 
     assert sent.read_text() == "good\n"
     assert {row["id"]: row["state"] for row in state(paddock)["approvals"]} == {late: "expired", good: "consumed"}
+
+
+@pytest.mark.req("B-06")
+@pytest.mark.req("S-21")
+def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_made(
+    paddock: Paddock, sent: Path
+) -> None:
+    good = asked(paddock, "good")
+    change(paddock, "UPDATE approvals SET state = 'approved'")  # and whoever said so was killed then
+    checkpoint_file(paddock.home / "state", "default").unlink(missing_ok=True)  # what is signed nobody looks at anew
+    change(paddock, "UPDATE ledger SET plugin = 'other' WHERE seq = 1")
+
+    def shown() -> dict[str, Any]:
+        return paddock.quickly("approvals", "show", good, "--json").json
+
+    with daemon(paddock):
+        eventually(lambda: shown()["state"] == "voided", "the yes is void")
+    assert "the ledger of default is not what was recorded" in shown()["ended_why"]
+    change(paddock, "UPDATE ledger SET plugin = 'mail' WHERE seq = 1")
+    with daemon(paddock) as running:
+        assert running.ask("GET", f"/calls/{shown()['call_id']}").status == 404
+    assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
+    assert not sent.exists(), "nor is it made once the ledger is whole again"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.gate.effects.at_work import AtWork
 from tests.gate.effects.test_going_away import slow_to_start
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
@@ -83,23 +84,16 @@ async def test_where_the_first_goes_away_before_anything_happened_one_of_the_oth
 async def test_the_key_goes_on_to_stand_for_what_was_asked_when_a_person_changed_the_parameters(
     office: Office,
 ) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slowly(to: str) -> dict[str, Any]:
-        begun.set()
-        await go.wait()
-        return office.do(to)
-
-    office.functions["send"] = slowly
+    work = AtWork(office, "send")
     async with office.open() as host:
         with pytest.raises(NeedsApproval) as waits:
             await send(host, "bob")
         await host.approving.approve(waits.value.details["approval"], ANN, payload={"to": "carol"})
-        await begun.wait()
+        await work.begun.wait()
         joins = asyncio.ensure_future(send(host, "bob"))
         with pytest.raises(Conflict) as clash:
             await send(host, "carol")
-        go.set()
+        work.go.set()
         made = await outcome(host, waits.value.details["call_id"])
         assert made["result"] == await joins == await send(host, "bob") == {"done": "carol"}
     assert clash.value.error_code == "effect.other_payload"
@@ -142,19 +136,12 @@ async def test_what_came_of_a_call_is_only_for_whoever_made_it(office: Office) -
             await host.call("mail.note", {}, context=made_by(BOB), idempotency_key="k1")
         return said.value
 
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slowly() -> dict[str, Any]:
-        begun.set()
-        await go.wait()
-        return office.do("note")
-
-    office.functions["note"] = slowly
+    work = AtWork(office)
     async with office.open() as host:
         mine = asyncio.ensure_future(note(host))
-        await begun.wait()
+        await work.begun.wait()
         meanwhile = await as_bob(host)
-        go.set()
+        work.go.set()
         await mine
         afterwards = await as_bob(host)
         assert await note(host) == {"done": "note"}, "and it is still hers"

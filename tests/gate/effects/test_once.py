@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gate.effects.at_work import AtWork
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome, tool
 
 from paddock.core.errors import Conflict, Denied, Invalid, NeedsApproval, NoEffect, PaddockError
@@ -68,18 +69,11 @@ async def test_the_same_key_for_other_parameters_is_a_conflict_and_of_another_ca
 
 
 async def test_many_callers_with_one_key_have_one_effect(office: Office) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slow() -> dict[str, Any]:
-        begun.set()
-        await go.wait()
-        return office.do("note")
-
-    office.functions["note"] = slow
+    work = AtWork(office)
     async with office.open() as host:
         callers = [asyncio.ensure_future(note(host)) for _ in range(64)]
-        await begun.wait()
-        go.set()
+        await work.begun.wait()
+        work.go.set()
         answers = await asyncio.gather(*callers)
     assert answers == [{"done": "note"}] * 64
     assert office.done == ["note"]
@@ -138,16 +132,10 @@ async def test_an_answer_that_is_not_what_was_promised_leaves_the_effect_in_doub
 
 
 async def test_a_caller_who_goes_away_leaves_the_effect_in_doubt(office: Office) -> None:
-    begun = asyncio.Event()
-
-    async def endless() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    office.functions["note"] = endless
+    work = AtWork(office)
     async with office.open() as host:
         call = asyncio.ensure_future(note(host))
-        await begun.wait()
+        await work.begun.wait()
         call.cancel()
         await asyncio.wait({call})
         with pytest.raises(Conflict) as doubt:

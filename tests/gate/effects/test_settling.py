@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.gate.effects.at_work import AtWork
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 
@@ -95,19 +96,12 @@ async def test_what_cannot_be_recorded_any_more_keeps_nothing_else_back(office: 
 async def test_a_host_that_was_taken_for_dead_has_no_word_in_it_and_the_end_of_its_call_is_recorded(
     office: Office,
 ) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def slowly() -> dict[str, Any]:
-        begun.set()
-        await go.wait()
-        return office.do("note")
-
-    office.functions["note"] = slowly
+    work = AtWork(office)
     async with office.open() as host:
         call = asyncio.ensure_future(note(host))
-        await begun.wait()
+        await work.begun.wait()
         await taken_for_dead(host, office)
-        go.set()
+        work.go.set()
         with pytest.raises(Conflict) as stale:
             await call
         with pytest.raises(Conflict) as doubt:
@@ -141,16 +135,10 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
 
 
 async def test_a_call_that_is_cancelled_while_its_plugin_works_is_told_and_recorded_as_in_doubt(office: Office) -> None:
-    begun = asyncio.Event()
-
-    async def endless() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    office.functions["note"] = endless
+    work = AtWork(office)
     async with office.open() as host:
         live = host.calls.begin("mail", "note", {}, made_by(ANN))
-        await begun.wait()
+        await work.begun.wait()
         live.cancel()
         shown = await outcome(host, live.id)
     assert (shown["status"], shown["error"]["code"]) == ("in_doubt", "call.cancelled")

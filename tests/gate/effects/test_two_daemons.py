@@ -14,7 +14,7 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon
 
-pytestmark = pytest.mark.req("K-08")
+pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("B-07", "one effect at several nodes")]
 
 CALLERS = 16  # of each daemon
 KEYS = 12
