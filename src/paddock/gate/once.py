@@ -159,7 +159,9 @@ class Effects:
         require(tx, here)
         now, effect = self._now(), course.effect
         if effect is None or effect.state is State.FAILED_NO_EFFECT:
-            effect = self._claimed(tx, course, here, now)
+            effect = self._claimed(tx, course, here, now, records.starting(course.payload, _kept(course)))
+            if effect.state is State.STARTED:
+                return effect
         return records.start(tx, effect, holder=here, now=now, payload=course.payload, context=_kept(course))
 
     def hold(self, tx: Transaction, course: Course, here: Here) -> None:
@@ -247,7 +249,9 @@ class Effects:
         for tenant, some in groupby(found, key=lambda effect: effect.of.tenant):
             queue.put_all(tx, tenant, [(work_of(effect), effect.call) for effect in some], due=now, now=now)
 
-    def _claimed(self, tx: Transaction, course: Course, here: Here, now: str) -> Effect:
+    def _claimed(
+        self, tx: Transaction, course: Course, here: Here, now: str, start: records.Start | None = None
+    ) -> Effect:
         effect = records.claim(
             tx,
             key_of(course),
@@ -257,6 +261,7 @@ class Effects:
             recovery=course.target.spec.recovery,
             now=now,
             principal=course.context.principal.id,
+            start=start,
         )
         if effect is None:
             raise TakenMeanwhile

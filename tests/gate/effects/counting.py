@@ -222,7 +222,7 @@ def things(name: str, ways: Sequence[str]) -> dict[str, str]:
 
 
 def on_record(home: Path) -> dict[str, tuple[int, str | None]]:
-    """How often each thing was begun, and by whose word it is known what became of it where it was in doubt at last."""
+    """The fence of each thing, and by whose word it is known what became of it where it was in doubt at last."""
     with open_direct(home / "data" / "paddock.db") as database:
         rows = database.read(lambda tx: tx.all("SELECT key, fence, resolution FROM effects"))
     return {row["key"]: (row["fence"], row["resolution"]) for row in rows}

@@ -33,6 +33,13 @@ class EffectKey(NamedTuple):
     key: str
 
 
+class Start(NamedTuple):
+    """What a call is made with and where it came from, as JSON, to find out what became of it."""
+
+    payload: str
+    context: str
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One effect as it stands in the store."""
@@ -48,13 +55,13 @@ class Effect:
     started_at: str | None
     ended_at: str | None
     principal: str | None
-    payload: Mapping[str, Any] | None
-    context: Mapping[str, Any] | None
-    result: bytes | None
-    error: Mapping[str, Any] | None
-    resolution: Resolution | None
-    resolved_by: str | None
-    forgotten_at: str | None
+    payload: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None
+    result: bytes | None = None
+    error: Mapping[str, Any] | None = None
+    resolution: Resolution | None = None
+    resolved_by: str | None = None
+    forgotten_at: str | None = None
 
     @property
     def parked(self) -> bool:
@@ -171,16 +178,24 @@ def claim(
     recovery: str,
     now: str,
     principal: str | None,
+    start: Start | None = None,
 ) -> Effect | None:
     """Take a key that nobody has, or under which the same call of theirs came to nothing; None where somebody has it.
 
-    The fence is higher than any that the key had before: what was sent under a former one is stale.
+    The fence is higher than any that the key had before: what was sent under a former one is stale. Where nobody ever
+    had the key, and the call could `start`, it has started: nearly every call is such a one, and costs one statement.
     """
-    tx.execute(
-        "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
-        "claimed_at, principal) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (*of, call, State.FAILED_NO_EFFECT, payload_hash, *holder, recovery, now, principal),
+    state, fence, kept = (
+        (State.FAILED_NO_EFFECT, 0, (None,) * 3) if start is None else (State.STARTED, 1, (now, *start))
     )
+    first = tx.execute(
+        "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
+        "claimed_at, principal, started_at, payload, context) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (*of, call, state, fence, payload_hash, *holder, recovery, now, principal, *kept),
+    )
+    if first and start is not None:
+        return Effect(of, call, state, fence, payload_hash, holder, recovery, now, now, None, principal)
     changed = tx.execute(
         "UPDATE effects SET state = ?, fence = fence + 1, call = ?, node = ?, epoch = ?, recovery = ?, claimed_at = ?, "
         "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL, "
@@ -238,9 +253,14 @@ def start(
         effect,
         Move.START,
         ", started_at = ?, node = ?, epoch = ?, payload = ?, context = ?",
-        (now, *holder, orjson.dumps(payload).decode(), orjson.dumps(context).decode()),
+        (now, *holder, *starting(payload, context)),
     )
     return replace(effect, state=State.STARTED, holder=holder)
+
+
+def starting(payload: Mapping[str, Any], context: Mapping[str, Any]) -> Start:
+    """What is kept of a call as it starts."""
+    return Start(orjson.dumps(payload).decode(), orjson.dumps(context).decode())
 
 
 def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None:
@@ -252,6 +272,20 @@ def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None
     changed = tx.execute(
         f"UPDATE effects SET node = ?, epoch = ?, context = ? WHERE {_OF} AND state = ? AND fence = ?",
         (*NOBODY, orjson.dumps(context).decode(), *effect.of, State.STARTED, effect.fence),
+    )
+    if not changed:
+        raise _stale(effect, "go on")
+
+
+def note_progress(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None:
+    """Its operator is at work on one that is in doubt: it stays so, and is asked again with what it said.
+
+    Raises:
+        HostError: it is not in doubt any more, or somebody else has taken it over.
+    """
+    changed = tx.execute(
+        f"UPDATE effects SET context = ? WHERE {_OF} AND state = ? AND fence = ?",
+        (orjson.dumps(context).decode(), *effect.of, State.IN_DOUBT, effect.fence),
     )
     if not changed:
         raise _stale(effect, "go on")
