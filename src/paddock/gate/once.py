@@ -191,7 +191,7 @@ class Effects:
             self.when_lost()
 
     def abandoned(self, tx: Transaction, holder: Here) -> None:
-        """A run of a host is over: what it had started is in doubt, and what it had only claimed is free."""
+        """A run of a host is over: what it had started is in doubt."""
         lost = records.lose_held(tx, holder, error=HOST_IS_LOST)
         self._find_out_all(tx, [effect for effect in lost if effect.recovery != "none"])
         self._record_all(tx, [(effect.of.tenant, effect.call, _in_doubt(effect)) for effect in lost])

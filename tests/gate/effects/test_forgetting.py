@@ -9,7 +9,7 @@ import pytest
 from tests.gate.effects.test_in_progress import NAME as WORKS
 from tests.gate.effects.test_in_progress import Works, ask
 from tests.gate.effects.test_once import note, recorded
-from tests.gate.effects.test_records import NOW, OF, claimed, started
+from tests.gate.effects.test_records import NOW, OF, claimed, held, started
 from tests.gate.test_governed_calls import Office
 
 from fixtures.commands import Paddock
@@ -80,18 +80,13 @@ def test_what_failed_keeps_no_words_after_its_time_and_its_key_can_be_used_as_be
 
 
 def test_a_key_that_waits_for_a_request_which_is_over_is_free_after_its_time(database_address: str) -> None:
-    def held(tx: Transaction, key: str, call: str) -> None:
-        effect = claimed(tx, OF._replace(key=key), call)
-        assert effect is not None
-        records.hold(tx, effect)
-
     def failed_before(tx: Transaction) -> None:
         records.fail(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={})
 
     with open_direct(database_address) as database:
-        database.write(lambda tx: held(tx, "k1", "call_1"))
+        database.write(lambda tx: held(tx))
         database.write(failed_before)
-        database.write(lambda tx: held(tx, "k2", "call_3"))
+        database.write(lambda tx: held(tx, OF._replace(key="k2"), "call_3"))
         database.write(lambda tx: forget_old(tx, before="2025-12-31", now=NOW))
         still = found(database)
         database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from paddock.gate.effects.machine import (
-    BEFORE_THE_START,
     OVER,
     TRANSITIONS,
     Claim,
@@ -30,6 +29,8 @@ from paddock.gate.effects.machine import (
 )
 
 pytestmark = pytest.mark.req("K-08")
+
+BEFORE_THE_START = frozenset({State.CLAIMED, State.AWAITING_APPROVAL})
 
 
 def test_nothing_leads_out_of_what_has_happened() -> None:

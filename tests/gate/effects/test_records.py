@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from paddock.core.errors import HostError
@@ -35,6 +33,15 @@ def claimed(tx: Transaction, of: EffectKey = OF, call: str = "call_1", payload_h
     )
 
 
+def held(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect:
+    effect = claimed(tx, of, call)
+    assert effect is not None
+    records.hold(tx, effect)
+    kept = records.find(tx, of)
+    assert kept is not None
+    return kept
+
+
 def started(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect:
     effect = claimed(tx, of, call)
     assert effect is not None
@@ -43,11 +50,7 @@ def started(tx: Transaction, of: EffectKey = OF, call: str = "call_1") -> Effect
 
 def test_what_waited_at_one_host_and_starts_at_another_is_that_ones(database_address: str) -> None:
     def starts_there(tx: Transaction) -> tuple[Effect, Effect | None]:
-        effect = claimed(tx)
-        assert effect is not None
-        records.hold(tx, effect)
-        held = replace(effect, state=State.AWAITING_APPROVAL)
-        said = records.start(tx, held, holder=THERE, now=NOW, payload={}, context={})
+        said = records.start(tx, held(tx), holder=THERE, now=NOW, payload={}, context={})
         return said, records.find(tx, OF)
 
     with open_direct(database_address) as database:
@@ -58,9 +61,9 @@ def test_what_waited_at_one_host_and_starts_at_another_is_that_ones(database_add
 
 def test_a_key_is_claimed_once_and_free_again_where_the_call_came_to_nothing(database_address: str) -> None:
     with open_direct(database_address) as database:
-        first = database.write(claimed)
+        first = database.write(held)
         second = database.write(lambda tx: claimed(tx, call="call_2"))
-        assert first is not None and (first.fence, first.state) == (1, State.CLAIMED)
+        assert (first.fence, first.state) == (1, State.AWAITING_APPROVAL)
         assert second is None
 
         assert database.write(lambda tx: records.give_back(tx, first))
@@ -142,19 +145,13 @@ def test_what_was_in_doubt_keeps_what_it_was_made_with_and_can_be_listed_once_it
     assert (over.payload, over.context) == ({"to": "bob"}, None)
 
 
-def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_only_claimed_is_free(
+def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_waits_for_a_person_goes_on_to_wait(
     database_address: str,
 ) -> None:
-    def again(tx: Transaction) -> Effect | None:
-        failed = started(tx, OF._replace(key="k3"), "call_3")
-        records.fail(tx, failed, now=NOW, error={})
-        return claimed(tx, failed.of, "call_4")
-
     with open_direct(database_address) as database:
         database.write(lambda tx: started(tx, OF._replace(key="k5"), "call_5"))
         database.write(started)
-        database.write(lambda tx: claimed(tx, OF._replace(key="k2"), "call_2"))
-        database.write(again)
+        database.write(lambda tx: held(tx, OF._replace(key="k2"), "call_2"))
         done = database.write(lambda tx: started(tx, OF._replace(key="k6"), "call_6"))
         database.write(lambda tx: records.succeed(tx, done, now=NOW, result=b"1"))
         others = database.write(lambda tx: records.lose_held(tx, THERE, error={"code": "host.lost"}))
@@ -162,7 +159,7 @@ def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_o
         once_more = database.write(lambda tx: records.lose_held(tx, HERE, error={"code": "host.lost"}))
         found = {
             key: database.read(lambda tx, key=key: records.find(tx, OF._replace(key=key)))
-            for key in ("k1", "k2", "k3", "k5", "k6")
+            for key in ("k1", "k2", "k5", "k6")
         }
     assert (others, once_more) == ([], [])
     assert [(effect.call, effect.state) for effect in lost] == [
@@ -171,8 +168,7 @@ def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_it_had_o
     ]
     assert {key: effect and (effect.state, effect.fence) for key, effect in found.items()} == {
         "k1": (State.IN_DOUBT, 1),
-        "k2": None,
-        "k3": (State.FAILED_NO_EFFECT, 2),
+        "k2": (State.AWAITING_APPROVAL, 1),
         "k5": (State.IN_DOUBT, 1),
         "k6": (State.SUCCEEDED, 1),
     }

@@ -13,13 +13,12 @@ import orjson
 from paddock.core.clock import Clock, Random
 from paddock.core.events_effects import EffectInDoubt
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.effects.machine import Move, State, moved
-from paddock.gate.effects.records import NOBODY
+from paddock.gate.effects.machine import OVER, Move, State, moved
+from paddock.gate.effects.records import NOBODY, OF
 from paddock.ledger.append import record_all
 from paddock.store.transaction import Transaction
 
-_OVER = (State.SUCCEEDED.value, State.FAILED_NO_EFFECT.value)
-_OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
+_OVER = tuple(state.value for state in OVER)
 _OWN = "key = call"  # of a call that was given no key
 _WAITS_FOR_NOBODY = (
     "state = ? AND claimed_at < ? AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant "
@@ -42,11 +41,11 @@ def forget_old(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> 
     for row in rows:
         of = (row["tenant"], row["plugin"], row["callable"], row["key"])
         if row["key"] == row["call"]:
-            tx.execute(f"DELETE FROM effects WHERE {_OF}", of)  # noqa: S608 - names of our own
+            tx.execute(f"DELETE FROM effects WHERE {OF}", of)  # noqa: S608 - names of our own
         else:
             tx.execute(
                 "UPDATE effects SET result = NULL, error = NULL, payload = NULL, principal = NULL, "  # noqa: S608
-                f"resolved_by = NULL, forgotten_at = ? WHERE {_OF}",
+                f"resolved_by = NULL, forgotten_at = ? WHERE {OF}",
                 (now, *of),
             )
     # Nobody comes back for those: their request was denied, withdrawn or has expired.

@@ -19,7 +19,7 @@ from typing import TypeAlias
 class State(StrEnum):
     """Where an effect is in its life. That there is none is no state: then there is no record."""
 
-    CLAIMED = "claimed"  # a call has the key, and nothing has happened
+    CLAIMED = "claimed"  # a call has the key, and nothing has happened; on disk it is held or started in the same unit
     AWAITING_APPROVAL = "awaiting_approval"  # the same, and a person is asked first
     STARTED = "started"  # on record before the first byte reaches the plugin
     SUCCEEDED = "succeeded"
@@ -52,7 +52,6 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
     State.FAILED_NO_EFFECT: {Move.CLAIM_AGAIN: State.CLAIMED},
 }
 
-BEFORE_THE_START = frozenset({State.CLAIMED, State.AWAITING_APPROVAL})
 OVER = frozenset({State.SUCCEEDED, State.FAILED_NO_EFFECT})
 
 

@@ -87,13 +87,13 @@ _COLUMNS = (
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM effects"
-_OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"
+OF = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"  # an `EffectKey`
 _ELSEWHERE = frozenset(EffectKey._fields + Here._fields)
 
 
 def find(tx: Transaction, of: EffectKey) -> Effect | None:
     """What is recorded under a key."""
-    row = tx.one(f"{_SELECT} WHERE {_OF}", of)
+    row = tx.one(f"{_SELECT} WHERE {OF}", of)
     return None if row is None else _read(row)
 
 
@@ -156,13 +156,10 @@ def nobody_looks(tx: Transaction, limit: int = 1000) -> list[Effect]:
 
 
 def lose_held(tx: Transaction, holder: Here, *, error: Mapping[str, Any]) -> list[Effect]:
-    """A run of a host is over: nobody knows whether what it had started has happened, and what it had only claimed is
-    free. Gives those in doubt, the oldest first. A few statements for all: there may be thousands."""
-    held = "node = ? AND epoch = ? AND state = ?"
-    tx.execute(f"DELETE FROM effects WHERE {held} AND fence = 1", (*holder, State.CLAIMED))  # as `give_back`
-    tx.execute(f"UPDATE effects SET state = ? WHERE {held}", (State.FAILED_NO_EFFECT, *holder, State.CLAIMED))
+    """A run of a host is over: nobody knows whether what it had started has happened. Gives those in doubt, the oldest
+    first. One statement for all: there may be thousands."""
     rows = tx.all(
-        f"UPDATE effects SET state = ?, error = ? WHERE {held} RETURNING {_COLUMNS}",
+        f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? RETURNING {_COLUMNS}",
         (moved(State.STARTED, Move.LOSE), orjson.dumps(error).decode(), *holder, State.STARTED),
     )
     return sorted((_read(row) for row in rows), key=lambda effect: (effect.claimed_at, effect.call))
@@ -200,23 +197,20 @@ def claim(
         "UPDATE effects SET state = ?, fence = fence + 1, call = ?, node = ?, epoch = ?, recovery = ?, claimed_at = ?, "
         "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL, "
         "resolution = NULL, resolved_by = NULL, forgotten_at = NULL "
-        f"WHERE {_OF} AND state = ? AND payload_hash = ? AND (principal IS NULL OR principal = ?)",
+        f"WHERE {OF} AND state = ? AND payload_hash = ? AND (principal IS NULL OR principal = ?)",
         (State.CLAIMED, call, *holder, recovery, now, principal, *of, State.FAILED_NO_EFFECT, payload_hash, principal),
     )
     return find(tx, of) if changed else None
 
 
 def give_back(tx: Transaction, effect: Effect) -> bool:
-    """Let go of a key under which nothing has happened: the call was refused before it started."""
-    before = tuple(state.value for state in (State.CLAIMED, State.AWAITING_APPROVAL))
+    """Let go of a key that was kept for a call which waited for a person and comes to nothing."""
+    kept = (*effect.of, effect.fence, State.AWAITING_APPROVAL)
     if effect.fence == 1:  # nobody had it before, so nobody needs to know of it
-        return bool(
-            tx.execute(f"DELETE FROM effects WHERE {_OF} AND fence = 1 AND state IN (?, ?)", (*effect.of, *before))
-        )
+        return bool(tx.execute(f"DELETE FROM effects WHERE {OF} AND fence = ? AND state = ?", kept))
     return bool(
         tx.execute(
-            f"UPDATE effects SET state = ? WHERE {_OF} AND fence = ? AND state IN (?, ?)",
-            (State.FAILED_NO_EFFECT, *effect.of, effect.fence, *before),
+            f"UPDATE effects SET state = ? WHERE {OF} AND fence = ? AND state = ?", (State.FAILED_NO_EFFECT, *kept)
         )
     )
 
@@ -270,7 +264,7 @@ def park(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]) -> None
         HostError: it is not under way any more.
     """
     changed = tx.execute(
-        f"UPDATE effects SET node = ?, epoch = ?, context = ? WHERE {_OF} AND state = ? AND fence = ?",
+        f"UPDATE effects SET node = ?, epoch = ?, context = ? WHERE {OF} AND state = ? AND fence = ?",
         (*NOBODY, orjson.dumps(context).decode(), *effect.of, State.STARTED, effect.fence),
     )
     if not changed:
@@ -298,7 +292,7 @@ def take_over(tx: Transaction, effect: Effect) -> Effect:
         HostError: somebody else has taken it over, or it is not where it was.
     """
     changed = tx.execute(
-        f"UPDATE effects SET fence = fence + 1 WHERE {_OF} AND state = ? AND fence = ?",
+        f"UPDATE effects SET fence = fence + 1 WHERE {OF} AND state = ? AND fence = ?",
         (*effect.of, effect.state, effect.fence),
     )
     if not changed:
@@ -369,7 +363,7 @@ def _kept_payload(by: Resolution | None) -> str:
 def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequence[Any]) -> None:
     to = moved(effect.state, move)
     changed = to and tx.execute(
-        f"UPDATE effects SET state = ?{more} WHERE {_OF} AND state = ? AND fence = ?",
+        f"UPDATE effects SET state = ?{more} WHERE {OF} AND state = ? AND fence = ?",
         (to, *values, *effect.of, effect.state, effect.fence),
     )
     if not changed:
