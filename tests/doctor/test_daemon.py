@@ -73,7 +73,7 @@ def test_a_daemon_that_says_nothing_is_a_failure_and_not_no_daemon(
 
 
 def test_many_plugins_that_do_not_run_are_all_named_and_the_line_to_type_stays_short() -> None:
-    failed = {"state": "failed", "on_demand": False, "reason": "it \x1b[2Jdied"}
+    failed = {"state": "failed", "on_demand": False, "reason": "it \x1b[2Jdied", "unused_config": ""}
     found = judge_plugins([{"name": f"plugin-{index}", "runtime": failed} for index in range(40)])
 
     assert (found.status, len(found.details)) == (Status.WARN, 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -64,17 +65,19 @@ def enable(
     """
     from paddock.cli.daemon import part, running_daemon
     from paddock.cli.opening import changing, in_path
-    from paddock.cli.running import does_not_run, runtime_of, warnings_of
+    from paddock.cli.running import does_not_run, runtime_of, unused_config, warnings_of
+    from paddock.config.local import read_entries
     from paddock.plugins.enabling import enable as enable_plugin
     from paddock.plugins.readable_places import closed_places_here
     from paddock.plugins.registry import manifest_of
+    from paddock.plugins.unset_references import unset_references
 
     granted = _granted(name, tenant, grant or [], yes=yes)
     if (daemon := running_daemon(tenant=tenant)) is not None:
         was_known = daemon.get(f"/plugins/{in_path(name)}/tools")["known"]
         started = daemon.post(f"/plugins/{in_path(name)}/enable", {"grant": [str(one) for one in granted]})
         shown = daemon.get(f"/plugins/{part(started['name'])}")
-        warnings = warnings_of(shown)
+        warnings = (*warnings_of(shown), *unused_config(started))
         show_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise does_not_run(started)
@@ -86,7 +89,10 @@ def enable(
         return
     with changing(tenant) as host:
         row = enable_plugin(host.plugins, name, granted)
+        entry = read_entries(host.plugins.values_file).get(row.plugin)
+        unset = unset_references(host.plugins, entry, os.environ) if entry else {}
     warnings = closed_places_here(manifest_of(row).capabilities)  # all of them are granted, or it was refused
+    warnings += [problem for problems in unset.values() for problem in problems]
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
     words = f"enabled {row.plugin} {row.version}{_for(tenant)}"
     _done(as_json, words, **facts, warnings=[one.to_dict() for one in warnings])

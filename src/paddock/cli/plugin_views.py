@@ -123,6 +123,8 @@ def _tell_trouble(row: Mapping[str, Any], tenant: str) -> None:
     elif runtime and runtime["reason"]:
         hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
         say(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
+    elif runtime and runtime["unused_config"]:
+        say(f"{mark} {name}: the new configuration is not used: {printable(runtime['unused_config'], 400)}")
 
 
 def _kind(written: str | None) -> str | None:

@@ -57,6 +57,14 @@ def does_not_run(started: dict[str, Any], way_back: str = "") -> Unavailable:
     )
 
 
+def unused_config(started: dict[str, Any]) -> tuple[Problem, ...]:
+    """That it runs, and not with what is configured by now."""
+    if not started["unused_config"]:
+        return ()
+    told = f"the new one is not used, and it goes on with the one it had: {started['unused_config']}"
+    return (Problem("configuration", told, code="config.unused"),)
+
+
 def warnings_of(shown: dict[str, Any]) -> tuple[Problem, ...]:
     """What stands in a daemon's answer about a plugin: it may run as another user than this command."""
     return tuple(Problem(**one) for one in shown["warnings"])

@@ -27,6 +27,7 @@ _WHY_SILENT = "Commands leave plugins to the daemon, so they fail as long as it 
 _WHY_REFUSING = "What cannot be recorded is not done, so every call is refused until this is mended."
 _WHY_TROUBLED = "Calls go on meanwhile; a ledger without new checkpoints and rules that are not in force protect less."
 _WHY_FAILED = "A plugin that does not run cannot be called. Mend the reason; enabling it starts it anew."
+_WHY_UNUSED = "A plugin goes on with the configuration that it had where the new one cannot be used."
 
 
 def check_daemon(directories: Directories, ask: AskDaemon) -> Check:
@@ -61,9 +62,14 @@ def judge_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
     """How many run, and what to type about each that should and does not."""
     running = sum(one["runtime"]["state"] == "running" for one in plugins)
     troubled = [one for one in plugins if one["runtime"]["state"] != "running" and one["runtime"]["reason"]]
+    unused = [one for one in plugins if one["runtime"]["unused_config"]]
     waiting = sum(one["runtime"]["on_demand"] for one in plugins)
     found = f"runs and answers; {running} {'plugin runs' if running == 1 else 'plugins run'}"
     found += f", {waiting} {'starts' if waiting == 1 else 'start'} when called" if waiting else ""
+    if unused and not troubled:
+        details = tuple(f"{one['name']}: {one['runtime']['unused_config']}" for one in unused)
+        found += f", {len(unused)} of them not with what is configured"
+        return Check("daemon", Status.WARN, found, _WHY_UNUSED, code="config.unused", details=details)
     if not troubled:
         return Check("daemon", Status.OK, found)
     named = [one["name"] for one in troubled[:_MOST_LINES]]

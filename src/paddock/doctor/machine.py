@@ -20,6 +20,7 @@ from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp, check_user_namespaces
 from paddock.doctor.cgroups import check_cgroups
 from paddock.doctor.check import Check, Status
+from paddock.doctor.configuration import check_configuration
 from paddock.doctor.daemon import AskDaemon, check_daemon
 from paddock.doctor.effects import check_effects
 from paddock.doctor.files import check_disk, check_permissions
@@ -27,6 +28,7 @@ from paddock.doctor.first_cage import check_first_cage
 from paddock.doctor.plugins import check_plugins
 from paddock.doctor.programs import check_git, check_node, check_postgresql, check_python, check_sqlite
 from paddock.doctor.rules import check_rules
+from paddock.doctor.secrets import check_secrets
 
 Probe = tuple[str, Callable[[], Check]]
 
@@ -61,6 +63,8 @@ def check_machine(
         ("cgroups", lambda: check_cgroups(kernel_view(lambda: family(os.getpid())))),
         ("cage", lambda: check_first_cage(environ)),
         ("plugins", lambda: check_plugins(directories, settings)),
+        ("configuration", lambda: check_configuration(directories, settings, environ, ask_daemon)),
+        ("secrets", lambda: check_secrets(directories, settings, environ)),
         ("effects", lambda: check_effects(directories, settings)),
         ("rules", lambda: check_rules(directories, settings)),
         ("git", lambda: check_git(environ)),

@@ -335,7 +335,8 @@ class Host:
                 hint="run the command again",
             )
         status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
-        return {"name": row.plugin, "version": row.version, **runtime_value(status)}
+        unused = await self._reconciler.unused_config(key)
+        return {"name": row.plugin, "version": row.version, **runtime_value(status, unused_config=unused)}
 
     async def disable(
         self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
@@ -430,11 +431,14 @@ class Host:
         found = [status for status in self._supervisor.statuses() if owned(status.key) == (tenant, name)]
         current = self._reconciler.keys.get((tenant, name))
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
-        return runtime_value(shown, on_demand=self.on_demand(shown)) if shown is not None else None
+        if shown is None:
+            return None
+        unused = self._reconciler.unused.get(shown.key, "")
+        return runtime_value(shown, on_demand=self.on_demand(shown), unused_config=unused)
 
 
-def runtime_value(status: Status, *, on_demand: bool = False) -> dict[str, Any]:
-    """How a plugin is doing, as data; see `Host.on_demand`."""
+def runtime_value(status: Status, *, on_demand: bool = False, unused_config: str = "") -> dict[str, Any]:
+    """How a plugin is doing, as data; see `Host.on_demand`, and `Reconciler.unused_config`."""
     return {
         "state": status.state.value,
         "on_demand": on_demand,
@@ -452,4 +456,5 @@ def runtime_value(status: Status, *, on_demand: bool = False) -> dict[str, Any]:
         "calls": status.calls,
         "unavailable_methods": list(status.unavailable_methods),
         "features": list(status.features),
+        "unused_config": unused_config,
     }

@@ -22,6 +22,7 @@ from paddock.host.starting import Starter
 from paddock.plugins.enabling import disable
 from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Status
+from paddock.plugins.supervision.ending import in_one_sentence
 from paddock.plugins.supervision.lifecycle import State
 from paddock.plugins.supervision.supervisor import Supervisor
 
@@ -72,7 +73,7 @@ class Reconciler:
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
         self._distrusted: set[InstanceKey] = set()  # files changed under them: they are being ended
         self._refused: dict[InstanceKey, Mapping[str, Any]] = {}  # the configuration that a plugin did not take
-        self._unused: dict[InstanceKey, str] = {}  # and what was said about that
+        self.unused: dict[InstanceKey, str] = {}  # why it is not used, which was said
         self._looking = asyncio.Lock()
         self._asked = self._answered = 0  # how often for a look, and up to which time one was taken since
         self.keys: dict[Owned, InstanceKey] = {}  # the version that is in use
@@ -142,6 +143,12 @@ class Reconciler:
     def listing(self, key: InstanceKey) -> object:
         """The fingerprint of the tools that can be called of a plugin; None where it is not enabled."""
         return self._listings.get(owned(key))
+
+    async def unused_config(self, key: InstanceKey) -> str:
+        """Why a plugin goes on with the configuration that it has, once it was told of the one that there is by now."""
+        if (telling := self._telling.get(key)) is not None:
+            await telling.wait()
+        return self.unused.get(key, "")
 
     async def carried_out(self) -> None:
         """Wait for what the last look began: settings told, and plugins back that were still being ended."""
@@ -227,16 +234,18 @@ class Reconciler:
         try:
             status = self._supervisor.status(key)
             if status is None or status.state is not State.RUNNING:
+                self.unused.pop(key, None)
                 return  # it reads them when it starts
             manifest = self._supervisor.deployment(key).manifest
             config = await self._store.run(lambda store: self._starter.config_of(store, manifest), key.tenant)
             # What it has, and what it refused, it need not be told again at every look.
-            if config in (self._supervisor.config_of(key), self._refused.get(key)):
+            if config == self._refused.get(key):
                 return
-            self._refused[key] = config
-            await self._supervisor.configure(key, config)
+            if config != self._supervisor.config_of(key):
+                self._refused[key] = config
+                await self._supervisor.configure(key, config)
             self._refused.pop(key, None)
-            self._unused.pop(key, None)
+            self.unused.pop(key, None)
         except PaddockError as error:
             self._say_unused(key, error)
         finally:
@@ -244,9 +253,9 @@ class Reconciler:
 
     def _say_unused(self, key: InstanceKey, error: PaddockError) -> None:
         """Say once why the new configuration is not used."""
-        words = "; ".join([error.message, *(str(problem) for problem in getattr(error, "problems", ()))])
-        if self._unused.get(key) != words:
-            self._unused[key] = words
+        words = in_one_sentence(error)
+        if self.unused.get(key) != words:
+            self.unused[key] = words
             log = log_name(key.tenant, key.plugin)
             self._logs.write(log, f"[paddock] the new configuration is not used: {words}")
 

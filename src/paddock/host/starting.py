@@ -98,6 +98,8 @@ class Starter:
             config = self.config_of(store, manifest)
         except Invalid as error:
             self._record_invalid(store, manifest, error)
+            fields = f"paddock plugin configure {manifest.name}{for_tenant(store.tenant)}"
+            error.hint = error.hint or f"its fields: {fields}{self.after_mending(deployment)}"
             raise
         return self.checked(store, deployment, local_root(store, row), config, environment_of(store, row))
 

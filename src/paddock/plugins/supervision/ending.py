@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from paddock.cage.spec import Exit
-from paddock.core.errors import PaddockError
+from paddock.core.errors import Invalid, PaddockError
 from paddock.plugins.supervision.diagnosis import Diagnosis
 
 EXIT_GRACE = 2.0  # seconds for a process that closed its output, before it is taken for stuck
@@ -46,6 +46,12 @@ class Stopped:
 Ending: TypeAlias = Crashed | GaveUp | Stopped
 
 
+def in_one_sentence(error: PaddockError) -> str:
+    """What is wrong, with every mistake that the error carries: whoever is told why has nothing else."""
+    found = error.problems if isinstance(error, Invalid) else ()
+    return "; ".join([error.message, *(str(problem) for problem in found)])
+
+
 # What a cage was refused for and may not be the next time: the machine was short of something, or the warden fell.
 _PASSING = frozenset(
     {"cage.no_descriptors", "cage.looks_busy", "cage.launch_timeout", "cage.launch_ended", "cage.warden_lost"}
@@ -61,7 +67,7 @@ def ending_of(error: Exception, *, ran: bool) -> GaveUp | Crashed:
     """
     match error:
         case PaddockError():
-            code, diagnosis = error.error_code, Diagnosis(error.message, error.hint)
+            code, diagnosis = error.error_code, Diagnosis(in_one_sentence(error), error.hint)
             passing = error.retryable or code in _PASSING
         case OSError():
             code, diagnosis = "internal", Diagnosis(f"it could not be started: {error}")
