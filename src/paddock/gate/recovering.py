@@ -28,8 +28,9 @@ from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, PluginError
 from paddock.core.event import Publish
-from paddock.core.events_effects import EffectResolved
+from paddock.core.events_effects import EffectInProgress, EffectResolved
 from paddock.core.ids import CallId, PluginName, Tenant
+from paddock.gate.asking_again import Progress
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.deciding import snapshot
@@ -39,6 +40,7 @@ from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.gate import Gate, is_operator
 from paddock.gate.kept_calls import context_of
+from paddock.plugins.runtimes.envelopes import InProgress
 from paddock.plugins.supervision.flight import Fate
 from paddock.policy.decision import Deny
 from paddock.queue.schedule import Again
@@ -116,7 +118,10 @@ class Recovery:
                 return None  # nobody wants it any more
             case "native_key":
                 effect = await self.database.write(partial(records.take_over, effect=effect))
-                found = await self._made_again(target, effect)
+                try:
+                    found = await self._made_again(target, effect)
+                except InProgress as going:
+                    return await self._at_work(effect, going)
             case _:
                 return None
         if found is not None:
@@ -164,6 +169,8 @@ class Recovery:
         if is_operator(target):
             asked = await self.gate.start.approvals.latest_of(effect.of.tenant, effect.call)
             context = replace(context, policy=snapshot(decision, None if asked is None else asked.id))
+        if (progress := Progress.of(effect)) is not None:
+            context = replace(context, so_far=progress.so_far)
         await self.gate.require_secrets(target, effect.payload or {}, context)
         fate = Fate()
         try:
@@ -175,6 +182,26 @@ class Recovery:
                 return None
             raise  # it was not asked, or nobody knows what it did: another time
         return _Found(Resolution.NATIVE_KEY, happened=True, result=result)
+
+    async def _at_work(self, effect: Effect, going: InProgress) -> Again:
+        """When to ask an operator again that is at work on the call: as one is that never was in doubt.
+
+        Raises:
+            InProgress: it has had the time that such work may take.
+        """
+        now, known, following = self.clock.now(), Progress.of(effect), self.gate.following
+        if following is None or (known is not None and known.too_long(now)):
+            raise going
+        progress = known.after_a_look(going) if known else Progress.begun(going, now, following.looks.longest)
+
+        def unit(tx: Transaction) -> None:
+            records.note_progress(tx, effect, context=progress.kept_in(effect.context or {}))
+            if known is None:
+                told = EffectInProgress(effect.of.plugin, effect.of.callable, progress.until)
+                self.publish_in(tx, effect.of.tenant, effect.call).publish(told)
+
+        await self.database.write(unit)
+        return Again(progress.due(now, going.retry_after))
 
     def _settle(self, tx: Transaction, effect: Effect, found: _Found) -> None:
         now = self.clock.now().isoformat()

@@ -278,7 +278,7 @@ def note_progress(tx: Transaction, effect: Effect, *, context: Mapping[str, Any]
         HostError: it is not in doubt any more, or somebody else has taken it over.
     """
     changed = tx.execute(
-        f"UPDATE effects SET context = ? WHERE {_OF} AND state = ? AND fence = ?",
+        f"UPDATE effects SET context = ? WHERE {OF} AND state = ? AND fence = ?",
         (orjson.dumps(context).decode(), *effect.of, State.IN_DOUBT, effect.fence),
     )
     if not changed:
