@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import json
 
+from paddock import Config, open_host
+from paddock.cli.serving import collect_briefly
 from paddock.host.command import open_for_command
+from paddock.host.host import Host
 from paddock.plugins.enabling import enable
 from paddock.plugins.install import commit
 from paddock.plugins.preparing import prepare
@@ -34,3 +39,11 @@ def install(home: Path, *packages: Path, enabled: bool = True) -> None:
                 done = commit(opened.plugins, prepared, prepared.to_acknowledge)
             if enabled:
                 enable(opened.plugins, done.plugin)
+
+
+@asynccontextmanager
+async def opened(home: Path, environ: Mapping[str, str]) -> AsyncGenerator[Host, None]:
+    """A host on this home in the benchmark's own process, which searches for garbage as a daemon does."""
+    async with open_host(Config(home=home, environ=environ)) as host:
+        collect_briefly()
+        yield host

@@ -2,8 +2,8 @@
 
 Both are the same function of the same caged plugin; one of them is declared to write. An effect waits for the disk
 twice: for the record that it starts, and for what became of it. What one such wait takes stands beside them, measured
-with a unit of work that does nothing. Many effects at once share their commits; what the ledger alone appends, for as
-many callers that wait for the disk, is the rate that no host exceeds.
+with units of work that write as much: a row and its entry in the ledger. Many effects at once share their commits; what
+the ledger alone appends, for as many callers that wait for the disk, is the rate that no host exceeds.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from typing import Any
 
 import uvloop
 from _calls import Measured, many_at_once, one_at_a_time
+from _home import opened
 from _notes import KEEP, LOOK, home_with_notes
 from _side_by_side import Report, options
 
-from paddock import Config, open_host
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.events_calls import CallStarted
-from paddock.core.ids import new_id
+from paddock.core.ids import DEFAULT_TENANT, CallId, new_id
+from paddock.gate.effects.records import EffectKey, claim, starting
 from paddock.ledger.append import LedgerTable
+from paddock.queue.leases import Here
 from paddock.store.database import Transaction
 
 FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
 IN_FLIGHT = 64
-READ_1, EFFECT_1, COMMIT_1 = "read 1", "effect 1", "a unit of work that does nothing"
+READ_1, EFFECT_1, COMMIT_1 = "read 1", "effect 1", "a commit of a row and an entry"
 READ, EFFECT, APPENDS = "read 64", "effect 64", "entries of the ledger, 64 callers that wait"
 PARAMS = {"text": "hello"}
 CLOCK, RANDOM = SystemClock(), SystemRandom()
@@ -35,7 +37,7 @@ CLOCK, RANDOM = SystemClock(), SystemRandom()
 async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, list[Measured]]:
     home = home_with_notes(folder)
     found: dict[str, list[Measured]] = {name: [] for name in (READ_1, EFFECT_1, COMMIT_1, READ, EFFECT, APPENDS)}
-    async with open_host(Config(home=home, environ=FAIR)) as host:
+    async with opened(home, FAIR) as host:
         context = host.operator_context(None)
         gate = host._gate  # pyright: ignore[reportPrivateUsage]
         database = gate.start.database
@@ -47,7 +49,8 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
             return await host.call(KEEP, PARAMS, context=context)
 
         async def commit() -> None:
-            await database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = seq"))
+            call = CallId(new_id("call", CLOCK, RANDOM))
+            await database.write(lambda tx: _write(tx, call))
 
         async def append() -> None:
             call = new_id("call", CLOCK, RANDOM)
@@ -75,6 +78,23 @@ def _record(tx: Transaction, call: str) -> None:
         policies=("operators-may-call",), policy_version="pol", approval=None,
     )  # fmt: skip
     LedgerTable(tx, CLOCK, RANDOM, "default").record(event, call=call, request="req_1", principal="local:operator")
+
+
+def _write(tx: Transaction, call: CallId) -> None:
+    """As much as is written when an effect starts."""
+    now = CLOCK.now().isoformat()
+    claim(
+        tx,
+        EffectKey(DEFAULT_TENANT, "notes", "kept", call),
+        call=call,
+        payload_hash="sha256:11",
+        holder=Here("bench", 1),
+        recovery="none",
+        now=now,
+        principal="local:operator",
+        start=starting(PARAMS, {"request": "req_1"}),
+    )
+    _record(tx, call)
 
 
 def main() -> None:

@@ -14,10 +14,9 @@ from typing import Any
 
 import uvloop
 from _calls import Measured, many_at_once, one_at_a_time
-from _home import install, write_package
+from _home import install, opened, write_package
 from _side_by_side import Report, options
 
-from paddock import Config, open_host
 from paddock.core.events_calls import CallEnded
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.writer import LedgerWriter
@@ -59,7 +58,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
     )
     install(folder / "home", package)
     found: dict[str, list[Measured]] = {name: [] for name in (BARE_1, GOVERNED_1, BARE, GOVERNED, ENTRIES)}
-    async with open_host(Config(home=folder / "home", environ=FAIR)) as host:
+    async with opened(folder / "home", FAIR) as host:
         context = host.operator_context(None)
         target = host._gate.catalogue(DEFAULT_TENANT).find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
         supervisor = host._supervisor  # pyright: ignore[reportPrivateUsage]

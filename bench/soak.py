@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from _home import opened
 from _notes import KEEP, LIE, LOOK, home_with_notes
 from _side_by_side import Report, options
 
-from paddock import Config, open_host
 from paddock.core.errors import PaddockError
 from paddock.host.host import Host
 
@@ -73,7 +73,7 @@ async def soak(folder: Path, calls: int) -> tuple[list[Size], Counter[str], floa
     ended: Counter[str] = Counter()
     sizes: list[Size] = []
     begun = time.perf_counter()
-    async with open_host(Config(home=home, environ={})) as host:
+    async with opened(home, {}) as host:
         left = iter(range(calls))
 
         async def caller(until: int) -> None:

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from _home import install, write_package
+from _home import install, opened, write_package
 from _side_by_side import Report, options
 from governed_call import FAIR, METHOD, PARAMS, PLUGIN
 
-from paddock import Config, open_host
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.command import open_for_command
@@ -124,7 +123,7 @@ async def phase(
 
 async def measure(folder: Path, rounds: int, count: int) -> dict[str, list[Phase]]:
     found: dict[str, list[Phase]] = {name: [] for name in LOADS}
-    async with open_host(Config(home=prepare(folder), environ=FAIR)) as host:
+    async with opened(prepare(folder), FAIR) as host:
 
         def of(tenant: Tenant) -> Callable[[], Awaitable[Any]]:
             who = Principal(PrincipalId("local:bench"), roles=frozenset({OPERATOR}), kind="local", tenant=tenant)
