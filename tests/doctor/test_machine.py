@@ -284,6 +284,16 @@ def test_a_store_that_a_daemon_holds_is_looked_at_beside_it(tmp_path: Path) -> N
     assert found.status is Status.OK
 
 
+def test_looks_side_by_side_do_not_lock_each_other_out_of_a_store_that_has_to_be_brought_up_to_date(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "home" / "data" / "paddock.db"
+    database.parent.mkdir(parents=True, mode=0o700)
+    database.touch(0o600)
+    found = look(tmp_path / "home")
+    assert [name for name, one in found.items() if "could not be looked at" in one.found] == []
+
+
 def test_the_report_fits_a_narrow_terminal_and_keeps_lines_to_type_whole() -> None:
     long = "word " * 30
     lines = text_lines([Check("name", Status.WARN, long, long, "type " * 30, details=(long, long))], 60)

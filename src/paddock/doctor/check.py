@@ -8,6 +8,9 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import Any
 
+STORE_WAIT = 5.0
+"""Seconds to wait for the store. Looks go side by side, and the first of a new release brings its shape up to date."""
+
 
 class Status(StrEnum):
     """How bad it is: a failure means that something Paddock promises cannot work here."""

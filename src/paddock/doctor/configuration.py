@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError, Problem
-from paddock.doctor.check import Check, Status
+from paddock.doctor.check import STORE_WAIT, Check, Status
 from paddock.doctor.daemon import AskDaemon
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_configuration(
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("configuration", Status.OK, "no plugin has any")
-        with open_plugin_store(directories, settings, wait=0.0) as store:
+        with open_plugin_store(directories, settings, wait=STORE_WAIT) as store:
             problems = _unset(store, environ)
     except PaddockError as error:
         return _unknown(error.message)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError
-from paddock.doctor.check import Check, Status
+from paddock.doctor.check import STORE_WAIT, Check, Status
 
 _WHY = "Nobody makes such a call again under its key before somebody has found out, a daemon or a person."
 
 
 def check_effects(directories: Directories, settings: Settings | None) -> Check:
-    """Count what is in doubt, without waiting for whoever holds the store."""
+    """Count what is in doubt, without waiting long for whoever holds the store."""
     # Imported here: only a machine with plugins needs it.
     from paddock.gate.effects.records import in_doubt_of_each
     from paddock.plugins.mending import for_tenant
@@ -24,7 +24,7 @@ def check_effects(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("effects", Status.OK, "nothing is in doubt")
-        with open_plugin_store(directories, settings, wait=0.0) as store:
+        with open_plugin_store(directories, settings, wait=STORE_WAIT) as store:
             found = store.database.read(in_doubt_of_each)
     except PaddockError as error:
         return _unknown(error.message)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError
-from paddock.doctor.check import Check, Status
+from paddock.doctor.check import STORE_WAIT, Check, Status
 
 _WHY = "A plugin whose files changed never loads."
 _MOST = 10
 
 
 def check_plugins(directories: Directories, settings: Settings | None) -> Check:
-    """Look at every installed plugin as `plugin list` does, without waiting for whoever holds the store."""
+    """Look at every installed plugin as `plugin list` does, without waiting long for whoever holds the store."""
     # Imported here: only a machine with plugins needs it.
     from paddock.plugins.listing import State, list_plugins
     from paddock.plugins.mending import mend_and_enable
@@ -25,7 +25,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("plugins", Status.OK, "none are installed")
-        with open_plugin_store(directories, settings, wait=0.0) as store:
+        with open_plugin_store(directories, settings, wait=STORE_WAIT) as store:
             listed = list_plugins(store)
     except PaddockError as error:
         return _unknown(error.message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError
-from paddock.doctor.check import Check, Status
+from paddock.doctor.check import STORE_WAIT, Check, Status
 
 if TYPE_CHECKING:
     from paddock.secrets.sources import KeyNote
@@ -31,7 +31,7 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
         path = embedded_path(where)
         if path is not None and not path.is_file():
             return Check("secrets", Status.OK, "none are kept yet")
-        with open_direct(where, wait=0.0) as database:
+        with open_direct(where, wait=STORE_WAIT) as database:
             in_use, before = database.read(lambda tx: (key_in_use(tx), keys_out_of_use(tx, REPLACED)))
     except PaddockError as error:
         return _unknown(error.message)
