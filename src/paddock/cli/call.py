@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.output import AsJson, document, reporting, result, say
+from paddock.cli.output import AsJson, Interrupted, document, reporting, result, say
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import HostError, Invalid, NotFound, PaddockError, Problem, TimedOut
 from paddock.plugins.mending import for_tenant
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from paddock.cli.waiting import Waiting
 
 app = typer.Typer(add_completion=False)
+
+_TO_END = 5.0  # seconds for a call that nobody wants any more
 
 _EXAMPLES = (
     """Examples: paddock call slow-count.count --params '{"to": 3}'"""
@@ -48,7 +50,8 @@ def call(
         ),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer.")
+        str | None,
+        typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer, unless its operator works on."),
     ] = None,
     answers: Annotated[
         str | None,
@@ -224,23 +227,54 @@ def _by_the_daemon(
     acting_as: str | None = None,
     key: str | None = None,
 ) -> dict[str, Any]:
-    held: list[str] = []
+    from paddock.cli.left_calls import lost, timed_out
+
+    call_id, held = "", list[str]()
     try:
-        with daemon.called(_asked_for(name, params, key), seconds, acting_as) as events:
+        with daemon.called(_asked_for(name, params, key), seconds, acting_as) as (call_id, events):
             return followed(daemon, _noting_held(events, held), answering, waiting)
-    except (TimedOut, KeyboardInterrupt):
-        # Hanging up ends a call that runs. One that waits for a person would go on once they said yes.
-        with suppress(PaddockError):
-            for call_id in held:
-                daemon.post(f"/calls/{call_id}/cancel")
-        raise
+    except TimedOut as error:
+        if error.error_code != "call.timeout":
+            raise  # it is the plugin that took too long
+        call = _ended(daemon, call_id)
+        if call is not None and call["status"] == "succeeded":
+            return call
+        raise timed_out(seconds, call, waiting.tenant) from None
+    except KeyboardInterrupt:
+        raise Interrupted(timed_out(seconds, _ended(daemon, call_id), waiting.tenant)) from None
+    except HostError as error:
+        if error.error_code != "daemon.lost":
+            raise
+        raise lost(error, call_id, key, waiting.tenant, held[-1] if held else None) from error
 
 
 def _noting_held(events: Iterator[tuple[str, dict[str, Any]]], held: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same events, where those are noted that the call waits for."""
     for kind, told in events:
         if kind == "approval":
-            held.append(told["call_id"])
+            held.append(told["approval"])
+        elif kind == "event":
+            held.clear()  # it has its yes
         yield kind, told
+
+
+def _ended(daemon: DaemonClient, call_id: str) -> dict[str, Any] | None:
+    """How a call is doing that nobody waits for any more, once it was asked to end; None where nobody knows.
+
+    One that its operator works on goes on without us.
+    """
+    from paddock.cli.daemon import part
+
+    address = f"/calls/{part(call_id)}"
+    with suppress(PaddockError):
+        call = daemon.get(address, wait=_TO_END) if call_id else None
+        if call is None or call["status"] == "in_progress":
+            return call
+        daemon.post(f"{address}/cancel", wait=_TO_END)
+        with suppress(PaddockError), daemon.events(f"{address}/events", wait=_TO_END) as events:
+            return next((told for kind, told in events if kind == "end"), None)
+        return daemon.get(address, wait=_TO_END)
+    return None
 
 
 def followed(
@@ -320,9 +354,17 @@ def _by_ourselves(
     key: str | None,
 ) -> dict[str, Any]:
     from paddock.cli.event_loop import run
+    from paddock.cli.left_calls import timed_out
     from paddock.cli.one_call import call_once
 
+    left: list[dict[str, Any]] = []
     try:
-        return run(call_once(name, params, seconds, answering, waiting, acting_as, tenant, key))
+        return run(call_once(name, params, seconds, answering, waiting, acting_as, tenant, key, left))
     except TimeoutError:
-        raise TimedOut(f"no answer within {seconds:g} s", code="call.timeout", hint="the call was cancelled") from None
+        if left and left[0]["status"] == "succeeded":
+            return left[0]
+        raise timed_out(seconds, left[0] if left else None, tenant) from None
+    except KeyboardInterrupt:
+        if not left:
+            raise  # nothing was called yet
+        raise Interrupted(timed_out(seconds, left[0], tenant)) from None

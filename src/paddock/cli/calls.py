@@ -10,6 +10,7 @@ import typer
 from paddock.cli.output import AsJson, document, reporting, result, say, show_error, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NotFound
+from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
@@ -160,8 +161,11 @@ def cancel(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) 
     call = ended or daemon.get(f"/calls/{part(call_id)}")
     if as_json:
         document(call)
-    else:
-        say(f"{styled('✓', 'green')} {_name(call)} {_status(call)}")
+        return
+    doubtful = call["status"] == "in_doubt"
+    say(f"{styled('!', 'yellow') if doubtful else styled('✓', 'green')} {_name(call)} {_status(call)}")
+    if doubtful and (hint := (call.get("error") or {}).get("hint")):
+        say(f"  {styled('→', 'dim')} {printable(hint, 600)}")
 
 
 def _name(call: dict[str, Any]) -> str:

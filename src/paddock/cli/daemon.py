@@ -93,14 +93,14 @@ class DaemonClient:
     @contextmanager
     def called(
         self, body: dict[str, Any], seconds: float | None, acting_as: str | None = None
-    ) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
-        """Make a call and follow it to its end; leaving the block before that cancels it.
+    ) -> Generator[tuple[str, Iterator[tuple[str, dict[str, Any]]]], None, None]:
+        """Make a call: its id, and what it tells to its end; leaving the block before that cancels it.
 
         Raises:
             TimedOut: it did not end within these seconds.
         """
         with self._asked("POST", "/calls", body, seconds, accept=EVENTS, acting_as=acting_as) as answer:
-            yield answer.events()
+            yield answer.about, answer.events()
 
     @contextmanager
     def _asked(
@@ -138,6 +138,11 @@ class _Answer:
     def __init__(self, exchange: Exchange, wait: float | None, accept: str) -> None:
         self._exchange = exchange
         self._expected = (wait, accept)
+
+    @property
+    def about(self) -> str:
+        """The id of the call that it is about."""
+        return self._exchange.where.partition("?")[0].rpartition("/")[2]
 
     def read(self) -> bytes:
         """The whole body."""
@@ -263,7 +268,10 @@ def error_from(body: Any, status: int) -> PaddockError:
     if category is Category.VALIDATION and (errors := told.get("errors")):
         return Invalid(message, [_problem(one) for one in errors], code=code, hint=hint, details=details)
     kind = _RETRYABLE.get(category) if told.get("retryable") else None
-    return (kind or _ERRORS[category])(message, code=code, hint=hint, details=details)
+    error = (kind or _ERRORS[category])(message, code=code, hint=hint, details=details)
+    if told.get("retryable") is False:
+        error.__dict__["retryable"] = False  # as of what took too long and may have happened
+    return error
 
 
 def _problem(told: dict[str, Any]) -> Problem:

@@ -69,6 +69,7 @@ class Exchange:
         self._left: int | None = None  # of the present chunk, or of the whole body
         self._chunked = False
         self.status = 0
+        self.where = ""  # the address of what the answer is about
 
     def __enter__(self) -> Exchange:
         return self
@@ -100,11 +101,16 @@ class Exchange:
             raise BadAnswer("not an HTTP answer")
         self.status = int(words[1])
         while line := self._line().strip():
-            name, _, value = line.lower().partition(b":")
-            if name == b"content-length":
-                self._left = int(value)
-            elif name == b"transfer-encoding":
-                self._chunked = b"chunked" in value
+            name, _, value = line.partition(b":")
+            match name.lower():
+                case b"content-length":
+                    self._left = int(value)
+                case b"transfer-encoding":
+                    self._chunked = b"chunked" in value.lower()
+                case b"content-location":
+                    self.where = value.strip().decode("ascii", "replace")
+                case _:
+                    pass
 
     def read(self) -> bytes:
         """The whole body."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 from paddock.http.api.approvals import remembered
 
+_TO_END = 5.0  # seconds for a call that nobody wants any more
+
 
 async def call_once(
     name: str,
@@ -33,9 +36,10 @@ async def call_once(
     acting_as: str | None = None,
     tenant: str = DEFAULT_TENANT,
     key: str | None = None,
+    left: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The call as data, with its result; `acting_as` is in whose name it is made, `tenant` where, and `key` what an
-    effect happens once under.
+    effect happens once under. `left` gets the call as it is when nobody waits for it any more.
 
     Raises:
         PaddockError: it failed.
@@ -60,6 +64,11 @@ async def call_once(
                     raise  # it is for whoever answers later
                 except BaseException:
                     await host.approving.cancel(live)  # nobody wants it any more, nor an answer to what it asks
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_TO_END):
+                            await live.over()
+                    if left is not None:
+                        left.append(live.to_json())
                     raise
                 return live.to_json()
 

@@ -102,8 +102,8 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             raise
         except BrokenPipeError:
             raise typer.Exit(EXIT_NO_READER) from None
-        except KeyboardInterrupt:
-            interrupted(as_json=as_json)
+        except KeyboardInterrupt as stop:
+            interrupted(as_json=as_json, left=stop.left if isinstance(stop, Interrupted) else None)
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except Exception as error:
             # The boundary: whatever a command did not foresee, a person gets a sentence and not our source code.
@@ -116,11 +116,22 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def interrupted(*, as_json: bool) -> None:
-    """Tell that somebody pressed Ctrl-C."""
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, which left something behind that whoever pressed it has to know of."""
+
+    def __init__(self, left: PaddockError) -> None:
+        super().__init__()
+        self.left = left
+
+
+def interrupted(*, as_json: bool, left: PaddockError | None = None) -> None:
+    """Tell that somebody pressed Ctrl-C, and what that left behind."""
+    error = Conflict("interrupted", code="interrupted", hint=left.hint if left else "", details=left and left.details)
     if as_json:
-        document({"error": to_json(Conflict("interrupted", code="interrupted"))})
+        document({"error": to_json(error)})
     say("\ninterrupted")
+    if error.hint:
+        say(f"  {styled('→', 'dim')} {printable(error.hint, 600)}")
 
 
 def told(error: PaddockError, *, as_json: bool) -> int:

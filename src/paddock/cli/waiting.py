@@ -30,7 +30,7 @@ class Waiting:
     """
 
     def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT, own: bool = True) -> None:
-        self._tenant = tenant
+        self.tenant = tenant
         self._own = own
         self._wait = wait and served
         self._served = served
@@ -60,9 +60,9 @@ class Waiting:
                     return
         if self._wait:
             whom = "another person" if held.get("four_eyes") else "a person"
-            say(f"waiting for {whom}: paddock approvals approve {held['approval']}{for_tenant(self._tenant)}")
+            say(f"waiting for {whom}: paddock approvals approve {held['approval']}{for_tenant(self.tenant)}")
             return
-        raise left(held, self._tenant, served=self._served)
+        raise left(held, self.tenant, served=self._served)
 
 
 def left(held: Mapping[str, Any], tenant: str, *, served: bool) -> NeedsApproval:

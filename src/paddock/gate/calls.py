@@ -18,6 +18,7 @@ from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
+from paddock.gate.effects.errors import says_doubt, unsure
 from paddock.gate.gate import Gate
 from paddock.gate.questions import OpenQuestions
 
@@ -51,6 +52,7 @@ class LiveCall:
         self.plugin = target.key.plugin
         self.callable = target.spec.name
         self.form = target.spec.form
+        self._recovery = target.spec.recovery
         self.context = context
         self.started_at = started_at
         self.ended_at: str | None = None
@@ -198,6 +200,11 @@ class LiveCall:
         if not self.goes_on:
             self.cancel()
 
+    def cut_off(self) -> CallCancelled:
+        """What whoever waits is told when the host goes down."""
+        on = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
+        return CallCancelled("the host went down", hint=on if self._followed else "")
+
     def progress(self, goes_on: bool = True) -> None:
         """Its operator says that it is still at work; `goes_on` is whether that is followed when nobody waits."""
         self.status, self._followed = "in_progress", goes_on
@@ -215,6 +222,10 @@ class LiveCall:
         self._settled.clear()
 
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
+        if says_doubt(error, self.id):
+            self.in_doubt = True
+        elif self.in_doubt and error is not None:
+            error = unsure(error, self.id, self.context.tenant, self._recovery)
         self.status, self.ended_at, self.result, self.error, self.held = status, at, result, error, None
         if self.in_doubt:
             self.status = "in_doubt"
@@ -445,8 +456,8 @@ class Calls:
             if unwanted and (approval is not None or _waits(work)):
                 await self._gate.start.withdraw(live.context.tenant, live.id)
             if work.cancelled() or (unwanted and _waits(work)):
-                why = "the call was cancelled" if unwanted else "the host went down"
-                live.end("cancelled", self._now(), error=CallCancelled(why))
+                why = CallCancelled("the call was cancelled") if unwanted else live.cut_off()
+                live.end("cancelled", self._now(), error=why)
             elif (error := work.exception()) is None:
                 live.end("succeeded", self._now(), result=work.result())
             elif isinstance(error, NeedsApproval):
@@ -461,7 +472,7 @@ class Calls:
             asked.cancel()
             if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
                 work.cancel()
-                live.end("cancelled", self._now(), error=CallCancelled("the host went down"))
+                live.end("cancelled", self._now(), error=live.cut_off())
             if live.status != "pending_approval":
                 self._keep(live)
 

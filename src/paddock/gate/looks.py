@@ -21,6 +21,7 @@ from paddock.gate.asking_again import A_DAY, Progress, too_long
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import CallCancelled, Course
 from paddock.gate.effects import records
+from paddock.gate.effects.errors import doubtful
 from paddock.gate.effects.records import Effect
 from paddock.gate.finishing import finished
 from paddock.gate.kept_calls import context_of
@@ -143,7 +144,7 @@ class Looks:
         effect = await self._database.write(lambda tx: _taken_over(tx, tenant, call))
         if effect is None:
             return
-        told = CallCancelled("the call was cancelled")
+        told = doubtful(CallCancelled("the call was cancelled"), effect)
         await self._end(effect, await self._known(effect), None, asyncio.CancelledError(), told=told)
         await self._database.write(lambda tx: queue.drop(tx, tenant, FOLLOW, call))
 

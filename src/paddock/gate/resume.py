@@ -126,10 +126,10 @@ class Resumption:
             StoreUnavailable: it waits for a person, and still does.
         """
         if live.held is None:
-            in_progress = live.status == "in_progress"
-            live.cancel()
-            if in_progress and self._gate.following is not None:
+            if live.status == "in_progress" and self._gate.following is not None:
+                # First: whoever waits learns from it that nobody knows what becomes of the call.
                 await self._gate.following.looks.cancel(live.context.tenant, live.id)
+            live.cancel()
             await self._gate.start.withdraw(live.context.tenant, live.id)
             return
         await self._approvals.withdraw(live.context.tenant, live.id, "it was cancelled")

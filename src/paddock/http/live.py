@@ -34,7 +34,11 @@ class Told:
 
 
 def event_stream(
-    events: AsyncGenerator[Told, None], closing: asyncio.Event, *, last_words: float = 0
+    events: AsyncGenerator[Told, None],
+    closing: asyncio.Event,
+    *,
+    last_words: float = 0,
+    where: str | None = None,
 ) -> StreamingResponse:
     """The response that tells these events until they end, the client goes, or the daemon closes.
 
@@ -42,8 +46,10 @@ def event_stream(
         events: What to tell.
         closing: Set when the daemon closes.
         last_words: Seconds that each further event may take then, where the last one matters.
+        where: The address of what they are about, for a client that made it just now.
     """
-    return StreamingResponse(_lines(events, closing, last_words), headers=_HEADERS, media_type="text/event-stream")
+    headers = _HEADERS | ({} if where is None else {"content-location": where})
+    return StreamingResponse(_lines(events, closing, last_words), headers=headers, media_type="text/event-stream")
 
 
 async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event, last_words: float) -> AsyncIterator[bytes]:

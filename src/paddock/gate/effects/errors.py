@@ -5,13 +5,16 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from paddock.core.errors import Busy, Conflict, PaddockError, StoreUnavailable
-from paddock.core.ids import CallId
+from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
 from paddock.gate.effects.records import Effect, EffectKey
 from paddock.plugins.mending import for_tenant
 
 STALE = "effect.stale"
 """The code of what comes too late: somebody else has said what became of an effect."""
+
+IN_DOUBT = "in_doubt"
+"""What the detail `effect` of an error says: it may have happened."""
 
 
 def clash(of: EffectKey) -> Conflict:
@@ -50,19 +53,24 @@ def in_doubt(effect: Effect) -> Conflict:
     return Conflict(
         f"{effect.of.plugin} {effect.of.callable} may have happened already: {printable(str(why), 300)}",
         code="effect.in_doubt",
-        hint=_look(effect),
-        details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": "in_doubt"},
+        hint=_look(effect.call, effect.of.tenant, effect.recovery),
+        details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": IN_DOUBT},
     )
 
 
 def doubtful(error: PaddockError, effect: Effect) -> PaddockError:
     """What a call failed with, for whoever made it: nobody knows whether it has happened all the same."""
+    return unsure(error, effect.call, effect.of.tenant, effect.recovery)
+
+
+def unsure(error: PaddockError, call: CallId, tenant: Tenant, recovery: str) -> PaddockError:
+    """The same for a call whose record is not at hand."""
     told = type(error).__new__(type(error))  # a copy, whatever its class is made with: others may be told the same one
     told.args = error.args
     told.__dict__.update(
         error.__dict__,
-        hint=f"it may have happened; {_look(effect)}" + (f"; {error.hint}" if error.hint else ""),
-        details=MappingProxyType({**error.details, "call_id": effect.call, "effect": "in_doubt"}),
+        hint=f"it may have happened; {_look(call, tenant, recovery)}" + (f"; {error.hint}" if error.hint else ""),
+        details=MappingProxyType({**error.details, "call_id": call, "effect": IN_DOUBT}),
         retryable=False,
     )
     return told
@@ -73,13 +81,21 @@ def overruled(effect: Effect) -> Conflict:
     return Conflict(
         f"{effect.of.plugin} {effect.of.callable} may have happened: its host was taken for dead meanwhile",
         code=STALE,
-        hint=f"ask again with the same key, or {_look(effect)}",
-        details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": "in_doubt"},
+        hint=f"ask again with the same key, or {_look(effect.call, effect.of.tenant)}",
+        details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": IN_DOUBT},
     )
 
 
-def _look(effect: Effect) -> str:
-    return f"look whether it has, and say so: paddock run doubt show {effect.call}{for_tenant(effect.of.tenant)}"
+def says_doubt(error: PaddockError | None, call: CallId) -> bool:
+    """Whether an error says that nobody knows whether this very call has happened."""
+    return error is not None and error.details.get("effect") == IN_DOUBT and error.details.get("call_id") == call
+
+
+def _look(call: CallId, tenant: Tenant, recovery: str = "none") -> str:
+    show = f"paddock run doubt show {call}{for_tenant(tenant)}"
+    if recovery == "none":
+        return f"look whether it has, and say so: {show}"
+    return f"a daemon finds out by itself (paddock serve): ask again with the same key in a moment, or see {show}"
 
 
 def gone(of: EffectKey) -> Conflict:

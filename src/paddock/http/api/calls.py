@@ -33,7 +33,7 @@ _ALSO = (
         200,
         EVENTS,
         "What the plugin tells, each an event `event`; what it asks, each a `question`; then `end` with the call,"
-        " whatever became of it.",
+        " whatever became of it. `Content-Location` is where to look at the call, from the first moment on.",
     ),
     (
         202,
@@ -186,7 +186,7 @@ class CallRoutes:
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
         if _follows(request):
-            return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS)
+            return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS, where=where)
         request.state.instance = where  # should it fail, the problem names the call
         async with cancelled_when_gone(request, live.hung_up):
             try:
