@@ -9,6 +9,7 @@ from typing import Literal
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, Network
+from paddock.manifest.declared_secrets import check_given, check_operations
 from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
@@ -80,6 +81,10 @@ def read(fields: Fields, report: Report) -> Manifest:
     timing = fields.within("timing")
     asked = read_capabilities(report, fields, "capabilities")
     secrets = _secrets(fields)
+    callables = _callables(report, fields, kind, dialect, asked)
+    if dialect is Dialect.NATIVE:
+        check_operations(report, fields, callables)
+        check_given(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, asked)
     return Manifest(
         name=PluginName(fields.text("name")),
         version=fields.text("version"),
@@ -96,7 +101,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         runtime=read_runtime(report, fields, fields.text("name")),
         start=read_start(fields),
         capabilities=asked,
-        callables=_callables(report, fields, kind, dialect, asked),
+        callables=callables,
         roles=roles,
         hooks=hooks,
         notifications=fields.texts("notifications"),

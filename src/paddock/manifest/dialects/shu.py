@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from paddock.core.ids import PluginName
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService, Network
+from paddock.manifest.declared_secrets import check_given
 from paddock.manifest.dialects.shu_code import Sources, actions_of
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
@@ -55,6 +56,8 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     check_no_auth_fields(report, fields.at("params_schema"), declared)
     answered = read_schema(report, fields, "output_schema")
     sources = Sources(report, fields, files)
+    asked, secrets = _capabilities(report, fields), _secrets(fields)
+    check_given(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, asked)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
@@ -65,7 +68,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         runtime=PythonRuntime(entrypoints),
-        capabilities=_capabilities(report, fields),
+        capabilities=asked,
         callables=(
             *(
                 CallableSpec(
@@ -83,7 +86,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
         policy_tags=fields.texts("policy_tags"),
         identities=tuple(read_identities(fields, "required_identities")),
         operation_auth=tuple(_operation_auth(fields)),
-        secrets=_secrets(fields),
+        secrets=secrets,
         secret_hosts=_secret_hosts(report, fields),
         feeds=Feeds(default_op, allowed_ops),
         origins=fields.texts("origins"),
