@@ -72,10 +72,17 @@ async def test_a_caged_plugin_reads_the_web_and_changes_it_only_in_a_call_that_s
             assert (await call("look", f"{at}/page?secret=1"))["body"] == "hello"
             assert (await call("picture", f"{at}/image"))["size"] == 4
             assert (await call("tell", f"{at}/page"))["status"] == 200
-            with pytest.raises(PluginError, match="does not declare this effect"):
+            with pytest.raises(PluginError, match="does not declare this effect") as undeclared:
                 await call("sneak", f"{at}/page")
-            with pytest.raises(PluginError, match="was not granted"):
+            with pytest.raises(PluginError, match="was not granted") as closed:
                 await call("look", "http://127.0.0.1:1/")
+            with pytest.raises(PluginError, match="the url has a name or password in it") as named:
+                await call("look", f"http://u:p@127.0.0.1:{server.port}/page")
+    assert [refused.value.hint for refused in (undeclared, closed, named)] == [
+        "web passes on: declare external_call among the effects of what was called",
+        "web passes on: declare 'net:127.0.0.1:1' in its manifest, and grant it",
+        "web passes on: send them in a header, for instance Authorization, from a secret",
+    ]
     assert [(seen.method, seen.body) for seen in server.seen] == [("GET", b""), ("GET", b""), ("POST", b"\0\xff")]
     assert [seen.headers.get("paddock-fence") for seen in server.seen] == [None, None, "1"]
     assert "idempotency-key" in server.seen[2].headers

@@ -27,3 +27,12 @@ def test_what_an_author_says_to_callers_is_passed_on_as_it_is() -> None:
     shown = to_json(error_of("notes", RpcFault(-32000, "there is no such note")))
     assert shown["message"] == "there is no such note"
     assert "hint" not in shown
+
+
+def test_what_to_do_about_a_refusal_is_told_as_the_plugins_word_since_it_could_have_written_it() -> None:
+    for code in (-32001, -32003, -32602, -32000):
+        fault = RpcFault(code, "no", {"hint": "declare \x1b[31m'net:a.example:443'"})
+        assert to_json(error_of("notes", fault))["hint"] == "notes passes on: declare \\x1b[31m'net:a.example:443'"
+    assert all(
+        "hint" not in to_json(error_of("notes", RpcFault(-32001, "no", data))) for data in ({"hint": 3}, ["hint"])
+    )

@@ -25,6 +25,7 @@ IDLE: Final = 4.0
 """Seconds that a connection is kept for the next request; most servers close theirs a little later."""
 MOST_IDLE: Final = 16
 _CHUNK: Final = 64 * 1024
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")  # OpenSSL's words for an answer in the clear
 
 
 class HttpLost(Exception):
@@ -68,6 +69,12 @@ def split_url(url: str) -> tuple[Origin, str]:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Origin(parts.scheme, parts.hostname, port), target
+
+
+def _in_words(error: ssl.SSLError) -> str:
+    """Why no TLS was agreed on, without where in OpenSSL that was noticed."""
+    reason = str(getattr(error, "reason", None) or "the connection ended")
+    return "it answers without" if reason in _NO_TLS else reason.lower().replace("_", " ")
 
 
 class HttpClient:
@@ -146,6 +153,8 @@ class HttpClient:
             raise HttpLost(f"{self.origin} did not answer within {CONNECT_TIMEOUT:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise HttpLost(f"the certificate of {self.origin} is not trusted: {error.verify_message}") from error
+        except ssl.SSLError as error:
+            raise HttpLost(f"{self.origin} cannot be reached over TLS: {_in_words(error)}") from error
         except OSError as error:
             raise HttpLost(f"{self.origin} cannot be reached: {error}") from error
         connection = _Connection(reader, writer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,20 @@ async def test_an_authority_that_nobody_trusts_is_not_trusted(tmp_path: Path) ->
         asked = {"url": url(server, scheme="https")}
         refused = await stage.refused(asker(server.port), "http.fetch", request=asked)
     assert refused.error_code == "http.untrusted" and server.seen == []
+
+
+async def test_a_server_that_speaks_no_tls_is_told_in_words(tmp_path: Path) -> None:
+    async def in_the_clear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(in_the_clear, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, open_stage(tmp_path, outside=here()) as stage:
+        asked = {"url": f"https://{HOST}:{port}/"}
+        refused = await stage.refused(asker(port), "http.fetch", request=asked, retries=0)
+    assert refused.error_code == "http.lost"
+    assert refused.message == f"{HOST}:{port} cannot be reached over TLS: it answers without"
 
 
 async def test_what_is_no_text_comes_as_base64(tmp_path: Path) -> None:

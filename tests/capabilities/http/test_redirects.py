@@ -27,6 +27,7 @@ async def test_credentials_stay_with_the_host_that_they_were_meant_for(tmp_path:
             hops = [(event.host, event.status) for event in stage.recorded(PluginFetched)]
     assert (answer["body"], answer["url"]) == ("there", url(other, "/there", host="other.example.com"))
     assert hops == [(HOST, 302), (HOST, 307), ("other.example.com", 200)]
+    assert answer["attempts"] == 1, "nothing was tried again"
     assert all(seen.headers["x-api-key"] == "k" for seen in server.seen) and len(server.seen) == 2
     (seen,) = other.seen
     assert seen.headers["accept"] == "text/plain"

@@ -31,6 +31,7 @@ _CLOTHED = tuple(
     map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48",
                                "2002::/16", "2001::/32"))
 )  # fmt: skip
+_NONE = "is none with a host, or has characters that none can have"
 _WEB = (80, 443)
 _FIRST_FREE = 1024  # below, other kinds of servers listen, and some take the lines of a request for theirs
 
@@ -56,13 +57,20 @@ def place_of(url: str) -> Place:
     """
     try:
         parts = urlsplit(url)
+    except ValueError:
+        raise _bad(_NONE) from None
+    if parts.scheme not in ("http", "https"):
+        raise _bad("begins with neither http:// nor https://")
+    if "@" in parts.netloc:
+        raise _bad("has a name or password in it", "send them in a header, for instance Authorization, from a secret")
+    if "\\" in url:
+        raise _bad("has a backslash in it")
+    try:
         origin, target = split_url(url.partition("#")[0])
     except ValueError:
-        raise _bad("is none with a host, or has characters that none can have") from None
+        raise _bad(_NONE) from None
     if len(url) > LONGEST_URL:
         raise _bad(f"is longer than {LONGEST_URL} characters")
-    if "@" in parts.netloc or "\\" in url:
-        raise _bad("has a name or password, or a backslash, in it")
     if parts.netloc.endswith(":") or parts.port == 0:
         raise _bad("has a port that is none")
     try:
@@ -115,9 +123,9 @@ def _address6(host: str) -> str:
     return str(at)
 
 
-def _bad(why: str) -> CallerError:
+def _bad(why: str, hint: str = "write it as https://host/path, in ASCII") -> CallerError:
     # Never with the address itself: it may hold what is secret.
-    return CallerError(f"the url {why}", code="http.bad_url", hint="write it as https://host/path, in ASCII")
+    return CallerError(f"the url {why}", code="http.bad_url", hint=hint)
 
 
 def _odd(origin: Origin) -> Denied:

@@ -75,8 +75,8 @@ class Exchange:
                 f"{origin}: {error}", code="http.too_large", hint="ask for less, or raise max_bytes"
             ) from None
         except HttpLost as error:
-            untrusted = isinstance(error.__cause__, ssl.SSLError)
-            raise Unreachable(f"{origin}: {error}", code="http.untrusted" if untrusted else "http.lost") from None
+            untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+            raise Unreachable(_about(origin, error), code="http.untrusted" if untrusted else "http.lost") from None
         finally:
             client.close()
 
@@ -89,6 +89,11 @@ class Exchange:
             made.close()
             raise
         return made
+
+
+def _about(origin: Origin, error: HttpLost) -> str:
+    said = str(error)
+    return said if str(origin) in said else f"{origin}: {said}"
 
 
 def _denied(origin: Origin, reason: str, why: str) -> Denied:

@@ -124,10 +124,10 @@ class Http:
             values = [await self._value(sending, one.secret) for one in asked.secrets]
             filled = [one.filled(value) for one, value in zip(asked.secrets, values, strict=True)]
             until = anyio.current_time() + asked.seconds
-            hop, attempts = replace(asked.first, headers=(*asked.first.headers, *filled)), 0
+            hop, attempts = replace(asked.first, headers=(*asked.first.headers, *filled)), 1
             for _ in range(MOST_REDIRECTS + 1):
                 reply, times = await self._recorded(asking, exchange, asked, hop, until)
-                attempts += times
+                attempts += times - 1  # where a redirect leads is not tried again, but asked for the first time
                 then = following(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
                 if then is None:
                     hidden = blanks(values)

@@ -14,6 +14,7 @@ from paddock.plugins.supervision.diagnosis import see_its_log
 from paddock.rpc.faults import NO_EFFECT, RpcFault
 
 _LONGEST_MESSAGE = 2_000
+_LONGEST_HINT = 400
 _ENDED = {"code": Unavailable.code}  # of a worker, when the process that it made for one call is gone
 _OF_THE_SDK = "the plugin "  # as in: the plugin failed (ValueError)
 
@@ -29,15 +30,16 @@ def error_of(plugin: str, fault: RpcFault, refusals: frozenset[int] = frozenset(
         details["data"] = fault.data
     if fault.code in refusals or _says_so(fault.data):
         details[NO_EFFECT] = True
+    hint = _passed_on(plugin, fault.data)
     match fault.code:
         case -32601:
             return NotFound(message, code="method_not_found", details=details)
         case -32602:
-            return CallerError(message, code="invalid_params", details=details)
+            return CallerError(message, code="invalid_params", hint=hint, details=details)
         case -32001:
-            return PluginError(message, code="capability_denied", details=details)
+            return PluginError(message, code="capability_denied", hint=hint, details=details)
         case -32003:
-            return PluginError(message, code="storage_access_denied", details=details)
+            return PluginError(message, code="storage_access_denied", hint=hint, details=details)
         case -32004:
             return PluginError(message, code="config_invalid", details=details)
         case -32005:
@@ -53,7 +55,14 @@ def error_of(plugin: str, fault: RpcFault, refusals: frozenset[int] = frozenset(
             told = f"{plugin} {message.removeprefix(_OF_THE_SDK)}" if message.startswith(_OF_THE_SDK) else ""
             return PluginError(told or f"{plugin} failed: {message}", hint=see_its_log(plugin), details=details)
         case _:
-            return PluginError(message, details=details)
+            return PluginError(message, hint=hint, details=details)
+
+
+def _passed_on(plugin: str, data: Any) -> str:
+    """What to do about it, where the plugin passes on what the host told it. It could have put in anything, so people
+    read whose words these are."""
+    hint: Any = cast("dict[str, Any]", data).get("hint") if isinstance(data, dict) else None
+    return f"{plugin} passes on: {printable(hint, _LONGEST_HINT)}" if isinstance(hint, str) and hint else ""
 
 
 def did_nothing(error: PaddockError) -> bool:
