@@ -60,6 +60,29 @@ def test_what_a_package_declares_is_told_without_running_it(paddock: Paddock, so
     assert "    effects: " in paddock("plugin", "tools", "Email.Draft").out
 
 
+@pytest.mark.req("K-08")
+def test_how_it_is_found_out_whether_a_call_has_happened_is_told_before_and_after_installing(
+    paddock: Paddock, source: Path
+) -> None:
+    tools = [
+        {"name": "pay", "effects": ["external_call"], "recovery": "probe", "probe": "paid"},
+        {"name": "send", "effects": ["external_send"]},
+        {"name": "paid", "effects": ["read_only"]},
+    ]
+    asked = paddock("plugin", "install", native(source, "bank", tools=tools), "--yes").err
+    shown = paddock("plugin", "tools", "bank").out
+    found = {
+        one["name"]: (one["recovery"], one["probe"])
+        for one in paddock("plugin", "tools", "bank", "--json").json["tools"]
+    }
+
+    assert "Where nobody knows whether a call has happened, the host asks paid: pay" in asked
+    assert shown.count("recovery: ") == 2
+    assert "recovery: probe: if it is cut off, the host asks paid" in shown
+    assert "recovery: none: if it is cut off, a person has to look" in shown
+    assert found == {"pay": ("probe", "paid"), "send": ("none", ""), "paid": ("none", "")}
+
+
 def test_a_server_that_never_ran_is_asked_once_it_may_run_and_not_again(timed: Paddock) -> None:
     before = timed("plugin", "tools", "clock")
     assert (before.out, "paddock plugin enable clock" in before.err) == ("", True)

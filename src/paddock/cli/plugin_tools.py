@@ -138,9 +138,12 @@ def _show(plugin: str, tool: Mapping[str, Any], most_lines: int | None = None) -
 
 
 def _about(plugin: str, tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    from paddock.manifest.effects import IN_WORDS, Effect
+    from paddock.manifest.effects import HARMLESS, IN_WORDS, Effect
+    from paddock.manifest.recovery import in_words
 
     yield "effects", "; ".join(IN_WORDS[Effect(effect)] for effect in tool["effects"])
+    if not HARMLESS.issuperset(map(Effect, tool["effects"])):
+        yield "recovery", f"{tool['recovery']}: if it is cut off, {in_words(tool['recovery'], tool['probe'])}"
     if tool["requires_approval"]:
         yield "approval", "a person has to approve each call"
     if tool["required_scopes"]:

@@ -20,6 +20,7 @@ from paddock.manifest.model import (
     PythonRuntime,
     RemoteRuntime,
 )
+from paddock.manifest.recovery import in_words
 
 _LONGEST = 2000  # longer than any capability
 # Those who write MCP servers cannot say what they reach, so most need what they do not ask for.
@@ -192,6 +193,7 @@ def _effect_lines(manifest: Manifest) -> Iterator[str]:
     for effect in _effects(manifest):
         yield from _callers(manifest, effect)
     yield from _approval_lines(manifest)
+    yield from _recovery_lines(manifest)
 
 
 def _alarming_effects(manifest: Manifest) -> Iterator[str]:
@@ -206,6 +208,16 @@ def _callers(manifest: Manifest, effect: Effect) -> Iterator[str]:
         yield f"{IN_WORDS[effect]}: {_listed(names, 6)}"
     else:
         yield from _whole(f"{IN_WORDS[effect]}: ", names)
+
+
+def _recovery_lines(manifest: Manifest) -> Iterator[str]:
+    """How it is found out whether a call has happened that was cut off; where nothing is said, a person has to."""
+    found: dict[str, list[str]] = {}
+    for spec in manifest.callables:
+        if spec.recovery != "none":
+            found.setdefault(in_words(spec.recovery, spec.probe), []).append(spec.name)
+    for words, names in found.items():
+        yield from _whole(f"Where nobody knows whether a call has happened, {words}: ", names)
 
 
 def _approval_lines(manifest: Manifest) -> Iterator[str]:

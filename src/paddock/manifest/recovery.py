@@ -14,6 +14,19 @@ _READS = (Effect.READ_ONLY,)
 _OWN_TABLES = (Effect.DB_WRITE,)
 
 
+def in_words(recovery: Recovery, probe: str) -> str:
+    """Who finds out what became of a call that was cut off."""
+    match recovery:
+        case "atomic":
+            return "the host looks into the plugin's tables"
+        case "native_key":
+            return "the host asks again under the same key"
+        case "probe":
+            return f"the host asks {probe}"
+        case "none":
+            return "a person has to look"
+
+
 def read_recovery(fields: Fields) -> Recovery:
     """What a document says of it; the schema has reported what is none."""
     said = fields.text("recovery")

@@ -96,6 +96,8 @@ class Tools:
             "reason": reason,
             "accepted_by": accepted_by,
             "effects": [effect.value for effect in effects_of(self.manifest, spec)],
+            "recovery": spec.recovery,
+            "probe": spec.probe,
             "requires_approval": spec.requires_approval,
             "required_scopes": list(spec.required_scopes),
             "parameters": [one.to_value() for one in parameters_of(given)],
