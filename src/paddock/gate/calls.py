@@ -65,6 +65,7 @@ class LiveCall:
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
         self._followed = False
         self.seated = False  # whether it counts among those under way
+        self.when_in_progress: Callable[[], None] = lambda: None
         self.in_doubt = False  # whether it may have happened, and nobody knows
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
@@ -168,9 +169,9 @@ class LiveCall:
     async def asked_to_cancel(self) -> None:
         await self._cancel_asked.wait()
 
-    def replay(self, call: CallId) -> None:
+    def replay(self, of: CallId) -> None:
         """What it gives came of a former call under the same key."""
-        self.replay_of = call
+        self.replay_of = of
 
     def flag(self, undisclosed: tuple[str, ...]) -> None:
         """It used this without saying so."""
@@ -208,6 +209,7 @@ class LiveCall:
     def progress(self, goes_on: bool = True) -> None:
         """Its operator says that it is still at work; `goes_on` is whether that is followed when nobody waits."""
         self.status, self._followed = "in_progress", goes_on
+        self.when_in_progress()
 
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
@@ -413,11 +415,7 @@ class Calls:
         self, live: LiveCall, target: Target, params: Mapping[str, Any], answers: bool, approval: str | None
     ) -> None:
         ask = live.questions.put if answers else None
-
-        def progress(goes_on: bool) -> None:
-            live.progress(goes_on)
-            self._unseat(live)  # it may take a day, and nothing is done for it meanwhile
-
+        live.when_in_progress = partial(self._unseat, live)  # it may take a day, and nothing is done for it meanwhile
         work = asyncio.ensure_future(
             self._gate.call(
                 target,
@@ -426,11 +424,8 @@ class Calls:
                 call=live.id,
                 approval=approval,
                 on_event=live.tell,
-                on_replay=live.replay,
-                on_undisclosed=live.flag,
-                on_doubt=live.doubt,
-                on_progress=progress,
                 ask=ask,
+                watch=live,
             )
         )
         await self._watch(live, work, approval)

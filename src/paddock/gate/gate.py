@@ -9,14 +9,15 @@ recorded once, afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError, Problem
+from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
+from paddock.gate.beside import UNWATCHED, Observer, Records, Secrets, Watch
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides, refusal, snapshot
@@ -24,85 +25,17 @@ from paddock.gate.finishing import finished
 from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
 from paddock.gate.once import Replayed, TakenMeanwhile
+from paddock.gate.promises import Promises, answers_as_operator
 from paddock.gate.starting import DecidedOtherwise, Start
 from paddock.gate.turns import Turns
-from paddock.gate.whitelists import Proposals
-from paddock.ledger.entry import Made
-from paddock.manifest.model import Dialect, Kind, Manifest
-from paddock.plugins.runtimes.envelopes import InProgress, OutputInvalid
-from paddock.plugins.runtimes.operator_answers import kept_here
+from paddock.manifest.model import Kind
+from paddock.plugins.runtimes.envelopes import InProgress
 from paddock.plugins.runtimes.scopes import require_scopes
 from paddock.plugins.supervision.flight import OnEvent
 from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import Supervisor
 from paddock.policy.decision import Allow, Deny
 from paddock.secrets.declared import operation_of
-
-
-class Records(Protocol):
-    """Where what happens is recorded. A host that cannot record what it does must not act."""
-
-    @property
-    def failing(self) -> PaddockError | None:
-        """Why nothing can be recorded right now."""
-        ...
-
-    def crowded(self, tenant: str) -> bool:
-        """Whether so much waits to be written that this tenant should wait for `room` before it makes more."""
-        ...
-
-    async def room(self, tenant: str) -> None:
-        """Wait until there is room for more of this tenant."""
-        ...
-
-    def take(
-        self,
-        event: Made,
-        tenant: str,
-        *,
-        call: str | None = None,
-        request: str | None = None,
-        principal: str | None = None,
-        soon: bool = False,
-    ) -> None:
-        """Record one event in a moment, or `soon`, with its call; or what makes the event, in another thread."""
-        ...
-
-
-class Secrets(Protocol):
-    """Knows which secrets are set."""
-
-    async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
-        """Refuse a call to an operation some of whose secrets are not.
-
-        Raises:
-            CallerError: `missing_secrets`, with all of their names.
-        """
-        ...
-
-
-OnReplay: TypeAlias = Callable[[CallId], None]
-OnUndisclosed: TypeAlias = Callable[[tuple[str, ...]], None]
-OnDoubt: TypeAlias = Callable[[], None]
-OnProgress: TypeAlias = Callable[[bool], None]
-
-
-class KeepsArtifacts(Protocol):
-    """Knows what plugins have left with the host."""
-
-    async def kept(self, tenant: Tenant, digest: str) -> object:
-        """The artifact of this hash.
-
-        Raises:
-            NotFound: nobody keeps one.
-        """
-        ...
-
-
-class Observer(Protocol):
-    """Who hears of calls besides the ledger. Must be quick, and must not raise."""
-
-    def call_ended(self, course: Course) -> None: ...
 
 
 @dataclass(slots=True)
@@ -120,9 +53,8 @@ class Gate:
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
     observers: list[Observer] = field(default_factory=list[Observer])
     turns: Turns = field(default_factory=Turns)
-    proposals: Proposals | None = None  # None: whoever tries an agent of theirs looks for themselves
+    promises: Promises = field(default_factory=Promises)
     following: Following | None = None  # None: what is still in progress counts as unanswered
-    artifacts: KeepsArtifacts | None = None
 
     async def call(
         self,
@@ -133,11 +65,8 @@ class Gate:
         call: CallId | None = None,
         approval: str | None = None,
         on_event: OnEvent | None = None,
-        on_replay: OnReplay | None = None,
-        on_undisclosed: OnUndisclosed | None = None,
-        on_doubt: OnDoubt | None = None,
-        on_progress: OnProgress | None = None,
         ask: Ask | None = None,
+        watch: Watch = UNWATCHED,
     ) -> Any:
         """Run one call and give its result.
 
@@ -148,11 +77,8 @@ class Gate:
             call: Its id, where it has one already.
             approval: The request that was approved for it, where it was held before.
             on_event: Hears what the plugin tells meanwhile.
-            on_replay: Hears that this is what came of a former call under the same key, and of which.
-            on_undisclosed: Hears what it used without saying so, where it did; see `CallEnded`.
-            on_doubt: Hears that nobody knows whether it has happened, where it was cancelled for instance.
-            on_progress: Hears that its operator is still at work, and whether it goes on when nobody waits for it.
             ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
+            watch: Hears what else becomes of it.
 
         Raises:
             Denied: the caller lacks a scope, the rules forbid it, or what the agent that was called proposes; or the
@@ -190,13 +116,13 @@ class Gate:
             if not target.only_reads or approval is not None or not isinstance(course.decision, Allow):
                 replayed = await self._begun(course, approval)
                 if replayed is not None:
-                    return self._replay(course, replayed, on_replay)
+                    return self._replay(course, replayed, watch)
             elif target.manifest.operation_auth:
                 await self.require_secrets(target, payload, context)
             if target.lists_itself:
                 await self._unchanged(target)
             course.ran = True
-            operator = is_operator(target)
+            operator = answers_as_operator(target)
             if operator:
                 course.context = replace(course.context, policy=snapshot(course.decision, course.approval))
             result = await self.supervisor.call(
@@ -210,22 +136,22 @@ class Gate:
                 tally=course.tally,
                 fate=course.fate,
             )
-            self._kept_promise(target, result)
+            self.promises.require_shape(target, result)
             if operator:
-                await self._has_artifacts(target, result)
+                await self.promises.require_artifacts(target, result)
             if target.manifest.kind is Kind.AGENT:
-                result = self._proposal(course, result)
+                result = self.promises.proposal(course, result)
         except InProgress as going:
-            result = await self._followed(course, going, on_progress, on_doubt)
+            result = await self._followed(course, going, watch)
         except BaseException as error:
-            await self._ended(course, None, error, on_doubt)
+            await self._ended(course, None, error, watch)
             if approval is not None and not course.started and isinstance(error, PaddockError):
                 await self.start.void(context.tenant, approval, error)
             raise
         else:
-            await self._ended(course, result, None, on_doubt)
-        if course.undisclosed is not None and on_undisclosed is not None:
-            on_undisclosed(course.undisclosed)
+            await self._ended(course, result, None, watch)
+        if course.undisclosed is not None:
+            watch.flag(course.undisclosed)
         return result
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
@@ -362,31 +288,13 @@ class Gate:
             else:
                 return None
 
-    def _kept_promise(self, target: Target, result: Any) -> None:
-        broken = target.broken_by(result)
-        if broken:
-            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
-
-    def _proposal(self, course: Course, result: Any) -> Any:
-        """The answer of an agent, which may propose that others do something."""
-        if self.proposals is None:
-            return result
-        found = self.proposals.denied(course.target, result)
-        if found is not None:
-            course.proposed, course.decision = found
-            raise refusal(course.decision, course.target, course.call, proposed=course.proposed)
-        return self.proposals.with_keys(course.target, result)
-
-    async def _followed(
-        self, course: Course, going: InProgress, on_progress: OnProgress | None, on_doubt: OnDoubt | None
-    ) -> Any:
+    async def _followed(self, course: Course, going: InProgress, watch: Watch) -> Any:
         """What comes of a call whose operator is still at work. Its end is recorded when this returns."""
         following, goes_on = self.following, not course.target.only_reads
         if following is None:
-            await self._ended(course, None, going, on_doubt)
+            await self._ended(course, None, going, watch)
             raise going
-        if on_progress is not None:
-            on_progress(goes_on)
+        watch.progress(goes_on)
         result: Any = None
         try:
             if goes_on:
@@ -394,54 +302,29 @@ class Gate:
             else:
                 result = await following.ask_until_over(course, going)
         except BaseException as error:
-            await self._ended(course, None, error, on_doubt)
+            await self._ended(course, None, error, watch)
             raise
         if not goes_on:
-            await self._ended(course, result, None, on_doubt)
+            await self._ended(course, result, None, watch)
             return result
         try:
             return await following.end_of(course.context.tenant, course.call)
         except PaddockError:
-            if course.status == "in_doubt" and on_doubt is not None:
-                on_doubt()
+            if course.status == "in_doubt":
+                watch.doubt()
             raise
         finally:
             self.start.effects.leave(course)
 
-    async def require_promised(self, target: Target, result: Any) -> None:
-        """Refuse an answer that is not what was promised.
-
-        Raises:
-            OutputInvalid: all that is wrong with it.
-        """
-        self._kept_promise(target, result)
-        if is_operator(target):
-            await self._has_artifacts(target, result)
-
-    async def _has_artifacts(self, target: Target, result: Any) -> None:
-        """See to it that the host has what an operator says to have left with it; then its hash is the right one."""
-        if self.artifacts is None:
-            return
-        for digest in kept_here(result):
-            try:
-                await self.artifacts.kept(target.key.tenant, digest)
-            except NotFound:
-                missing = f"the host keeps no artifact {digest}"
-                problem = Problem("artifacts", missing, "put it there first", "not_found")
-                raise OutputInvalid(target.key.plugin, target.spec.name, [problem]) from None
-
-    def _replay(self, course: Course, replayed: Replayed, on_replay: OnReplay | None) -> Any:
+    def _replay(self, course: Course, replayed: Replayed, watch: Watch) -> Any:
         """Give what came of a call that was made before under the same key, to whoever may make it today."""
         course.replay_of = replayed.call
         result = replayed.value()
         self._record(course, result, None)
-        if on_replay is not None:
-            on_replay(replayed.call)
+        watch.replay(replayed.call)
         return result
 
-    async def _ended(
-        self, course: Course, result: Any, error: BaseException | None, on_doubt: OnDoubt | None = None
-    ) -> None:
+    async def _ended(self, course: Course, result: Any, error: BaseException | None, watch: Watch) -> None:
         """Record what became of a call. Of an effect it is on disk when this returns.
 
         Raises:
@@ -463,8 +346,8 @@ class Gate:
                 await effects.not_started(course, error)
         finally:
             effects.leave(course)
-            if course.status == "in_doubt" and on_doubt is not None:
-                on_doubt()
+            if course.status == "in_doubt":
+                watch.doubt()
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
         context = course.context
@@ -490,8 +373,3 @@ class Gate:
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))
-
-
-def is_operator(target: Target) -> bool:
-    """Whether it answers as the Kernel's document has it, and is told what the rules said of its call."""
-    return target.manifest.kind is Kind.OPERATOR and target.manifest.dialect is Dialect.KERNEL

@@ -38,8 +38,9 @@ from paddock.gate.effects import records
 from paddock.gate.effects.fences import after
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
-from paddock.gate.gate import Gate, is_operator
+from paddock.gate.gate import Gate
 from paddock.gate.kept_calls import context_of
+from paddock.gate.promises import answers_as_operator
 from paddock.plugins.runtimes.envelopes import InProgress
 from paddock.plugins.supervision.flight import Fate
 from paddock.policy.decision import Deny
@@ -126,7 +127,7 @@ class Recovery:
                 return None
         if found is not None:
             if found.happened:
-                await self.gate.require_promised(target, found.result)
+                await self.gate.promises.require(target, found.result)
             await self.database.write(partial(self._settle, effect=effect, found=found))
         self._in_vain.pop(effect.call, None)
         return None
@@ -166,7 +167,7 @@ class Recovery:
         decision = await self.gate.decides.about(target, context)
         if isinstance(decision, Deny):
             return None
-        if is_operator(target):
+        if answers_as_operator(target):
             asked = await self.gate.start.approvals.latest_of(effect.of.tenant, effect.call)
             context = replace(context, policy=snapshot(decision, None if asked is None else asked.id))
         if (progress := Progress.of(effect)) is not None:

@@ -12,10 +12,11 @@ from paddock.core.event import Event, Publish
 from paddock.core.events_host import PluginMethodCalled, PluginMethodReturned
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.asking_again import A_DAY
+from paddock.gate.beside import Secrets
 from paddock.gate.course import Course
 from paddock.gate.deciding import Decides
 from paddock.gate.effects.records import Effect as InDatabase
-from paddock.gate.gate import Gate, Secrets
+from paddock.gate.gate import Gate
 from paddock.gate.in_progress import Following
 from paddock.gate.limits import Limits
 from paddock.gate.looks import Looks
@@ -93,7 +94,7 @@ def gate_to(
         supervisor,
         room=ledger.room,
         catalogue=gate.catalogue,
-        require_promised=gate.require_promised,
+        require_promised=gate.promises.require,
         told=gate.tell,
         longest=in_progress_s,
     )

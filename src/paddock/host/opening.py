@@ -171,9 +171,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 node=node,
                 in_progress_s=limits.in_progress_s,
             )
-            gate.artifacts = services.artifacts
+            gate.promises.artifacts = services.artifacts
             gate.start.effects.when_succeeded = services.happened
-            gate.proposals = Proposals(rulebook, gate.catalogue)
+            gate.promises.proposals = Proposals(rulebook, gate.catalogue)
             calls = Calls(gate, tasks, clock, random)
             gate.start.effects.going_down = lambda: calls.going_down
             resumption = Resumption(gate, calls, approvals, database, clock)

@@ -1,0 +1,106 @@
+"""Who stands beside the door: where calls are recorded, who knows of secrets and artifacts, and who hears of calls."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from paddock.core.errors import PaddockError
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.course import Course
+from paddock.ledger.entry import Made
+from paddock.manifest.model import Manifest
+
+
+class Records(Protocol):
+    """Where what happens is recorded. A host that cannot record what it does must not act."""
+
+    @property
+    def failing(self) -> PaddockError | None:
+        """Why nothing can be recorded right now."""
+        ...
+
+    def crowded(self, tenant: str) -> bool:
+        """Whether so much waits to be written that this tenant should wait for `room` before it makes more."""
+        ...
+
+    async def room(self, tenant: str) -> None:
+        """Wait until there is room for more of this tenant."""
+        ...
+
+    def take(
+        self,
+        event: Made,
+        tenant: str,
+        *,
+        call: str | None = None,
+        request: str | None = None,
+        principal: str | None = None,
+        soon: bool = False,
+    ) -> None:
+        """Record one event in a moment, or `soon`, with its call; or what makes the event, in another thread."""
+        ...
+
+
+class Secrets(Protocol):
+    """Knows which secrets are set."""
+
+    async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
+        """Refuse a call to an operation some of whose secrets are not.
+
+        Raises:
+            CallerError: `missing_secrets`, with all of their names.
+        """
+        ...
+
+
+class KeepsArtifacts(Protocol):
+    """Knows what plugins have left with the host."""
+
+    async def kept(self, tenant: Tenant, digest: str) -> object:
+        """The artifact of this hash.
+
+        Raises:
+            NotFound: nobody keeps one.
+        """
+        ...
+
+
+class Observer(Protocol):
+    """Who hears of calls besides the ledger. Must be quick, and must not raise."""
+
+    def call_ended(self, course: Course) -> None: ...
+
+
+class Watch(Protocol):
+    """Who hears more of a call than what comes of it."""
+
+    def replay(self, of: CallId) -> None:
+        """This is what came of a former call under the same key."""
+        ...
+
+    def flag(self, undisclosed: tuple[str, ...]) -> None:
+        """It used these without saying so; see `CallEnded`."""
+        ...
+
+    def doubt(self) -> None:
+        """Nobody knows whether it has happened, where it was cancelled for instance."""
+        ...
+
+    def progress(self, goes_on: bool) -> None:
+        """Its operator is still at work, and goes on or does not when nobody waits for it."""
+        ...
+
+
+class Nobody:
+    """Nobody watches."""
+
+    def replay(self, of: CallId) -> None: ...
+
+    def flag(self, undisclosed: tuple[str, ...]) -> None: ...
+
+    def doubt(self) -> None: ...
+
+    def progress(self, goes_on: bool) -> None: ...
+
+
+UNWATCHED = Nobody()
