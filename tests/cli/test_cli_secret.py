@@ -174,3 +174,32 @@ def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock,
         "secret", "rotate", "--to", "file", "--yes", answers=["correct horse"], prompt="(not shown): "
     )
     assert "2 secrets went under the key" in screen
+    assert "secrets.key still says" not in screen, "it says nothing of its own"
+
+
+def test_a_key_that_goes_elsewhere_than_the_setting_says_is_told_with_what_comes_of_that(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    (tmp_path / "phrase").write_text("correct horse\n")
+    (tmp_path / "phrase").chmod(0o600)
+    more = {"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(tmp_path / "phrase")}
+    wishing = Paddock(paddock.home, more=more)
+    with_stdin(wishing, "secret", "set", "one", stdin="hunter2")
+
+    told = wishing.quickly("secret", "rotate", "--to", "file", "--yes").err
+    assert "the setting secrets.key still says passphrase: the next rotation puts the key there" in told
+    assert "let it say file" in told
+    assert "still says" not in wishing.quickly("secret", "rotate", "--to", "passphrase", "--yes").err
+
+
+def test_the_way_back_of_a_key_that_is_gone_names_the_whole_place(paddock: Paddock, tmp_path: Path) -> None:
+    with_stdin(paddock, "secret", "set", "one", stdin="hunter2")
+    folder = paddock.home / "state" / "keys" / "secrets"
+    (file,) = folder.glob("*.key")
+    file.rename(tmp_path / file.name)
+
+    gone = with_stdin(paddock, "secret", "set", "two", "--json", stdin="x", code=1).error
+    assert (gone["code"], gone["hint"]) == (
+        "secret.key_missing",
+        f"put {file.name} back into {folder}; nothing else opens what it sealed",
+    )

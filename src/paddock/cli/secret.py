@@ -110,6 +110,7 @@ def rotate(
     from paddock.cli.opening import reading
     from paddock.core.clock import SystemRandom
     from paddock.secrets import rotation
+    from paddock.secrets.keys import AUTO
 
     if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
         raise typer.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
@@ -119,6 +120,7 @@ def rotate(
         retype="paddock secret rotate" + (f" --to {to}" if to else ""),
     )
     with reading() as host:
+        setting = host.loaded.settings.secrets.key
         rotated = rotation.rotate(
             host.plugins.database, keys_for(host), SystemRandom(), changes_in(host.plugins), preferred=to
         )
@@ -132,6 +134,10 @@ def rotate(
     left, kept = [asdict(one) for one in rotated.left], list(rotated.kept)
     done(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
     _tell_of_left(rotated)
+    if to is not None and setting not in (AUTO, to):
+        words = f"the setting secrets.key still says {setting}: the next rotation puts the key there"
+        say(f"  {styled('!', 'yellow')} {words}")
+        say(f"    {styled('→', 'dim')} to keep it where it is now, let it say {to}")
 
 
 def _tell_of_left(rotated: Rotated) -> None:

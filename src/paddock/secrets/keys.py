@@ -71,7 +71,7 @@ class Keys:
             raise HostError(
                 f"the key {note.id} that secrets are sealed under is not here; it was made as a {note.source}",
                 code="secret.key_missing",
-                hint=_ways_back(note),
+                hint=_ways_back(note, self.sources.get("file")),
             )
         self._known[note.id] = found = _Known(key, place)
         return found
@@ -203,12 +203,13 @@ def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
     return Secret(text)
 
 
-def _ways_back(note: KeyNote) -> str:
+def _ways_back(note: KeyNote, files: Source | None) -> str:
     match note.source:
         case "credential":
             return f"systemd gives it to the service alone: run this with CREDENTIALS_DIRECTORY that holds {note.id}"
         case "file":
-            return f"put {note.id}.key back into keys/secrets among the state; nothing else opens what it sealed"
+            folder = files.folder if isinstance(files, KeyFiles) else "keys/secrets among the state"
+            return f"put {note.id}.key back into {folder}; nothing else opens what it sealed"
         case "passphrase":
             return "run it at a terminal, or set secrets.passphrase_file"
         case _:
