@@ -9,8 +9,8 @@ import pytest
 
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import DEFAULT_TENANT, CallId, Digest, PluginName, PrincipalId, RequestId
-from paddock.gate.calls import KEPT_EVENT_BYTES, LARGEST_EVENT, LiveCall
 from paddock.gate.catalogue import Catalogue, Entry, Schemas
+from paddock.gate.live_call import KEPT_EVENT_BYTES, LARGEST_EVENT, LiveCall
 from paddock.manifest.model import CallableSpec, Dialect, Form, Manifest
 from paddock.plugins.supervision.deployment import InstanceKey
 

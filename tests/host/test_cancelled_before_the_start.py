@@ -12,7 +12,7 @@ from tests.host.conftest import Home
 from paddock import Config, open_host
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.calls import LiveCall
+from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 
 pytestmark = pytest.mark.req("S-21")

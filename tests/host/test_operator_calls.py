@@ -14,7 +14,7 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
 from paddock.gate import calls
-from paddock.gate.calls import LiveCall
+from paddock.gate.live_call import LiveCall
 from paddock.plugins.enabling import enable
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kernel-email-draft"

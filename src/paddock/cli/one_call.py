@@ -18,8 +18,8 @@ from paddock.config.project import working_directory
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.questions import Answer
-from paddock.gate.calls import LiveCall
 from paddock.gate.effects.keys import checked_key
+from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 from paddock.http.api.approvals import remembered

@@ -13,8 +13,9 @@ from typing import Any
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict
-from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Target
+from paddock.gate.live_call import LiveCall
 from paddock.gate.resume import Resumption, ended
 from paddock.policy.approvals.approval import State
 from paddock.policy.approvals.desk import Approvals

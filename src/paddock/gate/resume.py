@@ -16,11 +16,12 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
 from paddock.gate.held import context_again, waiting
+from paddock.gate.live_call import LiveCall
 from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
 from paddock.principals.subjects import principal_of

@@ -15,10 +15,11 @@ from typing import Any, cast
 from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
 from paddock.core.outward import to_json
-from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.claiming import Claims
 from paddock.gate.gate import Gate
+from paddock.gate.live_call import LiveCall
 from paddock.gate.offering import is_action, offered_to
 from paddock.manifest.model import Form
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.core.call import Principal
-from paddock.gate.calls import LiveCall
 from paddock.gate.catalogue import Target
 from paddock.gate.held import preview
+from paddock.gate.live_call import LiveCall
 from paddock.gate.resume import Resumption
 from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import OPEN, Approval, State

@@ -16,10 +16,11 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, RequestId, Tenant, new_id
-from paddock.gate.calls import Calls, LiveCall
+from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.gate import Gate
+from paddock.gate.live_call import LiveCall
 from paddock.host.actions import Actions
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.gate.calls import LiveCall
 from paddock.gate.effects.keys import checked_key
+from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX

@@ -9,7 +9,7 @@ import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
 from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
-from paddock.gate.calls import LiveCall
+from paddock.gate.live_call import LiveCall
 from paddock.host.gating import approvals_on
 from paddock.host.host import Host
 from paddock.policy.approvals.desk import Approvals

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from paddock.core.errors import Invalid, NeedsApproval, Problem
 from paddock.core.questions import Answer
-from paddock.gate.calls import KEPT_CALLS, LiveCall
+from paddock.gate.calls import KEPT_CALLS
 from paddock.gate.effects.keys import checked_key
+from paddock.gate.live_call import LiveCall
 from paddock.host.explaining import to_value
 from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of, tenant_of
