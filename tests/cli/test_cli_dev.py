@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
+from fixtures.packages import native, write_file
 
 
 @pytest.fixture
@@ -182,3 +183,49 @@ def test_a_home_that_is_named_is_kept_and_used_by_one_session_at_a_time(paddock:
         until("watching")
         said = paddock("dev", greeter, "--once", "--yes", "--home", home, "--json", code=1)
     assert json.loads(said.out.splitlines()[-1])["error"]["code"].startswith("store")
+
+
+SECRETIVE = """
+from paddock_sdk import Plugin
+
+plugin = Plugin("secretive", "1.0.0")
+
+@plugin.tool
+def tell(params, context):
+    return {"lengths": [len(plugin.host.secrets.get(name).wait()) for name in ("theirs", "ours")]}
+
+plugin.run()
+"""
+
+
+@pytest.mark.req("S-12")
+def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one_is_missing(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    folder = native(
+        tmp_path / "secretive", "secretive", runtime={"command": ["python3", "./main.py"]},
+        capabilities=["net:[]", "host:secrets"], tools=[{"name": "tell", "effects": ["read_only"]}],
+        operation_auth={"tell": {"secrets": {"theirs": "user", "ours": "system"}}},
+    )  # fmt: skip
+    write_file(folder / "main.py", SECRETIVE)
+    for name, value in (("theirs", "hunter2\n"), ("ours", "canary")):
+        write_file(tmp_path / name, value)
+    once = ("dev", folder, "--once", "--yes", "--call", "tell")
+    given = [f"--secret={name}=@{tmp_path / name}" for name in ("theirs", "ours")]
+
+    refused = paddock(*once, "--no-traffic", code=1)
+    said = paddock(*once, *given)
+    tested = paddock("plugin", "test", folder, *given)
+
+    assert "start it again with --secret ours=@FILE --secret theirs=@FILE" in refused.out
+    assert '{"lengths": [7, 6]}' in said.out
+    for value in ("hunter2", "canary"):
+        assert value not in said.out + said.err + tested.out + tested.err
+    assert "0 failed" in tested.out
+
+
+@pytest.mark.parametrize(("given", "code"), [("token=hunter2", 2), ("token=@nofile", 3), ("a name=@main.py", 6)])
+def test_a_secret_is_given_by_the_name_of_a_file_alone(paddock: Paddock, greeter: Path, given: str, code: int) -> None:
+    file = given.replace("@main.py", f"@{greeter / 'main.py'}")
+    refused = paddock("dev", greeter, "--once", "--yes", "--secret", file, code=code)
+    assert "hunter2" not in refused.out + refused.err

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paddock.cli.given_secrets import GivenSecrets, secrets_from
 from paddock.cli.output import Yes, reporting, result, show_error
 from paddock.core.errors import PaddockError
 from paddock.core.outward import exit_code, to_json
 
 if TYPE_CHECKING:
     from paddock.authoring.session import RepeatedCall
+    from paddock.core.secret import Secret
     from paddock.manifest.model import Manifest
 
 app = typer.Typer(add_completion=False)
@@ -45,6 +47,7 @@ def dev(
     config: Annotated[
         str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
     ] = "{}",
+    secret: GivenSecrets = None,
     home: Annotated[
         Path | None,
         typer.Option("--home", metavar="DIR", help="Keep its tables and files here; a temporary home when left out."),
@@ -70,12 +73,20 @@ def dev(
 
     manifest = read_package(directory).single()
     repeated = RepeatedCall(call, parameters(params, call)) if call else None
-    settings = parameters(config)
+    settings, secrets = parameters(config), secrets_from(secret)
     _agree(manifest, yes=yes, retype=f"paddock dev {directory}")
     with _home(home) as place:
         status = run(
             _session(
-                directory.resolve(), place, manifest, repeated, settings, traffic=traffic, once=once, as_json=as_json
+                directory.resolve(),
+                place,
+                manifest,
+                repeated,
+                settings,
+                secrets,
+                traffic=traffic,
+                once=once,
+                as_json=as_json,
             )
         )
     raise typer.Exit(status)
@@ -110,6 +121,7 @@ async def _session(
     manifest: Manifest,
     repeated: RepeatedCall | None,
     config: Mapping[str, Any],
+    secrets: Mapping[str, Secret],
     *,
     traffic: bool,
     once: bool,
@@ -129,7 +141,9 @@ async def _session(
         tell = _json_lines if as_json else _Words(line.say if line else result)
         listening = Listening(manifest, tell, SystemClock(), shows_traffic=traffic)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-        opened = open_workshop(home, folder, listening, environ=environ, tap=listening.tap, config=config)
+        opened = open_workshop(
+            home, folder, listening, environ=environ, tap=listening.tap, config=config, secrets=secrets
+        )
         try:
             async with opened as workshop:
                 session = Session(workshop, listening, manifest.capabilities, repeated)

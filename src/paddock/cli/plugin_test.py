@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paddock.cli.given_secrets import GivenSecrets, secrets_from
 from paddock.cli.output import AsJson, document, reporting, result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.authoring.checks.finding import Finding
+    from paddock.core.secret import Secret
 
 _STYLES = {"pass": "green", "fail": "red", "skip": "yellow"}
 
@@ -36,6 +38,7 @@ def test(
     config: Annotated[
         str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
     ] = "{}",
+    secret: GivenSecrets = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a plugin in its cage and check its wire, its calls, and the contract of its kind. Ends with 1 if one fails.
@@ -48,7 +51,14 @@ def test(
 
     with tempfile.TemporaryDirectory(prefix="paddock-test-", ignore_cleanup_errors=True) as home:
         name, version, findings = run(
-            _checked(directory.resolve(), Path(home), parameters(config), effects=effects, quiet=as_json)
+            _checked(
+                directory.resolve(),
+                Path(home),
+                parameters(config),
+                secrets_from(secret),
+                effects=effects,
+                quiet=as_json,
+            )
         )
     counts = {verdict: sum(one.verdict == verdict for one in findings) for verdict in _STYLES}
     if as_json:
@@ -60,7 +70,7 @@ def test(
 
 
 async def _checked(
-    folder: Path, home: Path, config: dict[str, Any], *, effects: bool, quiet: bool
+    folder: Path, home: Path, config: dict[str, Any], secrets: dict[str, Secret], *, effects: bool, quiet: bool
 ) -> tuple[str, str, list[Finding]]:
     from paddock.authoring.checks.running import run_checks
     from paddock.authoring.listening import Listening
@@ -70,7 +80,7 @@ async def _checked(
 
     listening = Listening(read_package(folder).single(), lambda _event: None, SystemClock())
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-    opened = open_workshop(home, folder, listening, environ=environ, tap=listening.tap, config=config)
+    opened = open_workshop(home, folder, listening, environ=environ, tap=listening.tap, config=config, secrets=secrets)
     async with opened as workshop:
         copy = await workshop.look()
         findings = await run_checks(workshop, copy, _quiet if quiet else _show, effects=effects)

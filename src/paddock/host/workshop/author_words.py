@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from paddock.plugins.supervision.diagnosis import see_its_log
 
 _OF_SOMEBODY_ELSE = "the plugin's author has to "
@@ -14,3 +16,8 @@ def for_its_author(hint: str, plugin: str) -> str:
     if hint == see_its_log(plugin):
         return "see what it wrote to its log, which is shown here"
     return hint
+
+
+def how_to_give(secrets: Iterable[str]) -> str:
+    """What to type so that the plugin has these secrets: it runs in a home of its own, where nobody set any."""
+    return "start it again with " + " ".join(f"--secret {name}=@FILE" for name in secrets)

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.secret import Secret
 from paddock.gate.deciding import TheirOwn
 from paddock.gate.limits import Limits
 from paddock.gate.quotas import Quotas
@@ -29,6 +31,7 @@ from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.secret_keys import secret_keys
 from paddock.host.workshop.news import Audience, WorkshopNews
+from paddock.host.workshop.secrets import keep_given
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.tapping import Tap, TappedBodies
 from paddock.host.workshop.workshop import Parts, Workshop
@@ -55,6 +58,7 @@ async def open_workshop(
     environ: Mapping[str, str],
     tap: Callable[[], Tap],
     config: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, Secret] | None = None,
 ) -> AsyncGenerator[Workshop, None]:
     """A workshop for as long as the block runs; afterwards nothing of the plugin is left but what it kept in the home.
 
@@ -65,6 +69,7 @@ async def open_workshop(
         environ: The environment, for settings and references to it.
         tap: Makes a listener for each process.
         config: The plugin's configuration, as far as the home does not say it.
+        secrets: Secrets that the author gives it, by name.
 
     Raises:
         StoreUnavailable: another session or a daemon has the home.
@@ -74,7 +79,8 @@ async def open_workshop(
     create_directories(directories)
     settings = load_settings(directories, environ).settings
     clock, random = SystemClock(), SystemRandom()
-    keys = secret_keys(directories, settings, environ)
+    # A first key is kept in the home and goes with it: in a keyring it would stay when a temporary one is gone.
+    keys = replace(secret_keys(directories, settings, environ), preferred="file")
     trees = directories.data / TREES
     opening = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
@@ -99,6 +105,8 @@ async def open_workshop(
     ):
         # The store is ours alone by now, so what lies there is what a killed session left.
         await asyncio.to_thread(shutil.rmtree, trees, ignore_errors=True)
+        if secrets:
+            await store.run(lambda own: keep_given(own, keys, secrets))
         news = WorkshopNews(logs, audience)
         news.on_gone = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
         starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, keys, config or {})

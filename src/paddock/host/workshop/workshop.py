@@ -21,13 +21,14 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
 from paddock.core.event import Publish
-from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, RequestId, new_id
+from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
 from paddock.gate.catalogue import Catalogue, Entry, Schemas
 from paddock.gate.gate import Gate
 from paddock.host.plugin_logs import PluginLogs
-from paddock.host.workshop.author_words import for_its_author
+from paddock.host.workshop.author_words import for_its_author, how_to_give
 from paddock.host.workshop.copies import Copy, copied
 from paddock.host.workshop.news import Audience, WorkshopNews
+from paddock.host.workshop.secrets import AUTHOR
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.trial import Trial, on_trial
 from paddock.manifest.capability import Capability, covers, uncovered
@@ -177,10 +178,12 @@ class Workshop:
             return await gate.call(target, params, self._context(), on_event=on_event)
         except PaddockError as error:
             error.hint = for_its_author(error.hint, plugin)
+            if error.error_code == "missing_secrets":
+                error.hint = how_to_give(error.details["missing"])
             raise
 
     def _context(self) -> CallContext:
-        principal = Principal(PrincipalId("local:author"), roles=frozenset({OPERATOR}), kind="local")
+        principal = Principal(AUTHOR, roles=frozenset({OPERATOR}), kind="local")
         return CallContext(principal, RequestId(new_id("req", self._parts.clock, self._parts.random)))
 
     @asynccontextmanager
