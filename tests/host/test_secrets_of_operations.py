@@ -128,7 +128,7 @@ async def test_once_they_are_set_it_runs_and_each_operation_gets_them_from_where
     assert again == {"token": "of all", "shared": "Ann's too"}
     assert own == {"token": "Ann's", "shared": "Ann's too"}
     assert (lacks.details["missing"], other.details["missing"]) == (["token"], ["token"])
-    assert "--user PERSON" in lacks.hint
+    assert lacks.hint == "paddock secret set token --user ann"
     used = recorded(home, "secret.used")
     assert all(one["call_id"] for one in used)
     assert len(used) == len({(one["call_id"], one["secret"]) for one in used}) == 6

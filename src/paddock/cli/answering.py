@@ -163,7 +163,8 @@ def given_json(written: str, where: str) -> tuple[str, Any]:
             with Path(where).open(encoding="utf-8") as file:
                 text = file.read(LARGEST + 1)
         except (OSError, ValueError) as error:
-            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable") from None
+            hint = "name a file that is there and that you can read, or write the JSON itself"
+            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable", hint=hint) from None
     try:
         return where, json.loads(text) if len(text) <= LARGEST else None
     except (ValueError, RecursionError):

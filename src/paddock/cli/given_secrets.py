@@ -45,6 +45,8 @@ def _read(given: str) -> tuple[str, Secret]:
         raise NotFound(f"cannot read {file[1:]}: {reason}", code="params.unreadable", hint=hint) from None
     if len(value) > LONGEST_VALUE:
         raise OperatorError(
-            f"the secret in {file[1:]} is longer than {LONGEST_VALUE // 1024} KiB", code="config.too_large"
+            f"the secret in {file[1:]} is longer than {LONGEST_VALUE // 1024} KiB",
+            code="config.too_large",
+            hint="a key or a password is shorter: was another file meant?",
         )
     return checked_name(name), Secret(value)

@@ -14,7 +14,7 @@ import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_error, show_problems, styled
 from paddock.cli.plugin_changes import Grants
-from paddock.core.errors import NeedsConsent, NotFound, OperatorError, PaddockError
+from paddock.core.errors import Invalid, NeedsConsent, NotFound, OperatorError, PaddockError
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -118,6 +118,9 @@ def _chosen(path: Path, only: Sequence[str]) -> list[tuple[str, Reading]]:
 
     try:
         servers = read_each(path)
+    except Invalid as error:
+        error.hint = error.hint or f"name the settings of a program that uses MCP servers, as in {_EXAMPLE}"
+        raise
     except OSError as error:
         raise OperatorError(
             f"{path} cannot be opened: {error.strerror}", code="import.unreadable", hint="look at who may read it"

@@ -182,5 +182,9 @@ def _typed(field: PluginField) -> str:
             hint="type it at the prompt, or send it on stdin; --unset forgets a value",
         )
     if len(text) > LONGEST_VALUE:
-        raise OperatorError(f"the value is longer than {LONGEST_VALUE // 1024} KiB", code="config.too_large")
+        raise OperatorError(
+            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
+            code="config.too_large",
+            hint="a key or a password is shorter: was another file meant?",
+        )
     return text

@@ -191,7 +191,11 @@ def _typed(name: str) -> Secret:
             hint="type it at the prompt, or send it on stdin; paddock secret rm forgets one",
         )
     if len(value.reveal()) > LONGEST_VALUE:
-        raise OperatorError(f"the value is longer than {LONGEST_VALUE // 1024} KiB", code="config.too_large")
+        raise OperatorError(
+            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
+            code="config.too_large",
+            hint="a key or a password is shorter: was another file meant?",
+        )
     return value
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from paddock.core.errors import CallerError
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.manifest.model import CallableSpec, Form, Manifest
 
 
@@ -78,10 +79,13 @@ def missing(wanted: Mapping[str, Order], have: AbstractSet[tuple[str, Scope]]) -
     return tuple(sorted(name for name, order in wanted.items() if not any((name, scope) in have for scope in order)))
 
 
-def missing_secrets(manifest: Manifest, operation: str, names: tuple[str, ...]) -> CallerError:
+def missing_secrets(
+    manifest: Manifest, operation: str, names: tuple[str, ...], *, tenant: str, person: str | None
+) -> CallerError:
     """The refusal of a call that cannot succeed, with all that is missing at once."""
     wanted = needed(manifest, operation)
-    lines = [f"paddock secret set {name}" + _whose(wanted.get(name, _EITHER)) for name in names]
+    of_tenant = "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"
+    lines = [f"paddock secret set {name}{_whose(wanted.get(name, _EITHER), person)}{of_tenant}" for name in names]
     return CallerError(
         f"{manifest.name}.{operation} needs secrets that are not set: {', '.join(names)}",
         code="missing_secrets",
@@ -90,8 +94,10 @@ def missing_secrets(manifest: Manifest, operation: str, names: tuple[str, ...]) 
     )
 
 
-def _whose(order: Order) -> str:
-    return " --user PERSON" if order == (Scope.USER,) else ""
+def _whose(order: Order, person: str | None) -> str:
+    """Whose it has to be, as `--user` takes it; who calls for nobody has to find a person first."""
+    named = person.removeprefix("user:") if person else "PERSON"
+    return f" --user {named}" if order == (Scope.USER,) else ""
 
 
 def _order(allowed_scope: str) -> Order:

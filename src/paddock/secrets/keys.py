@@ -197,7 +197,10 @@ def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
         text = content.decode().rstrip("\r\n")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise OperatorError(f"the passphrase cannot be read from {file}: {reason}", code="secret.key") from None
+        hint = "secrets.passphrase_file names a file of text that whoever runs Paddock can read"
+        raise OperatorError(
+            f"the passphrase cannot be read from {file}: {reason}", code="secret.key", hint=hint
+        ) from None
     if not text or len(content) > _LONGEST_PASSPHRASE:
         raise OperatorError(f"{file} holds no passphrase", code="secret.key", hint="it is one line of text")
     return Secret(text)

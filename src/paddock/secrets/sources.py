@@ -204,7 +204,11 @@ class Passphrase:
             return None
         key = _stretched(self.known(), note.salt)
         if key.id != note.id:
-            raise OperatorError("the passphrase is not the one that secrets are sealed under", code="secret.key")
+            raise OperatorError(
+                "the passphrase is not the one that secrets are sealed under",
+                code="secret.key",
+                hint="type it once more, or mend what secrets.passphrase_file holds; no other opens them",
+            )
         return key
 
     def new(self) -> Made | None:

@@ -167,4 +167,4 @@ class Vault:
         found = await self.database.read(lambda tx: have(tx, tenant, person, wanted))
         absent = missing(wanted, found)
         if absent:
-            raise missing_secrets(manifest, operation or "", absent)
+            raise missing_secrets(manifest, operation or "", absent, tenant=tenant, person=person)
