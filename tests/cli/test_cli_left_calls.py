@@ -13,7 +13,7 @@ from tests.cli.test_cli_run_doubt import ENDLESS
 from tests.gate.effects.test_in_progress import operator
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import daemon
+from fixtures.daemons import daemon, eventually
 from fixtures.mail import mail
 from fixtures.packages import native, write_file
 
@@ -61,6 +61,7 @@ def test_whoever_waits_no_longer_is_told_that_it_may_have_happened(caller: Paddo
     assert show in told["hint"]
     assert show in said.err
     assert "in doubt" in caller(*show.split()[1:]).out
+    assert "a call" not in said.err.replace(told["hint"], ""), "no line of a daemon's log"
 
 
 @both_ways
@@ -127,3 +128,43 @@ def test_whoever_waits_for_a_person_while_the_daemon_stops_is_told_that_the_call
     assert told["code"] == "daemon.lost"
     assert f"the call waits on, and is made once it has its yes: paddock approvals approve {approval}" in told["hint"]
     assert paddock("approvals", "approve", approval, "--yes", "--json").json["call"]["result"] == {"sent": "bob"}
+
+
+ENDLESS_AT_FIRST = """
+import os, time
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.tool
+def add(params, context):
+    if not os.path.exists(FILE):
+        open(FILE, "w").close()
+        time.sleep(600)
+    return {"key": context.idempotency_key}
+plugin.run()
+"""
+
+
+def test_without_a_daemon_the_same_key_finds_out_what_became_of_a_killed_call_before_it_is_made(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    begun = tmp_path / "outside" / "begun"
+    begun.parent.mkdir()
+    tool = {"name": "add", "description": "Add", "effects": ["db_write"], "input_schema": {"type": "object"}}
+    notes = native(
+        tmp_path / "notes",
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[f"write:fs:{begun.parent}"],
+        tools=[tool | {"recovery": "native_key"}],
+    )
+    write_file(notes / "main.py", ENDLESS_AT_FIRST.replace("FILE", repr(str(begun))))
+    paddock.quickly("plugin", "install", notes, "--yes")
+    paddock.quickly("plugin", "enable", "notes")
+    again = (*ADD, "--idempotency-key", "k1")
+    with paddock.start(*again) as command:
+        eventually(begun.exists, "the plugin has begun")
+        command.kill()
+
+    said = paddock(*again)
+    found = said.json
+    assert (found["result"], said.err) == ({"key": "k1"}, ""), "nor is that a node is gone"
+    assert paddock("run", "doubt", "show", found["replay_of"], "--json").json["resolution"] == "native_key"

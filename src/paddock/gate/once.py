@@ -98,6 +98,7 @@ class Effects:
         self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
         self.until_over: Callable[[Effect], Awaitable[None]] = _later  # waits for one that its operator is at work on
         self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
+        self.found_out: Callable[[Effect], Awaitable[bool]] = _nobody_does  # waits for what becomes of one in doubt
         self._underway: dict[EffectKey, _Underway] = {}
         self.going_down: Callable[[], bool] = lambda: False
         self._settling = Settling(
@@ -137,11 +138,12 @@ class Effects:
                         raise underway(of)
                     await asyncio.sleep(pause)
                 case Clash():
-                    raise clash(of)
+                    raise clash(of, known.call if known else course.call)
                 case Foreign():
                     raise foreign(of)
                 case Doubt() if known is not None:
-                    raise in_doubt(known)
+                    if not await self.found_out(known):
+                        raise in_doubt(known)
                 case Replay() | Doubt() | Gone():
                     raise gone(of)
 
@@ -274,7 +276,7 @@ class Effects:
             NeedsApproval: they are still asked; whoever comes with the same key waits for the same answer.
             Conflict: the key is another principal's, or stands for another payload.
         """
-        _require_same(known.of, known.principal, known.payload_hash, course)
+        _require_same(known.of, known.call, known.principal, known.payload_hash, course)
         approval = await self._approvals.latest_of(known.of.tenant, known.call)
         if approval is not None and approval.state is Asked.PENDING:
             raise waiting(approval, course.target)
@@ -291,7 +293,7 @@ class Effects:
         """
         while (other := self._underway.get(of)) is not None:
             if other.call != course.call:
-                _require_same(of, other.principal, other.payload_hash, course)
+                _require_same(of, other.call, other.principal, other.payload_hash, course)
             await other.over.wait()
             if other.failure is not None:
                 raise other.failure
@@ -308,6 +310,10 @@ class Effects:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+async def _nobody_does(_effect: Effect) -> bool:
+    return False
 
 
 async def _later(effect: Effect) -> None:
@@ -337,8 +343,8 @@ def _in_doubt(effect: Effect) -> EffectInDoubt:
     return EffectInDoubt(effect.of.plugin, effect.of.callable, HOST_LOST, effect.recovery)
 
 
-def _require_same(of: EffectKey, principal: str | None, payload_hash: str, course: Course) -> None:
-    """See to it that a call is the one that its key stands for.
+def _require_same(of: EffectKey, call: CallId, principal: str | None, payload_hash: str, course: Course) -> None:
+    """See to it that a call is the same one as that which has its key.
 
     Raises:
         Conflict: it is not.
@@ -346,7 +352,7 @@ def _require_same(of: EffectKey, principal: str | None, payload_hash: str, cours
     if principal not in (None, course.context.principal.id):
         raise foreign(of)
     if payload_hash != course.payload_hash:
-        raise clash(of)
+        raise clash(of, call)
 
 
 def _kept(course: Course) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from paddock.core.errors import StoreUnavailable
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.deciding import ByTheRules
+from paddock.gate.finding_out import FindingOut
 from paddock.gate.limits import Limits
 from paddock.gate.quotas import open_quotas
 from paddock.gate.rates import Rates
@@ -47,7 +48,7 @@ from paddock.host.rulebook import open_rulebook
 from paddock.host.secret_keys import secret_keys
 from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
-from paddock.host.timed_work import open_timed_work
+from paddock.host.timed_work import open_timed_work, recovery_of
 from paddock.host.watching import PluginNews
 from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
@@ -217,6 +218,11 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             await reconciler.reconcile()
             tasks.start_soon(reconciler.look_again)
             tasks.start_soon(rulebook.look_again)
+            settle = timedelta(seconds=settings.effects.settle_s)
+            recover = None  # a daemon finds out by itself what became of effects
+            if config.role == "command":
+                recover = recovery_of(gate, database, clock, random, services.storage, settle).recover
+            gate.start.effects.found_out = FindingOut(database, clock, node, recover).known
             async with AsyncExitStack() as by_itself:
                 if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
                     tasks.start_soon(departures.look_again)
@@ -234,7 +240,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         notes=services.storage,
                         calls=calls,
                         keep=timedelta(days=settings.effects.retention_days),
-                        settle=timedelta(seconds=settings.effects.settle_s),
+                        settle=settle,
                     )
                     await by_itself.enter_async_context(timed)
                 try:

@@ -9,7 +9,7 @@ from functools import partial
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, NotFound, StoreUnavailable
-from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import KEPT_CALLS, Calls
 from paddock.gate.effects.forgetting import forget_old
 from paddock.gate.gate import Gate
@@ -26,8 +26,8 @@ from paddock.queue import queue
 from paddock.queue.node import Node
 from paddock.queue.queue import Work
 from paddock.queue.schedule import Again, Pauses
-from paddock.queue.worker import Kind, Worker, open_worker
-from paddock.store.database import Database, Transaction
+from paddock.queue.worker import Kind, PublishIn, Worker, open_worker
+from paddock.store.database import Database
 
 FORGET = "effect.forget"
 _FORGET_EVERY = timedelta(hours=1)
@@ -82,6 +82,17 @@ def following(looks: Looks) -> Kind:
     return Kind(looks.follow, longest=LONGEST + 60, given_up=looks.given_up)
 
 
+def recovery_of(
+    gate: Gate, database: Database, clock: Clock, random: Random, notes: Notes, settle: timedelta
+) -> Recovery:
+    """What finds out what became of effects; see `open_timed_work`. A command does that for whoever waits for it."""
+    return Recovery(gate, database, clock, notes, _publishing(clock, random), settle)
+
+
+def _publishing(clock: Clock, random: Random) -> PublishIn:
+    return lambda tx, tenant, call: LedgerTable(tx, clock, random, tenant, call)
+
+
 @asynccontextmanager
 async def open_timed_work(
     database: Database,
@@ -100,13 +111,10 @@ async def open_timed_work(
     """Do what falls due for as long as the block runs; `keep` says how long what came of effects is kept, and `settle`
     how long after a first look it is certain that one has not happened."""
 
-    def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> LedgerTable:
-        return LedgerTable(tx, clock, random, tenant, call)
-
     def worker_of(kinds: Mapping[str, Kind]) -> Worker:
-        return Worker(database, node, clock, random, kinds, publish_in)
+        return Worker(database, node, clock, random, kinds, _publishing(clock, random))
 
-    recover = recovering(Recovery(gate, database, clock, notes, publish_in, settle))
+    recover = recovering(recovery_of(gate, database, clock, random, notes, settle))
     # The host's own work has places of its own: plugins that hang, of however many tenants, hold up none of it.
     own = {EXPIRE: expiry(approvals, resumption), FORGET: forgetting(database, clock, keep)}
     of_plugins = {RECOVER: recover, recover_at(node.name): recover}

@@ -137,6 +137,12 @@ def next_due(tx: Transaction, kinds: Collection[str], *, but: Collection[Claiman
     return None if row is None else datetime.fromisoformat(row["due_at"])
 
 
+def due_of(tx: Transaction, tenant: str, kind: str, key: str) -> datetime | None:
+    """When one thing is due, or was for whoever has it now; None where it is not there."""
+    row = tx.one(f"SELECT due_at FROM queue WHERE {_THIS}", (tenant, kind, key))
+    return None if row is None else datetime.fromisoformat(row["due_at"])
+
+
 def take(
     tx: Transaction,
     here: Here,

@@ -65,6 +65,9 @@ async def test_the_same_key_for_other_parameters_is_a_conflict_and_of_another_ca
             await note(host, what="b")
         assert await host.call("mail.look", {}, context=made_by(ANN), idempotency_key="k1") == {"done": "look"}
     assert clash.value.error_code == "effect.other_payload"
+    known = recorded(office)
+    assert known is not None
+    assert clash.value.details["call_id"] == known.call, "whoever meets it can see what the key stands for"
     assert office.done == ["a", "look"]
 
 

@@ -13,17 +13,20 @@ from paddock.plugins.mending import for_tenant
 STALE = "effect.stale"
 """The code of what comes too late: somebody else has said what became of an effect."""
 
+_CANCELLED = "call.cancelled"  # of `CallCancelled`, which is a layer above
+
 IN_DOUBT = "in_doubt"
 """What the detail `effect` of an error says: it may have happened."""
 
 
-def clash(of: EffectKey) -> Conflict:
-    """The key stands for another payload."""
+def clash(of: EffectKey, call: CallId) -> Conflict:
+    """The key stands for another payload, which this call came with first."""
     return Conflict(
-        f"the key {printable(of.key, 100)!r} stands for another call of {of.plugin} {of.callable}",
+        f"the key {printable(of.key, 100)!r} stands for another call of {of.plugin} {of.callable}: {call}",
         code="effect.other_payload",
-        hint="give each thing that is to happen a key of its own",
-        details={"plugin": of.plugin},
+        hint=f"give each thing that is to happen a key of its own; what that one was: paddock explain {call}"
+        f"{for_tenant(of.tenant)}",
+        details={"plugin": of.plugin, "call_id": call},
     )
 
 
@@ -53,7 +56,7 @@ def in_doubt(effect: Effect) -> Conflict:
     return Conflict(
         f"{effect.of.plugin} {effect.of.callable} may have happened already: {printable(str(why), 300)}",
         code="effect.in_doubt",
-        hint=_look(effect.call, effect.of.tenant, effect.recovery),
+        hint=_look(effect.call, effect.of.tenant, by_itself=is_found_out(effect)),
         details={"plugin": effect.of.plugin, "call_id": effect.call, "effect": IN_DOUBT},
     )
 
@@ -65,11 +68,12 @@ def doubtful(error: PaddockError, effect: Effect) -> PaddockError:
 
 def unsure(error: PaddockError, call: CallId, tenant: Tenant, recovery: str) -> PaddockError:
     """The same for a call whose record is not at hand."""
+    look = _look(call, tenant, by_itself=_by_itself(recovery, error.error_code))
     told = type(error).__new__(type(error))  # a copy, whatever its class is made with: others may be told the same one
     told.args = error.args
     told.__dict__.update(
         error.__dict__,
-        hint=f"it may have happened; {_look(call, tenant, recovery)}" + (f"; {error.hint}" if error.hint else ""),
+        hint=f"it may have happened; {look}" + (f"; {error.hint}" if error.hint else ""),
         details=MappingProxyType({**error.details, "call_id": call, "effect": IN_DOUBT}),
         retryable=False,
     )
@@ -91,9 +95,19 @@ def says_doubt(error: PaddockError | None, call: CallId) -> bool:
     return error is not None and error.details.get("effect") == IN_DOUBT and error.details.get("call_id") == call
 
 
-def _look(call: CallId, tenant: Tenant, recovery: str = "none") -> str:
+def is_found_out(effect: Effect) -> bool:
+    """Whether a host finds out by itself what became of an effect in doubt, as far as its record tells."""
+    return _by_itself(effect.recovery, (effect.error or {}).get("code"))
+
+
+def _by_itself(recovery: str, code: str | None) -> bool:
+    # What somebody has cancelled is not made again.
+    return recovery != "none" and not (recovery == "native_key" and code == _CANCELLED)
+
+
+def _look(call: CallId, tenant: Tenant, *, by_itself: bool = False) -> str:
     show = f"paddock run doubt show {call}{for_tenant(tenant)}"
-    if recovery == "none":
+    if not by_itself:
         return f"look whether it has, and say so: {show}"
     return f"a daemon finds out by itself (paddock serve): ask again with the same key in a moment, or see {show}"
 
