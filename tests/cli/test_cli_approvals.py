@@ -398,3 +398,11 @@ def test_whoever_waits_with_the_same_key_gets_what_came_of_the_yes(served: Paddo
     assert json.loads(out)["replay_of"] == waits["call_id"]
     assert served("calls", "follow", detached, "--json").json["result"] == {"sent": "bob"}
     assert "approve it" not in served("calls", "show", detached).err
+    assert f"answered from {waits['call_id']}; nothing was done" in served(*once).err
+
+
+def test_without_a_daemon_nobody_is_let_believe_that_it_waits(alone: Paddock) -> None:
+    said = alone(*TO_BOB, "--wait", code=4)
+
+    assert "--wait needs a daemon to wait for a person, and none runs: paddock serve" in said.err
+    assert "paddock approvals approve apr_" in said.err

@@ -61,6 +61,7 @@ WITHOUT_A_DAEMON = {
     "paddock plugin enable memory-markdown": [],
     "paddock plugin disable memory-markdown": [],
     """paddock call slow-count.count --params '{"to": 3}'""": [],
+    """paddock call slow-count.count -p '{"to": 3}' --idempotency-key 4f7c --wait""": [],
     "paddock tenant add acme --title 'Acme Labs'": [],
     "paddock tenant list --json": [],
     "paddock tenant remove acme --yes": [],

@@ -28,6 +28,7 @@ _TO_END = 5.0  # seconds for a call that nobody wants any more
 _EXAMPLES = (
     """Examples: paddock call slow-count.count --params '{"to": 3}'"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --detach"""
+    """   ·   paddock call slow-count.count -p '{"to": 3}' --idempotency-key 4f7c --wait"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --as user:ann"""
     """   ·   paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob"""
 )
@@ -45,8 +46,8 @@ def call(
         bool | None,
         typer.Option(
             "--wait/--detach",
-            help="Wait for the result, also where a person has to say yes first; or print the call's id and go."
-            " Without either, a call that needs somebody else's yes is left for them.",
+            help="Wait for the result, also where a person has to say yes first (which takes a daemon); or print"
+            " the call's id and go. Without either, a call that needs somebody else's yes is left for them.",
         ),
     ] = None,
     timeout: Annotated[
@@ -110,6 +111,8 @@ def call(
         if error.error_code == "callable.not_found":
             _require_enabled(name, tenant)
         raise
+    if not as_json and (former := made.get("replay_of")):
+        say(f"answered from {former}; nothing was done")
     document(made if as_json else made["result"])
 
 
@@ -132,7 +135,8 @@ def parameters(written: str, name: str = "") -> dict[str, Any]:
             with Path(where).open("rb") as file:
                 raw = file.read(LARGEST + 1)
         except OSError as error:
-            raise NotFound(f"cannot read {where}: {error.strerror}", code="params.unreadable") from None
+            hint = "name a file that is there and that you can read, or write the JSON itself"
+            raise NotFound(f"cannot read {where}: {error.strerror}", code="params.unreadable", hint=hint) from None
     too_large = f"has more than {LARGEST:,} bytes"
     if len(raw) > LARGEST:
         raise _not_params(where, too_large)

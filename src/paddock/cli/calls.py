@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -162,13 +162,15 @@ def cancel(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) 
     if as_json:
         document(call)
         return
-    doubtful = call["status"] == "in_doubt"
+    doubtful, told = call["status"] == "in_doubt", cast("dict[str, Any]", call.get("error") or {})
     say(f"{styled('!', 'yellow') if doubtful else styled('✓', 'green')} {_name(call)} {_status(call)}")
-    if doubtful and (hint := (call.get("error") or {}).get("hint")):
-        say(f"  {styled('→', 'dim')} {printable(hint, 600)}")
+    if doubtful and told:
+        say(f"  {styled('→', 'dim')} {printable(told['hint'], 600)}")
 
 
 def _name(call: dict[str, Any]) -> str:
+    if call["plugin"] == call["callable"]:  # a plugin that is one callable
+        return str(call["plugin"])
     return f"{call['plugin']}.{call['callable']}"
 
 

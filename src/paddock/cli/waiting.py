@@ -32,7 +32,7 @@ class Waiting:
     def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT, own: bool = True) -> None:
         self.tenant = tenant
         self._own = own
-        self._wait = wait and served
+        self._wait = wait
         self._served = served
         self._terminal = interactive()
 
@@ -58,10 +58,12 @@ class Waiting:
                     return
                 else:
                     return
-        if self._wait:
+        if self._wait and self._served:
             whom = "another person" if held.get("four_eyes") else "a person"
             say(f"waiting for {whom}: paddock approvals approve {held['approval']}{for_tenant(self.tenant)}")
             return
+        if self._wait:
+            say(f"{styled('--wait needs a daemon', 'yellow')} to wait for a person, and none runs: paddock serve")
         raise left(held, self.tenant, served=self._served)
 
 
