@@ -72,7 +72,8 @@ def _argument(parameter: Any) -> str:
 def _spelled(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return _argument(parameter).replace("|", "\\|")
-    return ", ".join(parameter.opts)
+    # Two words of one flag: `--wait` and `--detach`.
+    return " / ".join(", ".join(words) for words in (parameter.opts, parameter.secondary_opts) if words)
 
 
 def error_reference() -> str:
