@@ -86,6 +86,14 @@ def test_a_call_that_nobody_knows_is_not_found(served: Paddock, what: str) -> No
     assert served("calls", what, "call_nobody/made", "--json", code=3).error["code"]
 
 
+def test_what_became_of_a_call_from_before_a_restart_is_found_elsewhere_and_that_is_said(served: Paddock) -> None:
+    refused = served("calls", "show", "call_before", "--json", code=3).error
+
+    assert refused["code"] == "call.not_found"
+    assert "paddock explain call_before" in refused["hint"]
+    assert "paddock run doubt show call_before" in refused["hint"]
+
+
 @pytest.mark.parametrize("words", [["list"], ["show", "x"], ["follow", "x"], ["answer", "x", "{}"], ["cancel", "x"]])
 def test_without_a_daemon_it_is_said_that_one_is_needed(paddock: Paddock, words: list[str]) -> None:
     refused = paddock.quickly("calls", *words, "--json", code=1).error

@@ -86,7 +86,14 @@ def test_a_call_that_its_operator_goes_on_with_is_not_said_to_be_cancelled(tmp_p
         made = told["details"]["call_id"]
         assert (told["details"]["status"], told["retryable"]) == ("in_progress", False)
         assert f"the call goes on: paddock calls follow {made}" in told["hint"]
-        assert paddock("calls", "show", made, "--json").json["status"] == "in_progress"
+        shown = paddock("calls", "show", made, "--json").json
+        assert shown["status"] == "in_progress"
+        assert shown["in_progress"]["asked"] >= 1
+        assert shown["in_progress"]["next"] < shown["in_progress"]["until"]
+        said = paddock("calls", "show", made)
+        assert said.err.startswith("Our.Thing in_progress"), "a plugin that is one callable is named once"
+        assert "its operator was asked" in said.err
+        assert set(said.json) == {"asked"}, "what it said last"
 
         said = paddock("calls", "cancel", made).err
         assert "in_doubt" in said

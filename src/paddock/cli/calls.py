@@ -62,6 +62,11 @@ def show(call_id: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
         return
     until = f" until {_moment(call['ended_at'])}" if call["ended_at"] else ""
     say(f"{_name(call)} {_status(call)}, since {_moment(call['started_at'])}{until}")
+    if going := call.get("in_progress"):
+        often = "once" if going["asked"] == 1 else f"{going['asked']} times"
+        then = f", next at {_moment(going['next'])}" if going["next"] else ""
+        say(f"  its operator was asked {often}{then}, and until {_moment(going['until'])} at the latest; it said last:")
+        document(going["result"])
     for question in call["questions"]:
         show_open(question)
     if held := call.get("approval"):

@@ -18,6 +18,7 @@ from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
 from paddock.gate.live_call import CallStatus, LiveCall
+from paddock.plugins.mending import for_tenant
 
 KEPT_CALLS = 1_000
 KEPT_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
@@ -157,10 +158,12 @@ class Calls:
         """
         live = self._calls.get(call_id)
         if live is None or live.context.tenant != tenant:
+            own = f"{call_id}{for_tenant(tenant)}"
             raise NotFound(
                 f"no call {call_id!r} is known",
                 code="call.not_found",
-                hint=f"the last {KEPT_CALLS} calls are kept while the daemon runs",
+                hint=f"the last {KEPT_CALLS} calls are kept while the daemon runs; an older one: paddock explain {own}"
+                f", what came of one with an effect: paddock run doubt show {own}",
             )
         return live
 

@@ -145,6 +145,17 @@ class Following:
                     await wait.a_while(_LOOK_AGAIN)
             raise wait.error
 
+    async def so_far(self, tenant: Tenant, call: CallId) -> dict[str, Any] | None:
+        """How a call in progress is doing, as data; None where it is over, or nothing of it is kept."""
+
+        def unit(tx: Transaction) -> dict[str, Any] | None:
+            effect = records.find_call(tx, tenant, call)
+            progress = None if effect is None or not effect.parked else Progress.of(effect)
+            due = queue.due_of(tx, tenant, FOLLOW, call)
+            return None if progress is None else asdict(progress) | {"next": None if due is None else due.isoformat()}
+
+        return await self._database.read(unit)
+
     async def all_parked(self, limit: int) -> list[tuple[Effect, Target, CallContext]]:
         """The calls that are in progress, of plugins that are there."""
         found: list[tuple[Effect, Target, CallContext]] = []

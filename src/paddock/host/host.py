@@ -161,6 +161,14 @@ class Host:
         """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
         return await self._claims.claim(token, self._gate.catalogue(context.tenant).find(name), params, context)
 
+    async def shown(self, live: LiveCall) -> dict[str, Any]:
+        """A call as data; of one in progress also what its operator said last, and when it is asked next."""
+        following = self._gate.following
+        told = live.to_json()
+        if live.status == "in_progress" and following is not None:
+            told["in_progress"] = await following.so_far(live.context.tenant, live.id)
+        return told
+
     def operator_context(self, operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> CallContext:
         """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""
         return self.context_of(at_this_machine(operator, tenant), operator=operator)

@@ -105,7 +105,9 @@ class CallRoutes:
                 self.show_call,
                 "Look at a call",
                 "Its status, its result or error, and `questions`: those of its plugin that wait for an answer;"
-                " `undisclosed` where it used the `network` or a `model` and its answer does not say so.",
+                " `undisclosed` where it used the `network` or a `model` and its answer does not say so; `in_progress`"
+                " of one that its operator is at work on: how often that was `asked`, the `result` it gave last, when it"
+                " is asked `next`, and `until` when.",
                 query=WHOSE,
             ),
             Endpoint(
@@ -202,7 +204,7 @@ class CallRoutes:
         return answer({"calls": self._host.calls.recent(most, tenant)})
 
     async def show_call(self, request: Request) -> Response:
-        return answer((await self._found(request)).to_json())
+        return answer(await self._host.shown(await self._found(request)))
 
     async def _found(self, request: Request) -> LiveCall:
         return self._host.calls.find(named(request, "id"), await tenant_of(self._host, request))
