@@ -106,8 +106,8 @@ class CallRoutes:
                 "Look at a call",
                 "Its status, its result or error, and `questions`: those of its plugin that wait for an answer;"
                 " `undisclosed` where it used the `network` or a `model` and its answer does not say so; `in_progress`"
-                " of one that its operator is at work on: how often that was `asked`, the `result` it gave last, when it"
-                " is asked `next`, and `until` when.",
+                " of one that its operator is at work on: how often that was `asked`, the `result` it gave last, when"
+                " it is asked `next`, and `until` when.",
                 query=WHOSE,
             ),
             Endpoint(
