@@ -28,7 +28,7 @@ with a warning.
 `store.url` names, for the people who run this host.
 
 **Not a setting:** with `PADDOCK_DEBUG=1` in the environment a command that fails in a way nobody foresaw also prints
-where in the program that was.
+where in the program that was, and each command what a host would write into a daemon's log.
 
 **The cage** cannot be loosened by any setting. `cage.*` exists so that a variable which tries is refused with a clear
 error instead of being ignored.
