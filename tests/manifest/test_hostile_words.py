@@ -84,7 +84,6 @@ def test_what_a_description_holds_never_reaches_a_screen_raw(text: str) -> None:
             description=text,
             tools=[{"name": "x", "description": text}],
             behaviour={"style": text, "trigger_topics": [text], "can_initiate": True},
-            secrets=[text],
             identities=[{"provider": text, "scopes": [text]}],
             allowed_actions=[text],
             resources=[{"uri": "x", "name": text}],
@@ -94,7 +93,8 @@ def test_what_a_description_holds_never_reaches_a_screen_raw(text: str) -> None:
     )
     shown = [line for section in consent_sections(manifest) for line in (*section.lines, *section.alarming)]
     warnings = native(runtime={"command": [f"./{text}"]}).warnings
+    refusals = native(secrets=[text]).errors
 
     assert all(line.isprintable() for line in shown)
-    assert all(str(warning).isprintable() for warning in warnings)
+    assert refusals and all(str(told).isprintable() for told in (*warnings, *refusals))
     assert sound(read_bytes("paddock.yaml", to_yaml(manifest).encode())) == manifest

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU, changed, sound
-from tests.manifest.strategies import json_values, manifests, odd_text, schemas, shown_text
+from tests.manifest.strategies import json_values, manifests, odd_text, schemas, secret_names, shown_text
 
 from paddock.manifest.document import Document
 from paddock.manifest.model import Manifest
@@ -167,7 +167,7 @@ def test_a_kernel_manifest_reads_back(fields: dict[str, Any]) -> None:
             st.from_regex(r"[A-Za-z0-9_./-]{1,30}", fullmatch=True), st.just("a.b:C"), min_size=1, max_size=3
         ),
         capabilities=st.lists(st.sampled_from(["kb", "cursor", "http", "rate_limit", "log"]), max_size=4),
-        secrets=texts(),
+        secrets=st.lists(secret_names, max_size=2),
         required_identities=st.lists(
             some(mode=st.sampled_from(["user", "domain_delegate"]), scopes=texts(), optional=st.booleans()).flatmap(
                 lambda rest: st.builds(lambda provider: rest | {"provider": provider}, odd_text(30).filter(bool))
@@ -181,7 +181,7 @@ def test_a_kernel_manifest_reads_back(fields: dict[str, Any]) -> None:
                 mode=st.just("service_account"),
                 scopes=texts(),
                 subject_hint=odd_text(20),
-                secrets=st.dictionaries(odd_text(20), some(allowed_scope=st.just("user")), max_size=2),
+                secrets=st.dictionaries(secret_names, some(allowed_scope=st.just("user")), max_size=2),
             ),
             max_size=2,
         ),

@@ -103,7 +103,10 @@ def test_the_key_is_beside_the_state_and_readable_by_its_owner_alone(safe: Safe,
         again.get("api_key")
 
 
-@pytest.mark.parametrize("name", ["", "two words", "brace}", "ünï", "x" * 129, "line\n"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "two words", "brace}", "ünï", "x" * 129, "line\n", "a;id", "a|sh", "$a", "a`id`", "a&", "-a", "~a", "a=b"],
+)
 def test_names_that_no_secret_can_have(name: str) -> None:
     with pytest.raises(OperatorError):
         checked_name(name)

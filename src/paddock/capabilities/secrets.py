@@ -25,10 +25,10 @@ from paddock.core.event import Publish
 from paddock.core.events_secrets import SecretUsed
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
+from paddock.core.secret_name import LONGEST as LONGEST_NAME
 from paddock.secrets.declared import where_to_look
 from paddock.secrets.vault import Given, Vault
 
-LONGEST_NAME = 128
 _MOST_REMEMBERED = 4_096
 
 _Use: TypeAlias = tuple[str, str, str | None, str, str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,7 +86,9 @@ def remove(
     owner = _owner(tenant, user)
     found = read(lambda tx: require_secret(tx, tenant, name, owner))
     whose = f" --user {user}" if user else ""
-    confirm(f"Erase {_named(found)}?", yes=yes, retype=f"paddock secret rm {name}{whose}{for_tenant(tenant)}")
+    confirm(
+        f"Erase {_named(found)}?", yes=yes, retype=f"paddock secret rm {shlex.quote(name)}{whose}{for_tenant(tenant)}"
+    )
     with reading(tenant) as host:
         deed, database = changes_in(host.plugins), host.plugins.database
         row = database.write(lambda tx: remove_secret(deed(tx), name, owner))

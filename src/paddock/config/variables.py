@@ -7,15 +7,17 @@ never part of a message.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from paddock.core.errors import Problem
+from paddock.core.secret_name import PATTERN
 
 SECRET = "secret:"  # noqa: S105 - how a name begins, and no password
 """How the name of a secret begins among those of variables, which cannot hold a colon."""
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*|secret:[!-z|~]{1,128})\}|\$\{")
+_REFERENCE = re.compile(rf"\$\$\{{|\$\{{([A-Za-z_][A-Za-z0-9_]*|secret:{PATTERN})\}}|\$\{{")
 
 
 def has_reference(text: str) -> bool:
@@ -66,7 +68,7 @@ def _problem(name: str | None, path: str, line: int | None) -> Problem:
         return Problem(path, "`${` without a variable name", hint, "config.reference", line)
     if name.startswith(SECRET):
         secret = name.removeprefix(SECRET)
-        hint = f"paddock secret set {secret}"
+        hint = f"paddock secret set {shlex.quote(secret)}"
         return Problem(path, f"the secret {secret} is not set", hint, "config.secret_unset", line)
     hint = f"export {name}=…"
     return Problem(path, f"the environment variable {name} is not set", hint, "config.variable_unset", line)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from paddock.core.printable import printable
+from paddock.core.secret_name import ALLOWED, is_configuration, possible
 from paddock.manifest.capability import Capability, HostService
 from paddock.manifest.document import Path
 from paddock.manifest.model import CallableSpec, Form
-from paddock.manifest.report import Fields, Report
+from paddock.manifest.report import MAX_ENTRIES, Fields, Report
 
 
 def check_operations(report: Report, fields: Fields, callables: Sequence[CallableSpec]) -> None:
@@ -26,6 +28,28 @@ def check_operations(report: Report, fields: Fields, callables: Sequence[Callabl
             if secret not in listed:
                 hint = "name it there too, or was another meant?"
                 report.warn((*path, "secrets", secret), "is not listed under 'secrets'", hint, "unlisted_secret")
+
+
+def check_names(report: Report, fields: Fields, operations: str) -> None:
+    """Names that no secret has, and names of keys that plugins are configured with.
+
+    Args:
+        report: Told of them.
+        fields: The document.
+        operations: What it calls the operations and their secrets.
+    """
+    named = [(fields.at("secrets", index), name) for index, name in fields.numbered_texts("secrets")]
+    for _, auth in fields.named(operations):
+        own = auth.within("secrets")
+        named.extend((own.at(name), name) for name in islice(own.value, MAX_ENTRIES))
+    for path, name in named:
+        if not possible(name):
+            report.error(path, f"no secret can be called {printable(name, 80)!r}", f"use {ALLOWED}", "secret_name")
+        elif is_configuration(name):
+            message = "is the name of a key that a plugin is configured with, and no plugin is given it by name"
+            report.error(
+                path, message, "take its own from its configuration, or call the secret otherwise", "secret_name"
+            )
 
 
 def check_given(report: Report, path: Path, secrets: Sequence[str], asked: Sequence[Capability]) -> None:

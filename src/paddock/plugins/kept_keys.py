@@ -8,7 +8,6 @@ the one that installs the plugin; what a person types, before the file names it.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.config.variables import SECRET, as_typed, has_reference
 from paddock.core.errors import Conflict, HostError, NotFound
+from paddock.core.secret_name import LONGEST, fitting, prefix_of
 from paddock.plugins.plugin_store import PluginStore
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from paddock.secrets.keys import Keys
     from paddock.secrets.rows import Listed
     from paddock.store.database import Transaction
-
-_LONGEST_NAME = 128
-_NOT_IN_NAMES = re.compile(r"[^!-z|~]")
 
 
 def written(store: PluginStore, prepared: Prepared) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def sealed_values(store: PluginStore, tx: Transaction, manifest: Manifest) -> di
     """References to the keys of a plugin that are sealed, by field, for an entry that was lost."""
     from paddock.secrets.rows import secrets_below
 
-    sealed = {one.name for one in secrets_below(tx, _prefix(manifest.name)) if one.tenant == store.tenant}
+    sealed = {one.name for one in secrets_below(tx, prefix_of(manifest.name)) if one.tenant == store.tenant}
     names = {field: _name(manifest.name, field) for field in _fields(manifest)}
     return {field: reference_to(name) for field, name in names.items() if name in sealed}
 
@@ -148,7 +145,7 @@ def forget_keys(store: PluginStore, tx: Transaction, plugin: str) -> None:
     """Erase the keys of a plugin that goes, in every tenant."""
     from paddock.secrets.rows import remove_secret, secrets_below
 
-    for one in secrets_below(tx, _prefix(plugin)):
+    for one in secrets_below(tx, prefix_of(plugin)):
         remove_secret(_deed(replace(store, tenant=one.tenant), tx), one.name, one.owner)
 
 
@@ -170,18 +167,13 @@ def _fields(manifest: Manifest) -> Mapping[str, Any]:
     return schema.get("properties", {})
 
 
-def _prefix(plugin: str) -> str:
-    return f"plugin/{plugin}/"
-
-
 def _name(plugin: str, field: str) -> str:
-    name = _prefix(plugin) + field
-    fitting = _NOT_IN_NAMES.sub("_", name)
-    if len(name) <= _LONGEST_NAME and fitting == name:
+    name = prefix_of(plugin) + field
+    if len(name) <= LONGEST and fitting(name) == name:
         return name
     # Told apart by all of the field's name, and still to be recognised by its beginning.
     mark = f"~{hashlib.sha256(field.encode()).hexdigest()[:16]}"
-    return fitting[: _LONGEST_NAME - len(mark)] + mark
+    return fitting(name)[: LONGEST - len(mark)] + mark
 
 
 def _literal(prepared: Prepared, field: str) -> str:

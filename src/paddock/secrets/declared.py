@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.secret_name import is_configuration
 from paddock.manifest.model import CallableSpec, Form, Manifest
 
 
@@ -52,7 +54,7 @@ def _default(schema: Any) -> Any:
 
 
 def where_to_look(manifest: Manifest, name: str, operation: str | None = None) -> Order | None:
-    """Whose secret of this name the plugin may have; None where it does not declare the name.
+    """Whose secret of this name the plugin may have; None where it does not declare the name, or nobody can.
 
     Args:
         manifest: What it declares.
@@ -60,7 +62,8 @@ def where_to_look(manifest: Manifest, name: str, operation: str | None = None) -
         operation: The operation that runs. Where that is not known, or does not say that it uses the secret, only what
             all operations allow that do.
     """
-    if name not in manifest.secrets:
+    # Whoever is configured with a key did not give it to every plugin that knows what it is called.
+    if name not in manifest.secrets or is_configuration(name):
         return None
     uses = {auth.operation: _order(auth.secrets[name]) for auth in manifest.operation_auth if name in auth.secrets}
     if operation in uses:
@@ -85,7 +88,8 @@ def missing_secrets(
     """The refusal of a call that cannot succeed, with all that is missing at once."""
     wanted = needed(manifest, operation)
     of_tenant = "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"
-    lines = [f"paddock secret set {name}{_whose(wanted.get(name, _EITHER), person)}{of_tenant}" for name in names]
+    whose = {name: _whose(wanted.get(name, _EITHER), person) for name in names}
+    lines = [f"paddock secret set {shlex.quote(name)}{whose[name]}{of_tenant}" for name in names]
     return CallerError(
         f"{manifest.name}.{operation} needs secrets that are not set: {', '.join(names)}",
         code="missing_secrets",
@@ -97,7 +101,7 @@ def missing_secrets(
 def _whose(order: Order, person: str | None) -> str:
     """Whose it has to be, as `--user` takes it; who calls for nobody has to find a person first."""
     named = person.removeprefix("user:") if person else "PERSON"
-    return f" --user {named}" if order == (Scope.USER,) else ""
+    return f" --user {shlex.quote(named)}" if order == (Scope.USER,) else ""
 
 
 def _order(allowed_scope: str) -> Order:

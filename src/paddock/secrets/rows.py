@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,13 +13,13 @@ from paddock.core.events_secrets import SecretRemoved, SecretSet
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
+from paddock.core.secret_name import ALLOWED, possible
 from paddock.secrets.declared import Order, Scope
 from paddock.secrets.envelope import About, Envelope, WrappingKey, seal
 from paddock.secrets.sources import KeyNote
 from paddock.store.database import Row, Transaction
 
 LONGEST_VALUE = 64 * 1024
-_NAME = re.compile(r"[!-z|~]{1,128}")
 REPLACED, ANNOUNCED = 0, -1  # what `in_use` says of the keys that are not
 _COLUMNS = "tenant, owner, name, version, set_at, set_by"
 
@@ -76,11 +75,11 @@ def checked_name(name: str) -> str:
     Raises:
         OperatorError: it cannot.
     """
-    if _NAME.fullmatch(name) is None:
+    if not possible(name):
         raise OperatorError(
             f"no secret can be called {printable(name, 80)!r}",
             code="secret.bad_name",
-            hint="use up to 128 letters, digits and signs without spaces and braces, as in api_key",
+            hint=f"use {ALLOWED}, as in api_key",
         )
     return name
 

@@ -10,6 +10,7 @@ entry in the ledger. None is sent for a call that may not act any more, and none
 
 from __future__ import annotations
 
+import shlex
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -138,7 +139,8 @@ class Http:
     async def _value(self, asking: Asking, name: str) -> str:
         value = await self._secret(asking, name)
         if value is None:
-            raise NotFound(f"the secret {name} is not set", code="http.no_secret", hint=f"paddock secret set {name}")
+            hint = f"paddock secret set {shlex.quote(name)}"
+            raise NotFound(f"the secret {name} is not set", code="http.no_secret", hint=hint)
         return value
 
     @contextmanager

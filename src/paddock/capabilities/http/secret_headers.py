@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from paddock.capabilities.http.headers import Headers, for_anybody, given_headers
 from paddock.capabilities.params import text, wrong
+from paddock.core.secret_name import LONGEST as LONGEST_NAME
 
-LONGEST_NAME = 128
 LONGEST_PREFIX = 64
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from paddock.plugins.supervision.diagnosis import see_its_log
@@ -20,4 +21,4 @@ def for_its_author(hint: str, plugin: str) -> str:
 
 def how_to_give(secrets: Iterable[str]) -> str:
     """What to type so that the plugin has these secrets: it runs in a home of its own, where nobody set any."""
-    return "start it again with " + " ".join(f"--secret {name}=@FILE" for name in secrets)
+    return "start it again with " + " ".join(f"--secret {shlex.quote(name)}=@FILE" for name in secrets)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, Network
-from paddock.manifest.declared_secrets import check_given, check_operations
+from paddock.manifest.declared_secrets import check_given, check_names, check_operations
 from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
 from paddock.manifest.dialects.shu import read_identities
@@ -82,6 +82,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     asked = read_capabilities(report, fields, "capabilities")
     secrets = _secrets(fields)
     callables = _callables(report, fields, kind, dialect, asked)
+    check_names(report, fields, "operation_auth")
     if dialect is Dialect.NATIVE:
         check_operations(report, fields, callables)
         check_given(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, asked)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from paddock.core.ids import PluginName
 from paddock.manifest import capability as capabilities
 from paddock.manifest.capability import BadCapability, Capability, HostService, Network
-from paddock.manifest.declared_secrets import check_given
+from paddock.manifest.declared_secrets import check_given, check_names
 from paddock.manifest.dialects.shu_code import Sources, actions_of
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
@@ -57,6 +57,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     answered = read_schema(report, fields, "output_schema")
     sources = Sources(report, fields, files)
     asked, secrets = _capabilities(report, fields), _secrets(fields)
+    check_names(report, fields, "op_auth")
     check_given(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, asked)
     return Manifest(
         name=PluginName(name),
