@@ -150,6 +150,22 @@ async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had
     assert set(denied) == {"http.fetch", "secrets.get"} and len(server.seen) == 1
 
 
+async def test_a_secret_in_several_headers_is_fetched_once_and_all_of_them_are_bounded_together(tmp_path: Path) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    async with serving(theirs, page=reply()) as server, open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage:
+        keep(stage, tmp_path, "api_token", VALUE)
+        keep(stage, tmp_path, "long", "x" * 1_000)
+        asking = declaring(asker(server.port, tally={}), "api_token", "long")
+        request = {"url": url(server, scheme="https"), "headers": {"X-A": {"secret": "api_token"}, **BEARER}}
+        await stage.ask(asking, "http.fetch", request=request)
+        tally = dict(asking.tally or {})
+        many = {f"X-{number}": {"secret": "long"} for number in range(40)}
+        refused = await stage.refused(asking, "http.fetch", request=request | {"headers": many})
+    assert tally["secrets.get"] == 1
+    assert wire_code(refused) == -32602 and "x" * 1_000 not in str(refused) and len(server.seen) == 1
+    assert (server.seen[0].headers["x-a"], server.seen[0].headers["authorization"]) == (VALUE, f"Bearer {VALUE}")
+
+
 @pytest.mark.parametrize(
     ("address", "headers"),
     [
@@ -158,6 +174,9 @@ async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had
         ("https://api.example.com/", {"Host": {"secret": "api_token"}}),
         ("https://api.example.com/", {"X": {"secret": ""}}),
         ("https://api.example.com/", {"X": {"value": "y"}}),
+        ("https://api.example.com/", {f"X-{number}": {"secret": "api_token"} for number in range(101)}),
+        ("https://api.example.com/", BEARER | {"Range": "bytes=0-3"}),
+        ("https://api.example.com/", BEARER | {"If-Range": '"x"'}),
         ("https://api.example.com/", {"X": {"secret": "api_token", "prefix": "a\r\nY: "}}),
     ],
 )

@@ -32,6 +32,7 @@ from paddock.capabilities.http.hop import Hop, Reply
 from paddock.capabilities.http.redirect import MOST_REDIRECTS, following
 from paddock.capabilities.http.request import Wanted, wanted
 from paddock.capabilities.http.retry import AGAIN, may_repeat, retry_after, wait_before
+from paddock.capabilities.http.secret_headers import filled
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachable
 from paddock.core.event import Publish
@@ -122,16 +123,16 @@ class Http:
             exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups, may_send)
             exchange.check(asked.first.place.origin)  # before a secret is fetched for it
             sending = replace(asking, sends_to=asked.first.place.origin)
-            values = [await self._value(sending, one.secret) for one in asked.secrets]
-            filled = [one.filled(value) for one, value in zip(asked.secrets, values, strict=True)]
+            named = dict.fromkeys(one.secret for one in asked.secrets)
+            values = {name: await self._value(sending, name) for name in named}
             until = anyio.current_time() + asked.seconds
-            hop, attempts = replace(asked.first, headers=(*asked.first.headers, *filled)), 1
+            hop, attempts = replace(asked.first, headers=filled(asked.first.headers, asked.secrets, values)), 1
             for _ in range(MOST_REDIRECTS + 1):
                 reply, times = await self._recorded(asking, exchange, asked, hop, until)
                 attempts += times - 1  # where a redirect leads is not tried again, but asked for the first time
                 then = following(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
                 if then is None:
-                    hidden = blanks(values)
+                    hidden = blanks(values.values())
                     return answered(blanked(reply, hidden), blanked_text(hop.place.url, hidden), attempts)
                 hop = then
         raise Unreachable(f"more than {MOST_REDIRECTS} redirects", code="http.too_many_redirects")

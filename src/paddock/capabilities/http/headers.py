@@ -55,8 +55,9 @@ def given_headers(value: Any) -> Headers:
     given = cast("dict[str, str]", value)
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in given.values()):  # pyright: ignore
         raise wrong("headers", "must be an object of texts")
-    if len(given) > MOST_HEADERS or sum(len(name) + len(text) for name, text in given.items()) > LONGEST_HEADERS:
-        raise wrong("headers", f"are more than {MOST_HEADERS}, or longer than {LONGEST_HEADERS} characters in all")
+    check_count(given)
+    if sum(len(name) + len(text) for name, text in given.items()) > LONGEST_HEADERS:
+        raise wrong("headers", f"are longer than {LONGEST_HEADERS} characters in all")
     try:
         check_headers(given)
     except ValueError as error:
@@ -64,6 +65,16 @@ def given_headers(value: Any) -> Headers:
     for name in given:
         _check_name(name.lower().replace("_", "-"))  # many servers take the two for one
     return tuple((name, text.strip()) for name, text in given.items())
+
+
+def check_count(given: Mapping[str, Any]) -> None:
+    """See that they are not too many.
+
+    Raises:
+        CallerError: they are.
+    """
+    if len(given) > MOST_HEADERS:
+        raise wrong("headers", f"are more than {MOST_HEADERS}")
 
 
 def _check_name(name: str) -> None:

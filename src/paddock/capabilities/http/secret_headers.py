@@ -8,14 +8,17 @@ its answer, it is blanked (`blanking.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from paddock.capabilities.http.headers import Headers, for_anybody, given_headers
+from paddock.capabilities.http.headers import Headers, check_count, for_anybody, given_headers, value_of
 from paddock.capabilities.params import text, wrong
 from paddock.core.secret_name import LONGEST as LONGEST_NAME
 
 LONGEST_PREFIX = 64
+# What a server repeats of a secret is blanked where it stands as a whole, and not in pieces that a plugin chooses.
+_SLICES = ("range", "if-range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,19 @@ class SecretHeader:
     secret: str
     prefix: str = ""
 
-    def filled(self, value: str) -> tuple[str, str]:
-        """The header as it is sent.
 
-        Raises:
-            CallerError: the value has characters that no header can have.
-        """
-        ((name, written),) = given_headers({self.header: self.prefix + value.strip()})
-        return name, written
+def filled(headers: Headers, secrets: Iterable[SecretHeader], values: Mapping[str, str]) -> Headers:
+    """All headers of a request as they are sent, those with secrets last.
+
+    Args:
+        headers: What the plugin wrote out.
+        secrets: What it leaves to the host.
+        values: The secrets, by name.
+
+    Raises:
+        CallerError: a value has characters that no header can have, or they are too long together.
+    """
+    return given_headers(dict(headers) | {one.header: one.prefix + values[one.secret].strip() for one in secrets})
 
 
 def apart(headers: Any) -> tuple[Headers, tuple[SecretHeader, ...]]:
@@ -45,9 +53,14 @@ def apart(headers: Any) -> tuple[Headers, tuple[SecretHeader, ...]]:
     if not isinstance(headers, dict):
         return given_headers(headers), ()
     given = cast("dict[str, Any]", headers)
+    check_count(given)  # before each is looked at
     plain = {name: value for name, value in given.items() if not isinstance(value, dict)}
     secret = [_secret(name, cast("dict[str, Any]", value)) for name, value in given.items() if isinstance(value, dict)]
-    return given_headers(plain), tuple(secret)
+    written = given_headers(plain)
+    for name in _SLICES if secret else ():
+        if value_of(written, name) is not None:
+            raise wrong("headers", f"ask for a part with {name}, beside a secret", "ask for the whole answer")
+    return written, tuple(secret)
 
 
 def _secret(header: str, value: dict[str, Any]) -> SecretHeader:
@@ -55,6 +68,6 @@ def _secret(header: str, value: dict[str, Any]) -> SecretHeader:
         raise wrong("headers", "have a value that is neither text nor a secret", "write {'secret': NAME}")
     prefix = text(value, "prefix", longest=LONGEST_PREFIX, default="")
     found = SecretHeader(header, text(value, "secret", longest=LONGEST_NAME), prefix)
-    if for_anybody((found.filled("x"),)):
+    if for_anybody(filled((), (found,), {found.secret: "x"})):
         raise wrong("headers", f"hold a secret in {header}, which others are told after a redirect", "use another one")
     return found
