@@ -119,6 +119,20 @@ async def test_a_unit_whose_end_fails_is_not_kept(database_address: str) -> None
         assert await database.read(aliases) == ["next"]
 
 
+async def test_an_end_that_cannot_be_done_spoils_nothing_for_the_units_beside_it(database_address: str) -> None:
+    def add_all(tx: Transaction, names: list[str]) -> None:
+        for name in names:
+            add_alias(tx, name)
+
+    async with open_database(database_address) as database:
+        await database.write(lambda tx: add_alias(tx, "late05"))
+        units = [database.write(lambda tx, n=n: tx.at_the_end(add_all, f"late{n:02}")) for n in range(10)]
+        outcomes = await asyncio.gather(*units, return_exceptions=True)
+
+        assert [isinstance(outcome, Conflict) for outcome in outcomes] == [n == 5 for n in range(10)]
+        assert await database.read(aliases) == [f"late{n:02}" for n in range(10)]
+
+
 async def test_a_clash_is_a_conflict_and_the_store_works_on(database_address: str) -> None:
     async with open_database(database_address) as database:
         await database.write(lambda tx: add_alias(tx, "one"))

@@ -115,7 +115,7 @@ class Settling:
         end = self._end(course, result, error)
         try:
             counted = await self._written(end)
-        except StoreUnavailable as failure:
+        except PaddockError as failure:
             self._unsettled.append(end)
             raise unrecorded(course.call, end.effect.of.plugin, failure, happened=error is None) from failure
         if not counted:
@@ -126,21 +126,21 @@ class Settling:
         return end.state
 
     async def settle_again(self) -> None:
-        """Record what could not be recorded at its time.
+        """Record what could not be recorded at its time. One that still cannot be keeps back no other.
 
         Raises:
-            StoreUnavailable: it cannot be now either.
+            StoreUnavailable: nothing can be now either.
         """
-        while self._unsettled:
-            end = self._unsettled[0]
+        for end in tuple(self._unsettled):
             try:
                 if not await self._written(end):
                     _log.warning("what became of the call %s is known by others already", end.effect.call)
             except StoreUnavailable:
                 raise
-            except PaddockError as error:  # one that cannot be recorded must not keep back all others
+            except PaddockError as error:
                 _log.error("what became of the call %s is not recorded: %s", end.effect.call, error.message)
-            self._unsettled.pop(0)
+            else:
+                self._unsettled.remove(end)
 
     def _end(self, course: Course, result: Any, error: BaseException | None) -> _End:
         if course.effect is None:

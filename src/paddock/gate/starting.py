@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from paddock.core.errors import CallerError, NeedsApproval, PaddockError, StoreUnavailable
+from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.outward import to_json
@@ -17,6 +17,7 @@ from paddock.gate.deciding import Decides, refusal
 from paddock.gate.effects.records import Effect
 from paddock.gate.finishing import finished
 from paddock.gate.held import kept_context, waiting
+from paddock.gate.late_endings import LateEndings
 from paddock.gate.once import Effects
 from paddock.policy.approvals.approval import Kind
 from paddock.policy.approvals.asking import Asked
@@ -31,6 +32,7 @@ from paddock.store.database import Database, Transaction
 RecordIn = Callable[[Transaction, Course, Event], None]
 """Writes an event of a call into the ledger, in a unit of work."""
 
+OUTCOME_UNKNOWN = "store.outcome_unknown"
 _WITHDRAWING = 5.0  # seconds for taking back what was asked a moment ago
 
 
@@ -48,6 +50,7 @@ class Start:
         effects: Sees to it that each happens once.
         database: For the unit of work in which a call starts.
         record_in: For the entry of that unit.
+        endings: Where requests and starts are ended that cannot be at once.
     """
 
     decides: Decides
@@ -55,7 +58,7 @@ class Start:
     effects: Effects
     database: Database
     record_in: RecordIn
-    _to_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    endings: LateEndings = field(default_factory=LateEndings)
 
     async def permit(self, course: Course, approval: str | None) -> str | None:
         """Whether the call may start, and with which approval, which `record` uses.
@@ -132,7 +135,7 @@ class Start:
             raise
         except BaseException as error:
             course.started = False
-            if isinstance(error, StoreUnavailable) and error.error_code == "store.outcome_unknown":
+            if isinstance(error, StoreUnavailable) and error.error_code == OUTCOME_UNKNOWN:
                 await self._take_back(course, error)
             raise
 
@@ -144,36 +147,25 @@ class Start:
         async def take_back() -> None:
             await self.database.write(lambda tx: self.effects.take_back(tx, *of, told))
 
-        await self._end(take_back)
-        self._to_end.append(take_back)  # and in a moment, for what is written only after we looked
+        await self.endings.end_unsure(take_back)
 
     async def void(self, tenant: Tenant, approval: str, error: PaddockError) -> None:
         """The call that was approved failed before it started: nobody expects it to be made some day."""
-        await self._end(partial(self.approvals.void, tenant, approval, f"the call failed: {error.message}"))
+        await self.endings.end(partial(self.approvals.void, tenant, approval, f"the call failed: {error.message}"))
 
     async def withdraw(self, tenant: Tenant, call: CallId) -> None:
         """The call was cancelled: nothing of it waits for a person any more, and no yes to it is good."""
-        await self._end(partial(self.approvals.withdraw, tenant, call, "it was cancelled"))
+        await self.endings.end(partial(self.approvals.withdraw, tenant, call, "it was cancelled"))
 
     async def end_again(self) -> None:
-        """End the requests that could not be ended at their time, since there was no room on the disk for instance.
+        """Record the ends of calls and requests that could not be recorded at their time, since there was no room on
+        the disk for instance.
 
         Raises:
             StoreUnavailable: it cannot be written now either.
         """
         await self.effects.settle_again()
-        while self._to_end:
-            with contextlib.suppress(CallerError):  # it is not there any more
-                await self._to_end[0]()
-            self._to_end.pop(0)
-
-    async def _end(self, ending: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await ending()
-        except StoreUnavailable:
-            self._to_end.append(ending)
-        except PaddockError:
-            pass  # it is not there, or over
+        await self.endings.again()
 
     async def _standing(self, course: Course, asked: Ask) -> str | None:
         if asked.remember == "never":
@@ -214,6 +206,12 @@ class Start:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_WITHDRAWING):
                     await self.withdraw(context.tenant, course.call)
+            raise
+        except StoreUnavailable as error:
+            if error.error_code == OUTCOME_UNKNOWN:
+                # Whoever made the call hears that it failed, and may make it again: nobody is to be asked about both.
+                unasked = partial(self.approvals.withdraw, context.tenant, course.call, "nobody heard that it waits")
+                await self.endings.end_unsure(unasked)
             raise
         course.approval = approval.id
         return waiting(approval, course.target, token=token)

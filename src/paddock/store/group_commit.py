@@ -3,7 +3,8 @@
 Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its
 own, and commits them together: the sync to disk is what costs, and a group pays it once. What several of them leave to
 the end is done once for all. Nobody hears of success before the commit is durable. A unit that raises takes back its
-own savepoint and spoils nothing for the others; a commit that fails fails the whole group.
+own savepoint and spoils nothing for the others, nor does one whose end cannot be done; a commit that fails fails the
+whole group.
 
 Threads start with the first unit that needs them. The seam expects one event loop, the one it was opened on.
 """
@@ -141,12 +142,22 @@ class GroupCommit:
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
         """Run a group in one transaction and say how each unit fared, once that is certain."""
+        unfinished: BaseException | None = None
         try:
             with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as whole:
                 outcomes = [self._run(unit, whole) for unit in group]
-                whole.run_unfinished(whole.finish)
+                try:
+                    whole.run_unfinished(whole.finish)
+                except BaseException as error:
+                    unfinished = error
+                    raise
         except BaseException as error:  # the thread must live on, and every caller be answered
-            return [_Outcome(unit.answer, None, _group_failed(error)) for unit in group]
+            if unfinished is None or isinstance(unfinished, StoreUnavailable):
+                return [_Outcome(unit.answer, None, _group_failed(error)) for unit in group]
+            if len(group) == 1:
+                return [_Outcome(group[0].answer, None, unfinished)]
+            # What one of them left to the end cannot be done: it must not spoil it for the others.
+            return [outcome for unit in group for outcome in self._commit([unit])]
         return outcomes
 
     def _run(self, unit: _Unit, whole: SqliteTransaction) -> _Outcome:

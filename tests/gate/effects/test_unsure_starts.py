@@ -13,8 +13,9 @@ from tests.gate.test_governed_calls import Office
 
 from paddock.core.errors import StoreUnavailable
 from paddock.gate.effects.machine import State
+from paddock.gate.late_endings import LateEndings
 from paddock.host.host import Host
-from paddock.store.database import Database, Engine, Transaction
+from paddock.store.database import Database, Engine, Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
 
@@ -53,7 +54,7 @@ class Unsure:
 def unsure_at_the_start(host: Host, kept: Kept, *, away: bool) -> Unsure:
     gate = host._gate  # pyright: ignore[reportPrivateUsage]
     unsure = Unsure(gate.start.database, kept, away=away)
-    gate.start = replace(gate.start, database=unsure)
+    gate.start = replace(gate.start, database=unsure, endings=LateEndings(looks=(0.0, 3600.0)))
     return unsure
 
 
@@ -80,3 +81,16 @@ async def test_a_call_of_which_nobody_knows_whether_its_start_was_written_leaves
     ends = [(call["type"], call.get("status")) for call in office.calls()]
     assert ends[-2:] == [("call.started", None), ("call.ended", "succeeded")]
     assert ("call.ended", "failed") in ends[:-2]
+
+
+async def test_nobody_is_asked_about_a_call_whose_maker_heard_that_asking_failed(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    async with office.open() as host:
+        desk = host._gate.start.approvals  # pyright: ignore[reportPrivateUsage]
+        unsure = Unsure(desk._database, "at once", away=False)  # pyright: ignore[reportPrivateUsage]
+        desk._database = unsure  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(StoreUnavailable):
+            await host.call("mail.send", {"to": "bob"})
+        with open_direct(office.home / "data" / "paddock.db") as database:
+            asked = database.read(lambda tx: [row["state"] for row in tx.all("SELECT state FROM approvals")])
+    assert asked == ["withdrawn"]

@@ -205,14 +205,12 @@ def claim(
 
 def give_back(tx: Transaction, effect: Effect) -> bool:
     """Let go of a key that was kept for a call which waited for a person and comes to nothing."""
-    kept = (*effect.of, effect.fence, State.AWAITING_APPROVAL)
+    # And the call: a key that was given back before is claimed under the same fence once more.
+    where = f"{OF} AND call = ? AND fence = ? AND state = ?"
+    kept = (*effect.of, effect.call, effect.fence, State.AWAITING_APPROVAL)
     if effect.fence == 1:  # nobody had it before, so nobody needs to know of it
-        return bool(tx.execute(f"DELETE FROM effects WHERE {OF} AND fence = ? AND state = ?", kept))
-    return bool(
-        tx.execute(
-            f"UPDATE effects SET state = ? WHERE {OF} AND fence = ? AND state = ?", (State.FAILED_NO_EFFECT, *kept)
-        )
-    )
+        return bool(tx.execute(f"DELETE FROM effects WHERE {where}", kept))
+    return bool(tx.execute(f"UPDATE effects SET state = ? WHERE {where}", (State.FAILED_NO_EFFECT, *kept)))
 
 
 def hold(tx: Transaction, effect: Effect) -> None:
