@@ -15,6 +15,7 @@ from paddock.policy.decision import Allow, Decision, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.request import CallCircumstances, to_call
 from paddock.policy.subject import subject_of
+from paddock.principals.consents import consented_names
 from paddock.store.transaction import Transaction
 
 _MOST_KEPT = 10_000
@@ -23,8 +24,11 @@ _MOST_KEPT = 10_000
 class Decides(Protocol):
     """Who decides about calls."""
 
-    async def about(self, target: Target, context: CallContext) -> Decision:
-        """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts."""
+    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
+        """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts.
+
+        `anew`: by what is true right now, and not a moment ago.
+        """
         ...
 
     def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
@@ -66,19 +70,20 @@ class ByTheRules:
         self._consents = consents
         self._kept: _Kept | None = None
 
-    async def about(self, target: Target, context: CallContext) -> Decision:
+    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
         principal = context.principal
-        consents = self._consents.known(principal)
-        if consents is None:
-            consents = await self._consents.lately(principal)
-        decision = self._decided(target, context, consents)
-        if target.only_reads or isinstance(decision, Allow):
-            return decision
+        if not anew:
+            consents = self._consents.known(principal)
+            if consents is None:
+                consents = await self._consents.lately(principal)
+            decision = self._decided(target, context, consents)
+            if target.only_reads or isinstance(decision, Allow):
+                return decision
         # Whoever has said yes a moment ago is not refused, nor asked, once more.
         return self._decided(target, context, await self._consents.right_now(principal))
 
     def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
-        return self._decided(target, context, self._consents.read_in(tx, context.principal)) == decision
+        return self._decided(target, context, consented_names(tx, context.tenant, context.principal.person)) == decision
 
     def _decided(self, target: Target, context: CallContext, consents: frozenset[str]) -> Decision:
         """May be called from any thread."""
@@ -105,8 +110,8 @@ class TheirOwn:
 
     reason: str = "an author tries a plugin of theirs"
 
-    async def about(self, target: Target, context: CallContext) -> Decision:
-        del target, context
+    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
+        del target, context, anew
         return Allow((), self.reason, "")
 
     def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:

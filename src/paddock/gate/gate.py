@@ -284,7 +284,7 @@ class Gate:
                 await self.start.record(course, granted)
             except (TakenMeanwhile, DecidedOtherwise):
                 effects.leave(course)
-                course.decision = await self.decides.about(target, course.context)
+                course.decision = await self.decides.about(target, course.context, anew=True)
             else:
                 return None
 

@@ -7,7 +7,7 @@ import asyncio
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.principals.consents import consented_names
-from paddock.store.database import Database, Transaction
+from paddock.store.database import Database
 
 GOOD_FOR = 1.0  # seconds
 _LOOKED_UP_AFTER = GOOD_FOR / 2  # so that while calls come, none has to wait for it
@@ -47,11 +47,6 @@ class RememberedConsents:
     async def right_now(self, principal: Principal) -> frozenset[str]:
         """What their person consents to at this moment, and not at one before it."""
         return await self._read((principal.tenant, principal.person))
-
-    def read_in(self, tx: Transaction, principal: Principal) -> frozenset[str]:
-        """What their person consents to, in a unit of work, on any thread."""
-        person = (principal.tenant, principal.person)
-        return self._keep(person, self._clock.monotonic(), consented_names(tx, *person))
 
     def _begin(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
         now = self._clock.monotonic()

@@ -44,20 +44,24 @@ class OnTheirWhitelists:
     rules: InForce
     offers: Offers
 
-    def about(self, target: Target, context: CallContext) -> CoroutineType[Any, Any, Decision]:
+    def about(self, target: Target, context: CallContext, *, anew: bool = False) -> CoroutineType[Any, Any, Decision]:
         # Not async itself: calls of others, which are nearly all, take no further step here.
         agents = context.principal.kind == "agent"
-        return self._of_agent(target, context) if agents else self.inside.about(target, context)
+        return self._about_agent(target, context) if agents else self.inside.about(target, context, anew=anew)
 
-    async def _of_agent(self, target: Target, context: CallContext) -> Decision:
+    async def _about_agent(self, target: Target, context: CallContext) -> Decision:
+        return self._of_agent(target, context)
+
+    def _of_agent(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal
         agent = subject_of(principal, may_call=self._whitelist(principal.id.partition(":")[2], context.tenant))
         circumstances = CallCircumstances(project=context.project, agent_path=context.agent_path)
         return self.rules.policy.decide(to_call(agent, target.ruled, circumstances))
 
     def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
-        # What an agent may call depends on nothing in the store.
-        return context.principal.kind == "agent" or self.inside.holds(tx, target, context, decision)
+        if context.principal.kind == "agent":
+            return self._of_agent(target, context) == decision
+        return self.inside.holds(tx, target, context, decision)
 
     def pins(self, decision: Decision) -> tuple[str, ...]:
         return self.inside.pins(decision)
