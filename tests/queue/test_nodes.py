@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
-from tests.queue.conftest import Yard
+from tests.queue.conftest import StoppedClock, Yard
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError
-from paddock.queue import leases
+from paddock.queue import leases, node
 from paddock.queue.identity import node_file, node_id
 from paddock.queue.leases import LEASE
 from paddock.queue.node import Here, open_node
+from paddock.store.database import open_database
 
 pytestmark = pytest.mark.req("B-07", "durable work")
 
@@ -134,6 +137,40 @@ async def test_who_was_taken_for_dead_goes_on_under_another_epoch_and_cannot_act
 
     assert refused.value.error_code == "node.lost"
     assert await paused.here() == Here("node_a", 2)
+
+
+async def test_who_cannot_renew_its_lease_holds_nothing_before_others_may_take_over_and_goes_on_when_it_can(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = asyncio.Event()
+    async with open_database(postgres_address) as database, asyncio.timeout(30):
+        yard = Yard(database, StoppedClock())
+        cut_off = yard.node("node_a")
+        cut_off.when_lost.append(lost.set)
+        monkeypatch.setattr(node, "EVERY", 0.05)
+        monkeypatch.setattr(node, "LEASE", 0.5)
+        here = await cut_off.here()
+        with psycopg.connect(postgres_address) as other:
+            other.execute("SELECT * FROM node_leases FOR UPDATE")  # no beat comes through, nor back
+            await lost.wait()
+            with pytest.raises(HostError) as refused:
+                await cut_off.here()
+        await cut_off.beat()
+
+        assert refused.value.error_code == "node.lost"
+        assert await cut_off.here() == here, "nobody took it for dead"
+        await cut_off.leave()
+
+
+async def test_only_a_host_that_others_watch_counts_as_dead_where_it_cannot_renew_its_lease(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "LEASE", node.EVERY)
+    alone = yard.node("node_a")
+    await alone.here()
+    await yard.database.read(leases.beats)
+
+    assert alone.silent is (yard.database.engine == "postgresql")
 
 
 async def test_what_a_run_held_is_given_free_in_the_unit_that_ends_it(yard: Yard) -> None:

@@ -85,6 +85,7 @@ def gate_to(
     effects = Effects(database, approvals, clock, node, record_in, record_lost)
     node.when_over.append(effects.abandoned)
     node.when_lost.append(supervisor.end_effects)
+    supervisor.cut_off = lambda: node.silent
     start = Start(decides, approvals, effects, database, record_in)
     gate = Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)
     looks = Looks(

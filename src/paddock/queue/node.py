@@ -4,6 +4,9 @@ Whoever writes down that they are working on something writes `Here` beside it, 
 `leases.require` that it still holds. When a host dies its lease ends: as soon as another of its home looks, which a
 daemon does at its start and at each beat and a command when it opens, or else once it has been silent for a minute. In
 that unit of work whatever it held is given free, by those who asked for it in `when_over`.
+
+A host that cannot renew its lease does not wait to hear of that from the others: where any could take it for dead it
+begins nothing more, and ends what it is at, a beat before they may.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import PaddockError
+from paddock.core.errors import HostError, PaddockError
 from paddock.queue import leases, queue
 from paddock.queue.identity import node_id
-from paddock.queue.leases import EVERY, Here, Watch
+from paddock.queue.leases import EVERY, LEASE, Here, Watch
 from paddock.queue.presence import Presence
 from paddock.store.database import Database
 from paddock.store.transaction import Transaction
@@ -51,7 +54,9 @@ class Node:
         self.name = name
         self.when_over: list[Callable[[Transaction, Here], object]] = [queue.free]
         self.after_over: list[Callable[[], None]] = []
-        self.when_lost: list[Callable[[], None]] = []  # others ended our lease: what was held is theirs to see to
+        # Others ended our lease, or may at any moment: what was held is theirs to see to.
+        self.when_lost: list[Callable[[], None]] = []
+        self.silent = False  # whether others may take this host for dead: nothing begins that it would hold
         self._database = database
         self._clock = clock
         self._lasting = lasting
@@ -60,14 +65,30 @@ class Node:
         self._here: Here | None = None
         self._entering = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
+        self._until_silent: asyncio.TimerHandle | None = None
 
     async def here(self) -> Here:
-        """The node and epoch of this run. Ask each time: whoever lost their lease gets another epoch."""
+        """The node and epoch of this run. Ask each time: whoever lost their lease gets another epoch.
+
+        Raises:
+            HostError: `node.lost`, it could not renew its lease, and others may have taken over.
+        """
+        if self.silent:
+            raise HostError(
+                "this host could not say that it still runs, and others may take it for dead",
+                code="node.lost",
+                hint="try again when the database can be reached",
+            )
+        return await self._entered()
+
+    async def _entered(self) -> Here:
         if self._here is not None:
             return self._here
         async with self._entering:
             if self._here is None:
+                began = self._clock.monotonic()
                 self._here = await self._database.write(self._enter)
+                self._renewed(began)
                 if self._presence is not None:
                     self._presence.attend(self._here.epoch)
                 if self._beating is None:
@@ -115,15 +136,17 @@ class Node:
 
         Where its own lease was ended the host goes on under another epoch: what it held is no longer its own.
         """
-        here = await self.here()
-        if not await self._database.write(lambda tx: leases.beat(tx, here)):
+        here, began = await self._entered(), self._clock.monotonic()
+        if await self._database.write(lambda tx: leases.beat(tx, here)):
+            self._renewed(began)
+        else:
             _log.error("others took this node for dead (epoch %d); it goes on under another epoch", here.epoch)
             self._here = None
             for tell in self.when_lost:  # before anything begins under the next epoch
                 tell()
             if self._presence is not None:
                 self._presence.leave(here.epoch)
-            here = await self.here()
+            here = await self._entered()
         if not self._lasting:
             return []
         gone = await self.end_gone()
@@ -134,6 +157,22 @@ class Node:
         return gone + await self._end(
             lambda tx: [one for one, seen in silent.items() if leases.end_silent(tx, one, seen)]
         )
+
+    def _renewed(self, began: float) -> None:
+        """The lease is good for a whole `LEASE` from when that was written, which was not before it began."""
+        self.silent = False
+        if self._until_silent is not None:
+            self._until_silent.cancel()
+        if self._database.engine != "sqlite":  # there no host watches another: a full disk makes nobody look dead
+            left = LEASE - EVERY - (self._clock.monotonic() - began)
+            # No part of the beat: that waits for as long as a connection does on which nothing comes through.
+            self._until_silent = asyncio.get_running_loop().call_later(left, self._fall_silent)
+
+    def _fall_silent(self) -> None:
+        _log.error("the lease of this node was not renewed; until it is, nothing begins here that has an effect")
+        self.silent = True
+        for tell in self.when_lost:
+            tell()
 
     async def _beat_forever(self) -> None:
         while True:
@@ -148,6 +187,8 @@ class Node:
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
+        if self._until_silent is not None:
+            self._until_silent.cancel()
         here, self._here = self._here, None
         if here is not None:
             told = False

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.gate.test_governed_calls import ANN, made_by, tool
 from tests.host.conftest import Home
@@ -13,7 +14,7 @@ from tests.host.test_fences import taken_for_dead
 
 from fixtures.daemons import eventually
 from paddock import Config, open_host
-from paddock.core.errors import Conflict
+from paddock.core.errors import Conflict, HostError, Unavailable
 from paddock.host.host import Host
 from paddock.queue import node
 from paddock.store.database import open_direct
@@ -46,7 +47,10 @@ TOOLS = [tool("act", "db_write"), tool("wait", "read_only")]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
+    return installed(Home(tmp_path), tmp_path)
+
+
+def installed(home: Home, tmp_path: Path) -> Home:
     for name in ("actor", "reader"):
         outside = tmp_path / name
         outside.mkdir()
@@ -88,3 +92,42 @@ async def test_a_process_that_is_at_an_effect_is_ended_when_others_took_its_host
             await made("actor.act", idempotency_key="k1")
         assert await made("actor.act", idempotency_key="k2") == {"went": True}, "and it goes on under another epoch"
     assert (stale.value.error_code, doubt.value.error_code) == ("effect.stale", "effect.in_doubt")
+
+
+async def test_a_host_that_is_cut_off_ends_its_effects_and_begins_none_until_it_can_renew_its_lease(
+    tmp_path: Path, postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    home.environment["PADDOCK_STORE_URL"] = postgres_address
+    installed(home, tmp_path)
+    (tmp_path / "reader" / "go").touch()
+    monkeypatch.setattr(node, "EVERY", 0.05)
+    monkeypatch.setattr(node, "LEASE", 1.0)
+    environ = {"PADDOCK_STORE_URL": postgres_address}
+    async with open_host(Config(home=home.path, environ=environ)) as host, asyncio.timeout(60):
+
+        def made(name: str, **key: Any) -> asyncio.Future[Any]:
+            return asyncio.ensure_future(host.call(name, {}, context=made_by(ANN), **key))
+
+        acts = made("actor.act", idempotency_key="k1")
+        await asyncio.to_thread(eventually, lambda: (tmp_path / "actor" / "begun").exists(), "it is at work")
+        at_it = Path("/proc", str(pids(host)["actor"]))
+        with psycopg.connect(postgres_address) as other:
+            other.execute("SELECT * FROM node_leases FOR UPDATE")  # no beat comes through, nor back
+            with pytest.raises(Unavailable):
+                await acts
+            await asyncio.to_thread(eventually, lambda: not at_it.exists(), "the process is ended")
+            with pytest.raises(HostError) as refused:
+                await made("reader.act")
+            assert await made("reader.wait") == {"went": True}, "what only reads goes on"
+        (tmp_path / "actor" / "go").touch()
+
+        async def goes_on() -> bool:
+            try:
+                return await made("reader.act", idempotency_key="k2") == {"went": True}
+            except HostError:
+                return False
+
+        while not await goes_on():
+            pass
+    assert refused.value.error_code == "node.lost"

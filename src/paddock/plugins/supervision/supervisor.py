@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
-from paddock.core.errors import NotFound, PaddockError, Unavailable
+from paddock.core.errors import HostError, NotFound, PaddockError, Unavailable
 from paddock.core.ids import CallId
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.mending import for_tenant
@@ -48,6 +48,8 @@ class Supervisor:
         self._scopes: dict[InstanceKey, anyio.CancelScope] = {}
         self._seats = Seats()
         self._closing = False
+        self.cut_off: Callable[[], bool] = lambda: False  # whether others may see to the effects of this host
+        self._losses = 0  # how often they did, or may have
 
     # --- which plugins there are --------------------------------------------------------------------------------------
 
@@ -124,9 +126,10 @@ class Supervisor:
         await keeper.stopped()
 
     def end_effects(self) -> None:
-        """Others took this host for dead and see to its effects: end every process that may still be at one."""
+        """Others see to the effects of this host, or may at any moment: end every process that may still be at one."""
+        self._losses += 1
         for keeper in self._keepers.values():
-            keeper.end_effects("others took this host for dead and see to what it had begun")
+            keeper.end_effects("others take this host for dead and see to what it had begun")
 
     async def disable(self, key: InstanceKey) -> None:
         """Stop it, and let nobody start it until it is deployed again."""
@@ -184,8 +187,10 @@ class Supervisor:
         Raises:
             Busy: too many calls are under way.
             NotFound: the plugin does not serve this method.
+            HostError: `node.lost`, it has an effect, which others may see to by now; nothing was sent.
             Unavailable, TimedOut, PaddockError: see `Conversation.call`.
         """
+        losses = self._losses
         keeper = self._keepers.get(key)
         running = keeper.serving if keeper is not None else None
         if keeper is None or running is None:
@@ -197,6 +202,12 @@ class Supervisor:
             keeper.plans[spec.name] = plan
         if spec.name in running.introduced.missing:
             raise _unserved(key, spec)
+        if plan.effect and (self.cut_off() or losses != self._losses):
+            raise HostError(
+                "others may take this host for dead and see to what it had begun",
+                code="node.lost",
+                hint="try again when the database can be reached",
+            )
         conversation = running.conversation
         self._seats.take(key, conversation.in_flight)
         keeper.calls += 1
