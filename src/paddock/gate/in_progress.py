@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
@@ -22,7 +23,7 @@ import orjson
 
 from paddock.core.call import CallContext, SoFar
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, HostError, PaddockError, PluginError
+from paddock.core.errors import Busy, Conflict, HostError, PaddockError, PluginError
 from paddock.core.event import Event
 from paddock.core.events_effects import EffectInProgress
 from paddock.core.ids import CallId, Tenant
@@ -167,6 +168,18 @@ class Following:
             else:
                 found.append((effect, target, await context_of(effect, self._database, self._clock.now())))
         return found
+
+    async def follow_again(self) -> None:
+        """Have work followed that nobody follows any more."""
+        left, now = await self._database.read(records.nobody_follows), self._clock.now()
+
+        def unit(tx: Transaction) -> None:
+            for effect in left:
+                with suppress(Busy):  # then at the next start
+                    queue.put(tx, effect.of.tenant, FOLLOW, effect.call, due=now, now=now)
+
+        if left:
+            await self._database.write(unit)
 
     async def _follow_own(self, effect: Effect) -> None:
         """Ask in the name of whoever waits: a command has no worker, and there may be no daemon."""

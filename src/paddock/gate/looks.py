@@ -141,12 +141,14 @@ class Looks:
         Raises:
             StoreUnavailable: that cannot be recorded now.
         """
-        effect = await self._database.write(lambda tx: _taken_over(tx, tenant, call))
-        if effect is None:
+        known = await self._database.read(lambda tx: records.find_call(tx, tenant, call))
+        if known is None or not known.parked:
             return
-        told = doubtful(CallCancelled("the call was cancelled"), effect)
-        await self._end(effect, await self._known(effect), None, asyncio.CancelledError(), told=told)
-        await self._database.write(lambda tx: queue.drop(tx, tenant, FOLLOW, call))
+        course = await self._known(known)
+        effect = await self._database.write(lambda tx: _withdrawn(tx, tenant, call))
+        if effect is not None:
+            told = doubtful(CallCancelled("the call was cancelled"), effect)
+            await self._end(effect, course, None, asyncio.CancelledError(), told=told)
 
     def _taken(self, tx: Transaction, work: Work) -> Effect | None:
         queue.require_held(tx, work)
@@ -255,6 +257,14 @@ def _taken_over(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
     """Have the word in a call from here on; None where it is over."""
     effect = records.find_call(tx, tenant, call)
     return records.take_over(tx, effect) if effect is not None and effect.parked else None
+
+
+def _withdrawn(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
+    """The same, and nobody can have it after us: whoever took it from the queue now would have the last word."""
+    effect = _taken_over(tx, tenant, call)
+    if effect is not None:
+        queue.drop(tx, tenant, FOLLOW, call)
+    return effect
 
 
 def _goes_on(tx: Transaction, work: Work, effect: Effect, progress: Progress) -> None:

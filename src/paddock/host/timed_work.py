@@ -122,6 +122,8 @@ async def open_timed_work(
         of_plugins[FOLLOW] = following(gate.following.looks)
     with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
         await gate.start.effects.look_again()
+        if gate.following is not None:
+            await gate.following.follow_again()
         with suppress(Busy):  # then at the next start
             now = clock.now()
             await database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, FORGET, "old", due=now, now=now))

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, ask, call, operator
+from tests.gate.test_governed_calls import ANN, made_by
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.effects.machine import State
+from paddock.gate.looks import FOLLOW, Looks
 from paddock.host.host import Host
 from paddock.plugins.removal import uninstall
 from paddock.queue import leases, queue
 from paddock.queue.leases import Here
-from paddock.store.database import Transaction, open_direct
+from paddock.store.database import Database, Engine, Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-26", "followed to its end")
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -40,11 +46,15 @@ def take_for_dead(works: Works) -> None:
         database.write(unit)
 
 
-def waited_for(host: Host) -> int:
-    """The ends of how many calls somebody of this host waits for."""
+def looks_of(host: Host) -> Looks:
     following = host._gate.following  # pyright: ignore[reportPrivateUsage]
     assert following is not None
-    return len(following.waits)
+    return following.looks
+
+
+def waited_for(host: Host) -> int:
+    """The ends of how many calls somebody of this host waits for."""
+    return len(looks_of(host).waits)
 
 
 async def test_whoever_takes_work_over_has_a_fence_of_its_own_and_the_late_answer_of_the_other_counts_for_nothing(
@@ -111,6 +121,63 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
     assert kept.state is State.SUCCEEDED
     (ended,) = [one for one in works.told() if one["type"] == "call.ended"]
     assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
+
+
+class SlowToRead:
+    """A database whose answers come late once something was written."""
+
+    def __init__(self, inside: Database) -> None:
+        self.engine: Engine = inside.engine
+        self.aclose = inside.aclose
+        self._inside = inside
+        self.written, self.go = asyncio.Event(), asyncio.Event()
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        if self.written.is_set():
+            await self.go.wait()
+        return await self._inside.read(fn)
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        done = await self._inside.write(fn)
+        self.written.set()
+        return done
+
+
+def is_queued(works: Works) -> bool:
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        return bool(database.read(lambda tx: tx.all("SELECT 1 AS found FROM queue WHERE kind = ?", (FOLLOW,))))
+
+
+@pytest.mark.req("K-26", "not for ever")
+async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(works: Works) -> None:
+    async with works.open() as host, works.open("command") as other:
+        live = host.calls.begin_named(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        await works.until("asked")
+        looks = looks_of(other)
+        slow = looks._database = SlowToRead(looks._database)  # pyright: ignore[reportPrivateUsage]
+        cancelled = asyncio.ensure_future(looks.cancel(DEFAULT_TENANT, live.id))
+        async with asyncio.timeout(PATIENCE):
+            await slow.written.wait()
+            fence = works.effect().fence
+            await asyncio.to_thread(
+                eventually, lambda: works.effect().fence > fence or not is_queued(works), "the host looks, or cannot"
+            )
+            slow.go.set()
+            await cancelled
+            await live.over()
+    assert works.effect().state is State.IN_DOUBT
+    assert live.status == "in_doubt"
+
+
+@pytest.mark.req("K-26", "across a restart")
+async def test_work_that_nobody_follows_any_more_is_followed_from_the_next_start(works: Works) -> None:
+    await parked(works)
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        assert database.write(lambda tx: tx.execute("DELETE FROM queue WHERE kind = ?", (FOLLOW,)))
+    works.finish()
+    async with works.open() as host:
+        assert await call(host) == SUCCEEDED
+    assert works.begun == ["k1"]
 
 
 def test_work_is_followed_to_its_end_by_another_daemon_of_the_same_postgresql(

@@ -307,6 +307,17 @@ def all_parked(tx: Transaction, limit: int) -> list[Effect]:
     return [_read(row) for row in rows]
 
 
+def nobody_follows(tx: Transaction, limit: int = 1000) -> list[Effect]:
+    """Those of them that no work in the queue follows: whoever cancelled one died before it was in doubt."""
+    rows = tx.all(
+        f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? AND NOT EXISTS (SELECT 1 FROM queue "
+        "WHERE queue.tenant = effects.tenant AND queue.key = effects.call AND queue.kind = 'effect.follow') "
+        "ORDER BY claimed_at, call LIMIT ?",
+        (*NOBODY, State.STARTED, limit),
+    )
+    return [_read(row) for row in rows]
+
+
 def succeed(
     tx: Transaction, effect: Effect, *, now: str, result: bytes, by: Resolution | None = None, who: str | None = None
 ) -> None:
