@@ -158,15 +158,16 @@ class Following:
         return await self._database.read(unit)
 
     async def all_parked(self, limit: int) -> list[tuple[Effect, Target, CallContext]]:
-        """The calls that are in progress, of plugins that are there."""
+        """The calls that are in progress, of plugins and makers that are there."""
         found: list[tuple[Effect, Target, CallContext]] = []
         for effect in await self._database.read(lambda tx: records.all_parked(tx, limit)):
             try:
                 target = self.looks.target(effect)
+                context = await context_of(effect, self._database, self._clock.now())
             except PaddockError as error:
-                _log.warning("the call %s is in progress, and its plugin not here: %s", effect.call, error.message)
+                _log.warning("the call %s is in progress, and cannot be shown here: %s", effect.call, error.message)
             else:
-                found.append((effect, target, await context_of(effect, self._database, self._clock.now())))
+                found.append((effect, target, context))
         return found
 
     async def follow_again(self) -> None:

@@ -207,7 +207,7 @@ class Looks:
         if known is None or not known.parked or known.fence != effect.fence:
             _log.warning("what was heard of the call %s counts for nothing: another follows it", effect.call)
             return
-        if course is None:  # its plugin is gone, and with it all that its entry would say
+        if course is None:  # its plugin or its maker is gone, and with them what its entry would say
             said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
             lost = {"code": said.error_code, "message": said.message}
             await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
@@ -233,15 +233,16 @@ class Looks:
         self.waits.end(call, error)
 
     async def _known(self, effect: Effect) -> Course | None:
-        """A call as it was made here, or as far as it is known; None where its plugin is not there."""
+        """A call as it was made here, or as far as it is known; None where its plugin or its maker is not there."""
         course = self.waits.course(effect.call)
         if course is not None:
             return course
         try:
-            target = self.target(effect)
+            return self._rebuilt(effect, self.target(effect), await self._context(effect))
+        except StoreUnavailable:
+            raise
         except PaddockError:
             return None
-        return self._rebuilt(effect, target, await self._context(effect))
 
     def _rebuilt(self, effect: Effect, target: Target, context: CallContext) -> Course:
         took = (self._clock.now() - datetime.fromisoformat(effect.started_at or effect.claimed_at)).total_seconds()

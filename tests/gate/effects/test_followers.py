@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,17 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
     assert kept.state is State.SUCCEEDED
     (ended,) = [one for one in works.told() if one["type"] == "call.ended"]
     assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
+
+
+async def test_a_daemon_starts_while_work_goes_on_whose_maker_is_gone_and_that_can_be_cancelled(works: Works) -> None:
+    await parked(works)
+    call_id, nobody = works.effect().call, dict(works.effect().context or {}) | {"principal": "user:gone"}
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        database.write(lambda tx: tx.execute("UPDATE effects SET context = ?", (json.dumps(nobody),)))
+    async with works.open() as host:
+        assert works.parked, "nobody can say that it is over"
+        await looks_of(host).cancel(DEFAULT_TENANT, call_id)
+    assert works.effect().state is State.IN_DOUBT
 
 
 class SlowToRead:
