@@ -19,7 +19,9 @@ from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.ledger.feed import recent
 from paddock.manifest.capability import parse
 from paddock.plugins.enabling import enable
+from paddock.plugins.granting import standing_for
 from paddock.plugins.leavings import drop_all
+from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.removal import uninstall
 from paddock.plugins.supervision.lifecycle import State
 from paddock.principals.change import Change
@@ -218,22 +220,40 @@ async def test_a_tenant_says_yes_to_what_a_plugin_asks_for_by_itself(home: Home)
     assert sorted(told) == ["plugin.enabled", "plugin.granted"]
 
 
-async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant(home: Home) -> None:
-    home.install()
+SECRET: dict[str, Any] = {"capabilities": ["host:secrets"], "secrets": ["key"]}
+
+
+def say_yes(plugins: PluginStore, name: str) -> None:
+    """Enable it with a yes to all that it asks for."""
+    enable(plugins, name, plugins.database.read(lambda tx: standing_for(tx, plugins, name)).missing())
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "asked"),
+    [
+        ({}, {"capabilities": ["net:example.test:443"]}, "net:example.test:443"),
+        (SECRET | {"secret_hosts": {"key": ["example.test:443"]}}, SECRET, "secret:key"),
+        (SECRET, SECRET | {"secrets": ["key", "other"]}, "secret:other"),
+    ],
+)
+async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant(
+    home: Home, before: dict[str, Any], more: dict[str, Any], asked: str
+) -> None:
+    home.install(**before)
     with_acme(home)
-    home.changing(lambda plugins: enable(plugins.of(ACME), "parrot"))
-    home.upgrade("parrot", "2.0.0", capabilities=["net:example.test:443"])
+    home.changing(lambda plugins: say_yes(plugins.of(ACME), "parrot"))
+    home.upgrade("parrot", "2.0.0", **more)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         acme = await in_acme(host)
         ours = await host.call("parrot.say", {"text": "x"})
         with pytest.raises(NotFound) as refused:
             await host.call("parrot.say", {"text": "x"}, principal=acme)
         shown = await host.plugin("parrot", ACME)
-        await host.enable("parrot", tenant=ACME, acknowledged=[parse("net:example.test:443")])
+        await host.enable("parrot", tenant=ACME, acknowledged=[parse(asked)])
         theirs = await host.call("parrot.say", {"text": "x"}, principal=acme)
 
-    assert "net:example.test:443, which acme has not granted" in refused.value.message
-    assert "--tenant acme --grant net:example.test:443" in shown["runtime"]["hint"]
+    assert f"{asked}, which acme has not granted" in refused.value.message
+    assert f"--tenant acme --grant {asked}" in shown["runtime"]["hint"]
     assert (ours["version"], theirs["version"]) == ("2.0.0", "2.0.0")
 
 

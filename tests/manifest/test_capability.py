@@ -17,6 +17,7 @@ from paddock.manifest.capability import (
     HostService,
     Network,
     NoNetwork,
+    SecretUse,
     Storage,
     covers,
     dangerous,
@@ -54,9 +55,12 @@ GOOD: list[tuple[str, Capability]] = [
     ("host:rate_limit", HostService("rate")),
     ("host:vault:read", HostService("vault", "read")),
     ("host:memory:full", HostService("memory", "full")),
+    ("secret:plugin.key", SecretUse("plugin.key")),
+    ("secret:a:b=API.example.com:443", SecretUse("a:b", Network("api.example.com", 443))),
 ]
 
 BAD = [
+    *("secret:", "secret:two words", "secret:-a", "secret:a=", "secret:a=[]", "secret:a=b", "secret:$(id)"),
     *("", "read", "read:", "read:fs", "read:fs:", "read:net:/x", "delete:fs:/x", "READ:fs:/x", "read:fs:data"),
     *("read:fs:./data", "read:fs:~/data", "read:fs:/opt/../etc", "read:fs:/..", "read:fs:config:memory"),
     *(

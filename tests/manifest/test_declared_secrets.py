@@ -20,6 +20,8 @@ def test_secrets_that_nobody_could_use_are_warned_of() -> None:
     sends = {"send": operations["send"]}
     right = native(secrets=["key"], operation_auth=sends, tools=[{"name": "send"}], capabilities=["host:secrets"])
     assert [one for one in right.warnings if one.code in SECRET_WARNINGS] == []
+    listed = native(secrets=["key"], capabilities=["host:secrets", "secret:key"])
+    assert [one.path for one in listed.errors] == ["capabilities[1]"]
     theirs = shu(op_auth={"send": {"secrets": {"key": {}}}}, capabilities=[])
     assert [(one.path, one.code) for one in theirs.warnings if one.code in SECRET_WARNINGS] == [
         ("op_auth", "secrets_not_asked")

@@ -56,6 +56,32 @@ def test_only_what_was_not_granted_needs_a_new_yes() -> None:
     assert [str(one) for one in found.removed] == ["write:fs:/opt/x", "net:a.example:*", "storage:read"]
 
 
+@pytest.mark.req("G-50")
+@pytest.mark.parametrize(
+    ("before", "after", "added"),
+    [
+        ({"secrets": ["a"]}, {"secrets": ["a", "b"]}, ["secret:b"]),
+        ({"secret_hosts": {"a": ["x.example:443"]}}, {}, ["secret:a"]),
+        (
+            {"secret_hosts": {"a": ["x.example:443"]}},
+            {"secret_hosts": {"a": ["y.example:*"]}},
+            ["secret:a=y.example:*"],
+        ),
+        ({}, {"secret_hosts": {"a": ["x.example:443"]}}, []),
+        ({"secret_hosts": {"a": ["x.example:*"]}}, {"secret_hosts": {"a": ["x.example:443"]}}, []),
+        ({"capabilities": []}, {}, ["host:secrets", "secret:a"]),
+    ],
+)
+def test_another_secret_and_one_that_may_go_elsewhere_need_a_new_yes(
+    before: dict[str, Any], after: dict[str, Any], added: list[str]
+) -> None:
+    base = {"capabilities": ["host:secrets"], "secrets": ["a"]}
+    found = upgrade(base | before, base | after)
+
+    assert [str(one) for one in found.added] == added
+    assert [parse(text) for text in added] == list(found.added)
+
+
 def test_saying_that_there_is_no_network_is_not_asking_for_anything() -> None:
     found = upgrade({"capabilities": []}, {"capabilities": ["net:[]"]})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,25 @@ def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: P
     assert list_plugins(shelf.plugins) == []
     assert not list(shelf.plugins.staging.iterdir())
     assert shelf.events() == []
+
+
+@pytest.mark.req("G-50")
+@pytest.mark.req("S-29")
+def test_a_version_that_takes_a_secret_elsewhere_is_not_installed_without_a_yes_to_that(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    secret: dict[str, Any] = {"capabilities": ["host:secrets"], "secrets": ["key"]}
+    shelf.install(version="1.0.0", **secret, secret_hosts={"key": ["api.example.com:443"]})
+    assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key=api.example.com:443"))
+
+    package = native(tmp_path / "n", version="1.0.1", **secret)
+    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+        with pytest.raises(NeedsConsent) as refused:
+            commit(shelf.plugins, prepared, [])
+        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+
+    assert refused.value.details == {"capabilities": ["secret:key"]}
+    assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key"))
 
 
 @pytest.mark.req("G-50")

@@ -22,6 +22,7 @@ from paddock.core.errors import CallerError, NeedsConsent, PaddockError
 from paddock.core.outward import to_json
 from paddock.host.workshop.copies import Copy
 from paddock.host.workshop.workshop import Loaded, Workshop
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability
 
 COMMANDS = {
@@ -128,7 +129,7 @@ class Session:
         try:
             loaded = await self._workshop.load(copy, self._granted)
         except NeedsConsent as error:
-            asked: list[Capability] = [one for one in copy.manifest.capabilities if one not in self._granted]
+            asked: list[Capability] = [one for one in asked_of(copy.manifest) if one not in self._granted]
             self._waiting = tuple(asked)
             self._not_loaded(error)
         except PaddockError as error:

@@ -8,6 +8,7 @@ from typing import Any
 from paddock.cli.output import ask, interactive, say, styled
 from paddock.core.errors import NeedsConsent, OperatorError
 from paddock.core.printable import printable
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import BadCapability, Capability, covers, dangerous, describe, parse
 from paddock.manifest.model import Manifest
 from paddock.plugins.consent import Screen
@@ -65,7 +66,7 @@ def require_asked(grants: Sequence[str], manifest: Manifest, otherwise: str) -> 
     Raises:
         OperatorError: one of them is asked for by nobody, or is no capability.
     """
-    unasked = [one for one in parse_grants(grants) if not any(covers(asked, one) for asked in manifest.capabilities)]
+    unasked = [one for one in parse_grants(grants) if not any(covers(asked, one) for asked in asked_of(manifest))]
     if unasked:
         raise OperatorError(
             f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unasked))}; nothing was changed",

@@ -95,6 +95,7 @@ def dev(
 def _agree(manifest: Manifest, *, yes: bool, retype: str) -> None:
     """Show once what the plugin will be able to do, and ask; changes that stay within it are not asked about again."""
     from paddock.cli.consent import confirm, show_screen
+    from paddock.manifest.asked import asked_of
     from paddock.manifest.behaviour import consent_sections
     from paddock.plugins.consent import Screen
 
@@ -102,7 +103,7 @@ def _agree(manifest: Manifest, *, yes: bool, retype: str) -> None:
     screen = Screen(heading, (("id", manifest.name),), tuple(consent_sections(manifest)), f"Run {heading}?")
     if not yes:
         show_screen(screen)
-        details = {"capabilities": [str(one) for one in manifest.capabilities]}
+        details = {"capabilities": [str(one) for one in asked_of(manifest)]}
         confirm(screen.question, yes=yes, retype=retype, details=details)
 
 
@@ -136,6 +137,7 @@ async def _session(
     from paddock.cli.serving import stopping_at_signals
     from paddock.core.clock import SystemClock
     from paddock.host.workshop.opening import open_workshop
+    from paddock.manifest.asked import asked_of
 
     with anyio.CancelScope() as everything, stopping_at_signals(everything, lambda: None) as stop, input_line() as line:
         tell = _json_lines if as_json else _Words(line.say if line else result)
@@ -146,7 +148,7 @@ async def _session(
         )
         try:
             async with opened as workshop:
-                session = Session(workshop, listening, manifest.capabilities, repeated)
+                session = Session(workshop, listening, asked_of(manifest), repeated)
                 known = look_at(folder)
                 await session.start(await workshop.look())
                 if once:

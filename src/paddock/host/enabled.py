@@ -9,6 +9,7 @@ from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
 from paddock.gate.catalogue import Entry, Schemas
 from paddock.host.listings import Listing, listed_entry, read_listings
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import BadCapability, Capability, covers, parse, uncovered
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.read import DirectoryFiles, read_bytes
@@ -103,9 +104,10 @@ class EnabledPlugins:
             manifest = self._manifest(store, row)
         except PaddockError as error:
             return Unfit(key, row.version, "invalid manifest", error)
-        granted = granted_of(manifest, grant)
+        held = _held(grant)
+        granted = tuple(asked for asked in manifest.capabilities if any(covers(have, asked) for have in held))
         # Whoever takes in a new version answers for the default tenant. Others grant what it asks for by themselves.
-        if store.tenant != DEFAULT_TENANT and (missing := uncovered(granted, manifest.capabilities)):
+        if store.tenant != DEFAULT_TENANT and (missing := uncovered(held, asked_of(manifest))):
             return Unfit(key, row.version, "not granted", not_granted(store.tenant, row, missing))
         if store.tenant != DEFAULT_TENANT:
             manifest = replace(manifest, start="lazy")  # there may be many tenants, and most sleep most of the time
@@ -149,12 +151,12 @@ def _lost(
     return lost
 
 
-def granted_of(manifest: Manifest, grant: Grant) -> tuple[Capability, ...]:
-    """What the plugin asks for and was granted. A grant that no longer parses grants nothing."""
+def _held(grant: Grant) -> list[Capability]:
+    """What was granted. A grant that no longer parses grants nothing."""
     held: list[Capability] = []
     for text in grant.capabilities:
         try:
             held.append(parse(text))
         except BadCapability:
             continue
-    return tuple(asked for asked in manifest.capabilities if any(covers(have, asked) for have in held))
+    return held

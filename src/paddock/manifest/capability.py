@@ -5,6 +5,7 @@
     net:HOST:PORT  net:HOST:*  net:*  TCP; `net:[]` says that there is no network
     storage:read   storage:write      the plugin's own tables; write includes read (`kaged:storage:…` is the same)
     host:FAMILY    host:FAMILY:MODE   a service of the host, e.g. `host:http`, `host:vault:read`
+    secret:NAME  secret:NAME=HOST:PORT  one secret, as a value or in requests to a host; in grants alone (`asked.py`)
 
 PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves.
 No `..`, no globs.
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
+from paddock.core.secret_name import possible
 from paddock.manifest.credential_places import credentials_at
 
 # What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
@@ -103,7 +105,16 @@ class HostService:
         return f"host:{self.family}" + (f":{self.mode}" if self.mode else "")
 
 
-Capability: TypeAlias = FileAccess | Execute | Network | NoNetwork | Storage | HostService
+@dataclass(frozen=True, slots=True)
+class SecretUse:
+    name: str
+    to: Network | None = None  # None is every use, also as a value that the plugin sees
+
+    def __str__(self) -> str:
+        return f"secret:{self.name}" + (f"={str(self.to).removeprefix('net:')}" if self.to else "")
+
+
+Capability: TypeAlias = FileAccess | Execute | Network | NoNetwork | Storage | HostService | SecretUse
 
 
 class BadCapability(ValueError):
@@ -174,6 +185,8 @@ def parse(text: str) -> Capability:
             return Storage("write" if rest == "write" else "read")
         case "host":
             return host_service(rest)
+        case "secret":
+            return _secret_use(text, rest)
         case _:
             raise BadCapability(
                 f"{text!r} is not a capability",
@@ -217,6 +230,16 @@ def _network(text: str, rest: str) -> Network | NoNetwork:
     if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
         raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
     return Network(host, int(port))
+
+
+def _secret_use(text: str, rest: str) -> SecretUse:
+    name, bound, where = rest.partition("=")
+    to = _network(text, where) if bound else None
+    if not possible(name) or isinstance(to, NoNetwork):
+        raise BadCapability(
+            f"{text!r} names no secret", "write 'secret:api_key' or 'secret:api_key=api.example.com:443'"
+        )
+    return SecretUse(name, to)
 
 
 def _is_ipv6(host: str) -> bool:
@@ -267,6 +290,9 @@ def covers(granted: Capability, asked: Capability) -> bool:
             return granted.mode == "write" or asked.mode == "read"
         case HostService(family="memory", mode="full"), HostService(family="memory"):
             return True
+        case SecretUse(), SecretUse():
+            there = granted.to is None or (asked.to is not None and covers(granted.to, asked.to))
+            return granted.name == asked.name and there
         case _, NoNetwork():
             return True
         case _:
@@ -321,6 +347,10 @@ def describe(capability: Capability) -> str:
         case HostService(family, mode):
             words = HOST_FAMILIES[family]
             return f"{words} ({mode.replace('_', ' ')})" if mode else words
+        case SecretUse(name, None):
+            return f"have the secret {name}, and do with it what it likes"
+        case SecretUse(name, to):
+            return f"have the secret {name} sent to {str(to).removeprefix('net:')}"
 
 
 def dangerous(capability: Capability) -> bool:

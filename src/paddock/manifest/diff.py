@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from paddock.core.printable import printable
 from paddock.core.semver import Version
+from paddock.manifest.asked import asked_of
 from paddock.manifest.behaviour import consent_sections
 from paddock.manifest.capability import Capability, NoNetwork, covers, describe, uncovered
 from paddock.manifest.compatibility import Change, Difference, compare_input, compare_output, step_between
@@ -36,11 +37,12 @@ class Upgrade:
 
 def upgrade_between(old: Manifest, new: Manifest, schema_of_old: SchemaOf, schema_of_new: SchemaOf) -> Upgrade:
     """Compare two versions of one plugin."""
-    gone = [one for one in old.capabilities if one not in new.capabilities and not isinstance(one, NoNetwork)]
+    before, after = asked_of(old), asked_of(new)
+    gone = [one for one in before if one not in after and not isinstance(one, NoNetwork)]
     return Upgrade(
         old.version,
         new.version,
-        tuple(uncovered(old.capabilities, new.capabilities)),
+        tuple(uncovered(before, after)),
         tuple(gone),
         tuple(_changes(old, new)),
         tuple(compatibility_report(old, new, schema_of_old, schema_of_new)),
@@ -101,12 +103,13 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
 
 def _narrowed(old: Manifest, new: Manifest) -> Iterator[str]:
     """New capabilities that need no new yes, because something agreed to before includes them."""
-    for one in new.capabilities:
-        if one in old.capabilities or isinstance(one, NoNetwork):
+    before, after = asked_of(old), asked_of(new)
+    for one in after:
+        if one in before or isinstance(one, NoNetwork):
             continue
-        wider = next((held for held in old.capabilities if covers(held, one)), None)
+        wider = next((held for held in before if covers(held, one)), None)
         if wider is not None:
-            kept = wider in new.capabilities
+            kept = wider in after
             line = f"also lists {one}, which {wider} includes" if kept else f"narrowed to {one} — {describe(one)}"
             yield printable(line, _LONGEST)
 

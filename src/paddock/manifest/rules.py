@@ -146,7 +146,11 @@ def read_capabilities(report: Report, fields: Fields, key: str) -> tuple[Capabil
             report.error(path, error.message, error.hint, "capability")
             continue
         for one in parsed:
-            if one in found:
+            if isinstance(one, capabilities.SecretUse):
+                report.error(
+                    path, f"'{one}' is a secret", "name it under 'secrets', and ask for host:secrets", "capability"
+                )
+            elif one in found:
                 report.warn(path, f"'{one}' is listed twice", "remove one", "capability_twice")
             else:
                 found[one] = None

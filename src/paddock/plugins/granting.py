@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paddock.core.errors import NeedsConsent
 from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.plugins.mending import for_tenant
 from paddock.plugins.plugin_store import PluginStore
@@ -26,7 +27,7 @@ class Standing:
     def missing(self, acknowledged: Iterable[Capability] = ()) -> list[Capability]:
         """What it asks for, and nobody of this tenant said yes to."""
         granted = [parse(text) for text in self.grant.capabilities] if self.grant else []
-        return uncovered([*granted, *acknowledged], manifest_of(self.row).capabilities)
+        return uncovered([*granted, *acknowledged], asked_of(manifest_of(self.row)))
 
 
 def standing_for(tx: Transaction, store: PluginStore, name: str) -> Standing:

@@ -15,6 +15,7 @@ from paddock.config.local import read_entries, record_installed, refuse_entry, s
 from paddock.core.errors import Conflict, NeedsConsent
 from paddock.core.events_lifecycle import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, uncovered
 from paddock.manifest.native_writer import to_document
 from paddock.plugins.entries import Report
@@ -57,13 +58,13 @@ def commit(
     """Make a prepared package part of the store. An upgrade stays as enabled as the plugin was; a new one is disabled.
 
     Raises:
-        NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
+        NeedsConsent: it asks for capabilities or secrets that are neither granted nor acknowledged.
         Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
         Busy: another plugin had that name, and is still leaving.
         PaddockError: what it runs in cannot be built; says why.
     """
     manifest = prepared.manifest
-    missing = uncovered([*prepared.granted, *acknowledged], manifest.capabilities)
+    missing = uncovered([*prepared.granted, *acknowledged], asked_of(manifest))
     if missing:
         raise NeedsConsent(
             f"{manifest.name} asks for {', '.join(map(str, missing))}",
@@ -229,7 +230,7 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
 
         save_lock(tx, row.plugin, row.version, prepared.lock)
     move_default(tx, row.plugin, row.version, row.installed_at)
-    capabilities = tuple(str(capability) for capability in prepared.manifest.capabilities)
+    capabilities = tuple(str(capability) for capability in asked_of(prepared.manifest))
     save_grant(
         tx, Grant(store.tenant, row.plugin, bool(grant and grant.enabled), capabilities, row.digest), row.installed_at
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.core.errors import OperatorError, PluginError, Problem
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
 from paddock.manifest.environment_command import LOCK_FILES
@@ -95,8 +96,8 @@ class Prepared:
 
     @property
     def to_acknowledge(self) -> list[Capability]:
-        """Capabilities that nobody has said yes to yet."""
-        return uncovered(self.granted, self.manifest.capabilities)
+        """Capabilities and secrets that nobody has said yes to yet."""
+        return uncovered(self.granted, asked_of(self.manifest))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from paddock.config.local import record_installed
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events_lifecycle import PluginPinned, PluginRolledBack
 from paddock.core.semver import Version
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, parse, uncovered
 from paddock.manifest.diff import Upgrade, upgrade_between
 from paddock.plugins.local_copy import local_root
@@ -85,7 +86,7 @@ def _use(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
     grant = find_grant(tx, store.tenant, row.plugin)
     if grant is None or grant.digest == row.digest:
         return
-    missing = uncovered([parse(text) for text in grant.capabilities], manifest_of(row).capabilities)
+    missing = uncovered([parse(text) for text in grant.capabilities], asked_of(manifest_of(row)))
     if missing:
         raise NeedsConsent(
             f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is not granted any more",
@@ -136,7 +137,7 @@ def rollback_target(
         lambda schema: schema_value(schema, old_root),
         lambda schema: schema_value(schema, new_root),
     )
-    return now, target, upgrade, uncovered([parse(text) for text in granted], manifest_of(target).capabilities)
+    return now, target, upgrade, uncovered([parse(text) for text in granted], asked_of(manifest_of(target)))
 
 
 def _target(rows: list[VersionRow], now: VersionRow, version: str | None) -> VersionRow | None:
@@ -154,7 +155,7 @@ def rollback(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
     Raises:
         Conflict: another command moved the plugin meanwhile.
     """
-    capabilities = tuple(str(capability) for capability in manifest_of(target).capabilities)
+    capabilities = tuple(str(capability) for capability in asked_of(manifest_of(target)))
 
     def unit(tx: Transaction) -> None:
         plugin = require_plugin(tx, now.plugin)

@@ -31,6 +31,7 @@ from paddock.host.workshop.news import Audience, WorkshopNews
 from paddock.host.workshop.secrets import AUTHOR
 from paddock.host.workshop.starting import FolderStarter
 from paddock.host.workshop.trial import Trial, on_trial
+from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, covers, uncovered
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.registry import schema_value
@@ -110,7 +111,7 @@ class Workshop:
 
     async def _load(self, copy: Copy, granted: tuple[Capability, ...]) -> Loaded:
         manifest = copy.manifest
-        missing = uncovered(granted, manifest.capabilities)
+        missing = uncovered(granted, asked_of(manifest))
         if missing:
             raise NeedsConsent(
                 f"{manifest.name} also asks for {', '.join(map(str, missing))}",
