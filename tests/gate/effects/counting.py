@@ -20,7 +20,7 @@ WAYS = ("none", "probe", "native_key", "atomic")
 """How it can be found out what became of an effect: not at all, by asking the service, by asking it for the same under
 the same key, or by what is noted in the plugin's tables, which are its outside then."""
 
-SOON = {"PADDOCK_EFFECTS_SETTLE_S": "0.2"}
+SOON: dict[str, Any] = {"PADDOCK_EFFECTS_SETTLE_S": "0.2"}
 """For daemons that are to find out soon what became of effects: nothing is on its way here for long."""
 
 PROGRAM = """
