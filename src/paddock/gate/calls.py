@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
 from paddock.gate.live_call import CallStatus, LiveCall
+from paddock.gate.made_elsewhere import end_elsewhere, other_was_first
 from paddock.plugins.mending import for_tenant
 
 KEPT_CALLS = 1_000
@@ -106,6 +107,13 @@ class Calls:
         live.go_on()
         self._begin(live, target, params, approval=approval, answers=True)
 
+    def made_elsewhere(self, live: LiveCall) -> None:
+        """Another host makes a call that waited here: it gets what comes of it there."""
+        if live.held is not None:
+            live.go_on()
+            live.progress()
+            self._tasks.start_soon(self._watch_elsewhere, live)
+
     def join(self, live: LiveCall) -> None:
         """Make a call that waited for another one's request, which has its yes: it gets what becomes of that one."""
         if live.held is not None and live.once_more is not None:
@@ -193,21 +201,29 @@ class Calls:
     ) -> None:
         ask = live.questions.put if answers else None
         live.when_in_progress = partial(self._unseat, live)  # it may take a day, and nothing is done for it meanwhile
-        work = asyncio.ensure_future(
-            self._gate.call(
-                target,
-                params,
-                live.context,
-                call=live.id,
-                approval=approval,
-                on_event=live.tell,
-                ask=ask,
-                watch=live,
-            )
+        work = self._gate.call(
+            target, params, live.context, call=live.id, approval=approval, on_event=live.tell, ask=ask, watch=live
         )
-        await self._watch(live, work, approval)
+        if approval is not None:
+            work = self._here_or_elsewhere(live, work)
+        await self._watch(live, asyncio.ensure_future(work), approval)
         if live.asked_for not in (None, live.id):
             live.once_more = partial(self._begin, live, target, params, answers=answers)
+
+    async def _here_or_elsewhere(self, live: LiveCall, made_here: Coroutine[Any, Any, Any]) -> Any:
+        """What comes of a call with a person's yes, which is good at one host: another may have been quicker."""
+        try:
+            return await made_here
+        except PaddockError as error:
+            if self._gate.following is None or not other_was_first(error):
+                raise
+            live.progress()
+            return await end_elsewhere(live, self._gate.start.database, self._gate.following)
+
+    async def _watch_elsewhere(self, live: LiveCall) -> None:
+        if self._gate.following is not None:
+            made = end_elsewhere(live, self._gate.start.database, self._gate.following)
+            await self._watch(live, asyncio.ensure_future(made), None)
 
     async def _follow(self, live: LiveCall) -> None:
         following = self._gate.following

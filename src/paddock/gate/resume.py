@@ -30,6 +30,7 @@ from paddock.store.database import Database
 _log = logging.getLogger("paddock.gate")
 
 LOOK_AGAIN = 2.0  # seconds between two looks for requests whose time is over
+_LEFT_TO_OTHERS = 3  # looks, for a yes that another host was given, and makes the call with if it lives
 
 
 class Resumption:
@@ -49,6 +50,7 @@ class Resumption:
         self._approvals = approvals
         self._database = database
         self._clock = clock
+        self._yes_seen: dict[str, int] = {}  # by call that waits here, how many looks found its yes unused
 
     async def answered(self, approval: Approval) -> LiveCall | None:
         """Somebody answered: make the call, end it, or let it wait for more of them; and those that wait with it.
@@ -149,21 +151,35 @@ class Resumption:
                 except PaddockError as error:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
-    async def give_up_ended(self) -> None:
-        """End the calls that wait here for what was ended elsewhere: by a command, since who asked is gone."""
+    async def see_to_answered(self) -> None:
+        """See to the calls that wait here for what was answered or ended elsewhere: by a command, at another host."""
         held = self._calls.all_held()
-        if not held:
-            return
-        still = await self._approvals.waiting()
+        still = await self._approvals.waiting() if held else {}
+        unused = {live.id for live in held if still.get(live.id) is State.APPROVED}
+        self._yes_seen = {call: self._yes_seen.get(call, 0) + 1 for call in unused}
         for live in held:
-            asked = live.asked_for
-            latest = None if asked in still else await self._approvals.latest_of(live.context.tenant, str(asked))
-            if latest is None or latest.state in OPEN or live.held is None:
+            asked = str(live.asked_for)
+            if asked in still and self._yes_seen.get(live.id, 0) <= _LEFT_TO_OTHERS:
+                continue
+            latest = await self._approvals.latest_of(live.context.tenant, asked)
+            if latest is None or live.held is None:
                 continue  # this one may have gone on while we looked
-            if asked != live.id:
+            if latest.state in OPEN:
+                await self._go_on_for_another(latest)
+            elif asked != live.id:
                 self._go_with(live, latest, None)
-            elif latest.state is not State.CONSUMED:  # that one goes on here or at another host
+            elif latest.state is State.CONSUMED:
+                self._calls.made_elsewhere(live)
+            else:
                 self._give_up(live, latest)
+
+    async def _go_on_for_another(self, approval: Approval) -> None:
+        """Whoever was given the yes does not use it: their host is gone, or its plugin takes long to start. Where it
+        does after all, only one of them can."""
+        try:
+            await self.answered(approval)
+        except PaddockError as error:
+            _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
     def _give_up(self, live: LiveCall, approval: Approval) -> None:
         if approval.state is State.WITHDRAWN:
@@ -176,7 +192,7 @@ class Resumption:
         while True:
             try:
                 await self._gate.start.end_again()
-                await self.give_up_ended()
+                await self.see_to_answered()
                 await self.expire()
             except PaddockError as error:
                 _log.warning("requests could not be looked through: %s", error.message)

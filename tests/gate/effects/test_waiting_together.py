@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
+from tests.gate.test_governed_calls import ANN, TOOLS, Office, made_by, outcome
 from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
+from fixtures.daemons import eventually
+from paddock import Config, open_host
+from paddock.gate import resume
 from paddock.gate.live_call import LiveCall
 from paddock.host.gating import approvals_on
 from paddock.host.host import Host
@@ -82,6 +87,62 @@ async def test_so_they_do_where_it_was_said_to_another_host(office: Office, answ
 
         assert ended["error"]["code"] == ("approval.denied" if answer == "deny" else "call.cancelled")
     assert office.done == []
+
+
+async def test_a_call_that_another_host_makes_with_the_yes_gets_what_came_of_it_there(office: Office) -> None:
+    async with office.open() as host:
+        first = await waiting(host)
+        assert first.request is not None
+        async with open_host(Config(home=office.home, environ={}, role="command")) as other:
+            manifest = {"paddock": 1, "name": "mail", "version": "1.0.0", "description": "Mail", "tools": TOOLS}
+            await other.embed(manifest, office.functions)
+            await other.approving.approve(first.request, ANN)
+            ended = await outcome(host, first.id)
+
+        assert (ended["status"], ended["result"]) == ("succeeded", {"done": "bob"})
+        assert host.calls.waiting == 0
+    assert office.done == ["bob"]
+
+
+async def test_a_yes_that_its_host_does_not_use_is_used_where_the_call_waits(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "LOOK_AGAIN", 0.05)
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        await elsewhere(host).approve("default", approval, ANN)
+        ends = [await outcome(host, live.id) for live in (first, third)]
+
+        assert [ended.get("result") for ended in ends] == [{"done": "bob"}] * 2
+    assert office.done == ["bob"]
+
+
+async def test_where_two_hosts_go_on_with_one_yes_both_get_what_came_of_the_quicker(office: Office) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def send(to: str) -> Any:
+        begun.set()
+        go.wait(30)
+        return office.do(to)
+
+    office.functions["send"] = send
+    async with office.open() as host:
+        first = await waiting(host)
+        assert first.request is not None
+        approved = await elsewhere(host).approve("default", first.request, ANN)
+        async with open_host(Config(home=office.home, environ={}, role="command")) as other:
+            manifest = {"paddock": 1, "name": "mail", "version": "1.0.0", "description": "Mail", "tools": TOOLS}
+            await other.embed(manifest, office.functions)
+            await other.approving.come_back("mail")
+            assert await asyncio.to_thread(begun.wait, 30)
+            late = await host.approving._resumption.answered(approved)  # pyright: ignore[reportPrivateUsage]
+            assert late is first
+            await asyncio.to_thread(eventually, lambda: first.status == "in_progress", "it follows the other")
+            go.set()
+            ends = [await outcome(one, first.id) for one in (host, other)]
+
+        assert [ended.get("result") for ended in ends] == [{"done": "bob"}] * 2
+    assert office.done == ["bob"]
 
 
 async def test_an_edited_request_is_what_all_of_them_wait_for(office: Office) -> None:

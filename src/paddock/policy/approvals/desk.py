@@ -124,7 +124,7 @@ class Approvals:
                 yield approval
             after = some[-1].id
 
-    async def waiting(self) -> frozenset[str]:
+    async def waiting(self) -> dict[str, State]:
         """The calls of all tenants that wait for a person, or have a yes and were not made yet."""
         return await self._database.read(rows.waiting_calls)
 

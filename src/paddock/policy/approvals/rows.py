@@ -134,10 +134,11 @@ def all_open(tx: Transaction, tenant: str) -> list[Approval]:
     return [_of(row, ()) for row in found]
 
 
-def waiting_calls(tx: Transaction) -> frozenset[str]:
-    """The calls of all tenants that an open request is about."""
-    found = tx.all("SELECT call FROM approvals WHERE state IN (?, ?)", (State.PENDING.value, State.APPROVED.value))
-    return frozenset(row["call"] for row in found)
+def waiting_calls(tx: Transaction) -> dict[str, State]:
+    """The calls of all tenants that an open request is about, and how far that is."""
+    open_ones = (State.PENDING.value, State.APPROVED.value)
+    found = tx.all("SELECT call, state FROM approvals WHERE state IN (?, ?)", open_ones)
+    return {row["call"]: State(row["state"]) for row in found}
 
 
 def latest_of(tx: Transaction, tenant: str, call: str) -> Approval | None:
