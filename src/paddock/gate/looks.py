@@ -80,7 +80,6 @@ class Looks:
         self._told = told
         self.longest = longest
         self.waits = Waits()
-        self._unrecorded: set[CallId] = set()  # whose end is known, and cannot be recorded right now
 
     def target(self, effect: Effect) -> Target:
         """The operator that a call was made to, as it is now.
@@ -112,19 +111,14 @@ class Looks:
             HostError: `queue.stale`, another has taken the work.
         """
         call = CallId(work.key)
-        effect = await self._database.write(lambda tx: self._taken(tx, work))
-        if effect is None:
-            self._over(call)
-            return None
-        if call in self._unrecorded:
+        if self._effects.has_end(call):  # its fence stays: that end bears it
             return Again(self._clock.now() + _UNTIL_RECORDED)
-        progress = Progress.of(effect)
-        if progress is None:
-            lost = effect.error or {"message": "its plugin was uninstalled"}
-            await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
-            self._over(call)
+        effect = await self._database.write(lambda tx: _taken(tx, work))
+        if effect is None:
+            self.waits.end(call)
             return None
-        if progress.too_long(self._clock.now()):
+        progress = Progress.of(effect)
+        if progress is None or progress.too_long(self._clock.now()):
             late = too_long(effect.of.plugin, self.longest)
             return await self._ended(effect, await self._known(effect), None, late)
         return await self._look(work, effect, progress)
@@ -136,11 +130,14 @@ class Looks:
             self._effects.lose(tx, effect, {"code": code, "message": "nobody could ask its plugin about it"})
 
     async def cancel(self, tenant: Tenant, call: CallId) -> None:
-        """Ask no more. Its operator cannot be told, so nobody knows what becomes of the call. Harmless when it is over.
+        """Ask no more. Its operator cannot be told, so nobody knows what becomes of the call. Harmless when it is over,
+        or only its end not recorded yet, which then is.
 
         Raises:
             StoreUnavailable: that cannot be recorded now.
         """
+        if self._effects.has_end(call):
+            await self._effects.settle_again()
         known = await self._database.read(lambda tx: records.find_call(tx, tenant, call))
         if known is None or not known.parked:
             return
@@ -149,13 +146,6 @@ class Looks:
         if effect is not None:
             told = doubtful(CallCancelled("the call was cancelled"), effect)
             await self._end(effect, course, None, asyncio.CancelledError(), told=told)
-
-    def _taken(self, tx: Transaction, work: Work) -> Effect | None:
-        queue.require_held(tx, work)
-        if work.key in self._unrecorded:  # its fence stays: the end that is known bears it
-            effect = records.find_call(tx, work.tenant, work.key)
-            return effect if effect is not None and effect.parked else None
-        return _taken_over(tx, work.tenant, work.key)
 
     async def _look(self, work: Work, effect: Effect, progress: Progress) -> Again | None:
         going: InProgress | None = None
@@ -184,8 +174,6 @@ class Looks:
         try:
             await self._end(effect, course, result, error)
         except StoreUnavailable:
-            if course is not None:
-                self._unrecorded.add(effect.call)
             return Again(self._clock.now() + _UNTIL_RECORDED)
         return None
 
@@ -211,7 +199,7 @@ class Looks:
             said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
             lost = {"code": said.error_code, "message": said.message}
             await self._database.write(lambda tx: self._effects.lose(tx, effect, lost))
-            self._over(effect.call)
+            self.waits.end(effect.call)
             return
         course.effect, course.fate = effect, Fate()
         course.fate.sent, course.fate.refused = True, _nothing_happened(error)
@@ -226,11 +214,7 @@ class Looks:
                 raise
         finally:
             self._told(course)
-            self._over(effect.call, failure)
-
-    def _over(self, call: CallId, error: BaseException | None = None) -> None:
-        self._unrecorded.discard(call)
-        self.waits.end(call, error)
+            self.waits.end(effect.call, failure)
 
     async def _known(self, effect: Effect) -> Course | None:
         """A call as it was made here, or as far as it is known; None where its plugin or its maker is not there."""
@@ -254,6 +238,11 @@ class Looks:
         return await context_of(effect, self._database, self._clock.now(), fence=effect.fence)
 
 
+def _taken(tx: Transaction, work: Work) -> Effect | None:
+    queue.require_held(tx, work)
+    return _taken_over(tx, work.tenant, work.key)
+
+
 def _taken_over(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
     """Have the word in a call from here on; None where it is over."""
     effect = records.find_call(tx, tenant, call)
@@ -271,7 +260,7 @@ def _withdrawn(tx: Transaction, tenant: Tenant, call: str) -> Effect | None:
 def _goes_on(tx: Transaction, work: Work, effect: Effect, progress: Progress) -> None:
     queue.require_held(tx, work)
     known = records.find_call(tx, effect.of.tenant, effect.call)
-    if known is None or not known.parked or known.fence != effect.fence or Progress.of(known) is None:
+    if known is None or not known.parked or known.fence != effect.fence:
         return  # it was cancelled, or its plugin uninstalled: the next look finds that out
     records.park(tx, known, context=progress.kept_in(known.context or {}))
 

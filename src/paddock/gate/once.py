@@ -182,6 +182,10 @@ class Effects:
             mine.failure = error
         return state
 
+    def has_end(self, call: CallId) -> bool:
+        """Whether it is known what became of a call, and only not recorded yet."""
+        return self._settling.has_end(call)
+
     async def settle_again(self) -> None:
         """Record what could not be recorded at its time. See `Settling.settle_again`."""
         await self._settling.settle_again()

@@ -20,6 +20,7 @@ from paddock.core.errors import HostError, PaddockError, StoreUnavailable, Timed
 from paddock.core.event import Event
 from paddock.core.events_calls import CallEnded
 from paddock.core.events_effects import EffectInDoubt
+from paddock.core.ids import CallId
 from paddock.core.outward import to_json
 from paddock.gate.course import Course
 from paddock.gate.effects import records
@@ -103,6 +104,7 @@ class Settling:
         self._then = then
         self._going_down = going_down
         self._unsettled: list[_End] = []
+        self._one_at_a_time = asyncio.Lock()  # else what counts for nothing any more is recorded twice
 
     async def settle(self, course: Course, result: Any, error: BaseException | None) -> State:
         """Record what became of a call that had started; which of its states that is.
@@ -125,22 +127,30 @@ class Settling:
             raise doubtful(error, end.effect) from error
         return end.state
 
+    def has_end(self, call: CallId) -> bool:
+        """Whether it is known what became of a call, and only not recorded yet."""
+        return any(end.effect.call == call for end in self._unsettled)
+
     async def settle_again(self) -> None:
         """Record what could not be recorded at its time. One that still cannot be keeps back no other.
 
         Raises:
             StoreUnavailable: nothing can be now either.
         """
-        for end in tuple(self._unsettled):
-            try:
-                if not await self._written(end):
-                    _log.warning("what became of the call %s is known by others already", end.effect.call)
-            except StoreUnavailable:
-                raise
-            except PaddockError as error:
-                _log.error("what became of the call %s is not recorded: %s", end.effect.call, error.message)
-            else:
-                self._unsettled.remove(end)
+        async with self._one_at_a_time:
+            for end in tuple(self._unsettled):
+                await self._settle_again(end)
+
+    async def _settle_again(self, end: _End) -> None:
+        try:
+            if not await self._written(end):
+                _log.warning("what became of the call %s is known by others already", end.effect.call)
+        except StoreUnavailable:
+            raise
+        except PaddockError as error:
+            _log.error("what became of the call %s is not recorded: %s", end.effect.call, error.message)
+        else:
+            self._unsettled.remove(end)
 
     def _end(self, course: Course, result: Any, error: BaseException | None) -> _End:
         if course.effect is None:

@@ -6,16 +6,20 @@ import asyncio
 import json
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, ask, call, operator
+from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, ask, call, failure, operator
+from tests.gate.effects.test_settling import Full, full_at_the_end
 from tests.gate.test_governed_calls import ANN, made_by
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
+from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.gate.effects import records
 from paddock.gate.effects.machine import State
 from paddock.gate.looks import FOLLOW, Looks
 from paddock.host.host import Host
@@ -93,7 +97,7 @@ async def parked(works: Works, params: dict[str, Any] | None = None) -> None:
     """Have a call in progress that nobody waits for, nor follows."""
     async with works.open("command") as host:
         made = call(host, params)
-        await asyncio.to_thread(eventually, lambda: works.parked, "it is in progress")
+        await asyncio.to_thread(eventually, lambda: waited_for(host) == 1, "it is in progress")
         made.cancel()
         await asyncio.gather(made, return_exceptions=True)
 
@@ -190,6 +194,41 @@ async def test_work_that_nobody_follows_any_more_is_followed_from_the_next_start
     async with works.open() as host:
         assert await call(host) == SUCCEEDED
     assert works.begun == ["k1"]
+
+
+async def unrecorded(works: Works, host: Host) -> Full:
+    """Have a call in progress whose end this host knows, and has no room for."""
+    made = call(host)
+    await works.until("asked")
+    full = full_at_the_end(host)
+    works.finish()
+    assert (await failure(made)).error_code == "effect.unrecorded"
+    assert works.parked
+    return full
+
+
+async def test_work_is_asked_about_again_once_the_end_that_was_known_of_it_counts_for_nothing(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.gate.looks._UNTIL_RECORDED", timedelta(seconds=0.2))
+    async with works.open() as host:
+        full = await unrecorded(works, host)
+        with open_direct(works.home.path / "data" / "paddock.db") as database:
+            database.write(lambda tx: records.take_over(tx, works.effect()))  # another did, and died
+        full.full = False
+        await asyncio.to_thread(eventually, lambda: not works.parked, "it is over")
+        assert await call(host) == SUCCEEDED
+
+
+async def test_a_call_has_succeeded_whose_end_was_known_when_somebody_cancelled_it(works: Works) -> None:
+    async with works.open() as host:
+        full = await unrecorded(works, host)
+        with pytest.raises(StoreUnavailable):
+            await looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)
+        full.full = False
+        await looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)
+        assert works.effect().state is State.SUCCEEDED
+        assert await call(host) == SUCCEEDED
 
 
 def test_work_is_followed_to_its_end_by_another_daemon_of_the_same_postgresql(
