@@ -103,7 +103,12 @@ class Calls:
             self._tasks.start_soon(self._follow, live)
 
     def go_on(self, live: LiveCall, target: Target, params: Mapping[str, Any], approval: str) -> None:
-        """Make a call that waited for a person, whose yes it has now. Whoever made it may be gone."""
+        """Make a call that waited for a person, whose yes it has now. Whoever made it may be gone.
+
+        Where the host is going down it goes on waiting: nobody would wait for its end here, and the next host makes it.
+        """
+        if self._closed:
+            return
         live.go_on()
         self._begin(live, target, params, approval=approval, answers=True)
 
@@ -115,8 +120,9 @@ class Calls:
             self._tasks.start_soon(self._watch_elsewhere, live)
 
     def join(self, live: LiveCall) -> None:
-        """Make a call that waited for another one's request, which has its yes: it gets what becomes of that one."""
-        if live.held is not None and live.once_more is not None:
+        """Make a call that waited for another one's request, which has its yes: it gets what becomes of that one. The
+        same where the host is going down."""
+        if live.held is not None and live.once_more is not None and not self._closed:
             live.go_on()
             live.once_more()
 

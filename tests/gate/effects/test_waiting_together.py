@@ -13,6 +13,7 @@ from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
 from fixtures.daemons import eventually
 from paddock import Config, open_host
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate import resume
 from paddock.gate.live_call import LiveCall
 from paddock.host.gating import approvals_on
@@ -142,6 +143,22 @@ async def test_where_two_hosts_go_on_with_one_yes_both_get_what_came_of_the_quic
             ends = [await outcome(one, first.id) for one in (host, other)]
 
         assert [ended.get("result") for ended in ends] == [{"done": "bob"}] * 2
+    assert office.done == ["bob"]
+
+
+async def test_a_yes_that_comes_while_the_host_goes_down_is_used_by_the_next(office: Office) -> None:
+    async with office.open() as host:
+        first, third, approval = await three(host)
+        target = host._gate.catalogue(DEFAULT_TENANT).find("mail.send")  # pyright: ignore[reportPrivateUsage]
+        approved = await elsewhere(host).approve("default", approval, ANN)
+        await host.calls.drain(0)
+        host.calls.go_on(first, target, approved.payload, approved.id)
+        host.calls.join(third)
+
+        assert (first.status, third.status, host.calls.running) == ("pending_approval", "pending_approval", 0)
+    assert office.done == []
+    async with office.open() as host:
+        assert (await outcome(host, first.id))["result"] == {"done": "bob"}
     assert office.done == ["bob"]
 
 
