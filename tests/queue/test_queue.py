@@ -175,3 +175,13 @@ async def test_many_things_are_put_at_once_and_those_beyond_the_limit_are_not(
     assert left == [f"letter-{number:03}" for number in range(118)] + ["other"]
     here = await yard.node("node_a").here()
     assert [work.payload for work in await yard.take(here, 240)] == [{}] * 119
+
+
+async def test_a_host_whose_calendar_is_somewhat_behind_brings_forward_nothing_that_others_put(yard: Yard) -> None:
+    await yard.put("wait", after=10)
+    before = await yard.left()
+
+    behind = yard.clock.now() - timedelta(seconds=30)
+    assert await yard.database.write(lambda tx: queue.set_back(tx, behind)) == 0
+
+    assert await yard.left() == before
