@@ -235,9 +235,9 @@ class Effects:
 
     async def look_again(self) -> None:
         """Have it found out once more what became of effects in doubt, where that was given up or found no room."""
-        left = await self._database.read(records.nobody_looks)
-        if left:
-            await self._database.write(lambda tx: self._find_out_all(tx, left))
+        while left := await self._database.read(records.nobody_looks):  # some at a time
+            if not await self._database.write(lambda tx, left=left: self._find_out_all(tx, left)):
+                return  # there is no room again
 
     def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta) -> None:
         """Nobody knows what became of it; where its plugin says how, it is found out soon."""
@@ -250,10 +250,13 @@ class Effects:
         with suppress(Busy):  # then at the next start, or a person does
             queue.put(tx, effect.of.tenant, work_of(effect), effect.call, due=now + wait, now=now)
 
-    def _find_out_all(self, tx: Transaction, effects: Sequence[Effect]) -> None:
+    def _find_out_all(self, tx: Transaction, effects: Sequence[Effect]) -> int:
+        """Have it found out soon what became of these; of how many there was room for."""
         now, found = self._clock.now(), sorted(effects, key=lambda effect: effect.of.tenant)
-        for tenant, some in groupby(found, key=lambda effect: effect.of.tenant):
+        return sum(
             queue.put_all(tx, tenant, [(work_of(effect), effect.call) for effect in some], due=now, now=now)
+            for tenant, some in groupby(found, key=lambda effect: effect.of.tenant)
+        )
 
     def _claimed(
         self, tx: Transaction, course: Course, here: Here, now: str, start: records.Start | None = None

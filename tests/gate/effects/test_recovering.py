@@ -14,7 +14,7 @@ from tests.gate.effects.counting import SOON
 from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 
 from fixtures.daemons import eventually
-from paddock import NoEffect
+from paddock import Config, NoEffect, open_host
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate import settling
@@ -234,24 +234,38 @@ def left(office: Office) -> int:
         return len(database.read(lambda tx: tx.all(f"SELECT key FROM queue WHERE {FINDS_OUT}")))
 
 
+def lost(tx: Transaction, number: str, recovery: str) -> None:
+    """A call of a host that is gone."""
+    of, here = EffectKey(Tenant("acme"), "counter", "count", f"k{number}"), Here("node_a", 1)
+    at, call = datetime.now(UTC).isoformat(), CallId(f"call_{number}")
+    effect = records.claim(tx, of, call=call, payload_hash="h", holder=here, recovery=recovery, now=at, principal=None)
+    assert effect is not None
+    records.start(tx, effect, holder=here, now=at, payload={}, context={})
+    started = records.find_call(tx, of.tenant, call)
+    assert started is not None
+    records.lose(tx, started, error={})
+
+
+@pytest.mark.parametrize("room", [queue.MOST_ROWS, 5])
+async def test_all_that_nobody_looks_at_any_more_is_looked_at_again_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    office = Office(tmp_path)
+    monkeypatch.setattr(queue, "MOST_ROWS", room)
+    async with open_host(Config(home=office.home, environ={}, role="command")) as host, asyncio.timeout(30):
+        with open_direct(office.home / "data" / "paddock.db") as database:
+            database.write(lambda tx: [lost(tx, str(number), "probe") for number in range(1_001)])
+
+        await host._gate.start.effects.look_again()  # pyright: ignore[reportPrivateUsage]
+
+    assert left(office) == min(room, 1_001)
+
+
 @pytest.mark.parametrize("recovery", ["atomic", "native_key", "probe", "none"])
 def test_what_is_in_doubt_and_in_nobodys_hands_is_found_on_both_engines(database_address: str, recovery: str) -> None:
     now = datetime.now(UTC)
-
-    def lost(tx: Transaction) -> None:
-        of, at, here = EffectKey(Tenant("acme"), "counter", "count", "k1"), now.isoformat(), Here("node_a", 1)
-        call = CallId("call_1")
-        effect = records.claim(
-            tx, of, call=call, payload_hash="h", holder=here, recovery=recovery, now=at, principal=None
-        )
-        assert effect is not None
-        records.start(tx, effect, holder=here, now=at, payload={}, context={})
-        started = records.find_call(tx, of.tenant, call)
-        assert started is not None
-        records.lose(tx, started, error={})
-
     with open_direct(database_address) as database:
-        database.write(lost)
+        database.write(lambda tx: lost(tx, "1", recovery))
         found = database.read(records.nobody_looks)
         assert [effect.call for effect in found] == ([] if recovery == "none" else ["call_1"])
         kinds = {work_of(effect) for effect in found}
