@@ -10,7 +10,8 @@ would happen beside the call that is made anew.
 
 What is not found out now stays in doubt and is tried again. A plugin that declares another way by now did not prepare
 for it when the call was made: then a person finds out. So does one where a call would have to be made again that
-somebody has cancelled, or that the rules forbid by now. No person is asked for another yes to it: it had one.
+somebody has cancelled, that the rules forbid by now, or that its operator was at work on for as long as such work may
+take. No person is asked for another yes to it: it had one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from paddock.gate.effects.fences import after
 from paddock.gate.effects.machine import Resolution, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.gate import Gate
+from paddock.gate.in_vain import InVain
 from paddock.gate.kept_calls import context_of
 from paddock.gate.promises import answers_as_operator
 from paddock.plugins.runtimes.envelopes import InProgress
@@ -89,9 +91,7 @@ class Recovery:
     notes: Notes
     publish_in: Callable[[Transaction, Tenant, str | None], Publish]
     settle: timedelta
-    # When a probe first found nothing, by the time that only ever grows: a calendar may be moved meanwhile, and a host
-    # that dies over it begins anew.
-    _in_vain: dict[CallId, float] = field(default_factory=dict[CallId, float])
+    _in_vain: InVain = field(default_factory=InVain)
 
     async def recover(self, tenant: Tenant, call: str) -> Again | None:
         """Find out what became of the effect of a call: when to go on with that, or nothing where it is known, or only
@@ -102,7 +102,7 @@ class Recovery:
         """
         effect = await self.database.read(lambda tx: records.find_call(tx, tenant, call))
         if effect is None or effect.state is not State.IN_DOUBT:
-            self._in_vain.pop(CallId(call), None)
+            self._in_vain.forget(CallId(call))
             return None
         await self.gate.records.room(tenant)  # of whose chain is broken nobody is asked
         target = self.gate.catalogue(tenant).find_in(effect.of.plugin, effect.of.callable)
@@ -117,6 +117,8 @@ class Recovery:
                     return Again(self.clock.now() + self.settle)
             case "native_key" if (effect.error or {}).get("code") == CallCancelled.code:
                 return None  # nobody wants it any more
+            case "native_key" if self._had_its_time(effect):
+                return None
             case "native_key":
                 effect = await self.database.write(partial(records.take_over, effect=effect))
                 try:
@@ -129,7 +131,7 @@ class Recovery:
             if found.happened:
                 await self.gate.promises.require(target, found.result)
             await self.database.write(partial(self._settle, effect=effect, found=found))
-        self._in_vain.pop(effect.call, None)
+        self._in_vain.forget(effect.call)
         return None
 
     async def _noted(self, target: Target, effect: Effect) -> _Found:
@@ -156,8 +158,7 @@ class Recovery:
 
     def _is_settled(self, call: CallId) -> bool:
         """Whether nothing can be on its way any more of what a probe did not find."""
-        now = self.clock.monotonic()
-        return now - self._in_vain.setdefault(call, now) >= self.settle.total_seconds()
+        return self._in_vain.lasts_for(self.settle.total_seconds(), call, self.clock.monotonic())
 
     async def _made_again(self, target: Target, effect: Effect) -> _Found | None:
         """What comes of the same call under the same key; None where the rules forbid it now, or its plugin refuses it,
@@ -184,14 +185,19 @@ class Recovery:
             raise  # it was not asked, or nobody knows what it did: another time
         return _Found(Resolution.NATIVE_KEY, happened=True, result=result)
 
+    def _had_its_time(self, effect: Effect) -> bool:
+        """Whether its operator was at work on it for as long as such work may take."""
+        progress = Progress.of(effect)
+        return progress is not None and progress.too_long(self.clock.now())
+
     async def _at_work(self, effect: Effect, going: InProgress) -> Again:
         """When to ask an operator again that is at work on the call: as one is that never was in doubt.
 
         Raises:
-            InProgress: it has had the time that such work may take.
+            InProgress: nobody follows such work here.
         """
         now, known, following = self.clock.now(), Progress.of(effect), self.gate.following
-        if following is None or (known is not None and known.too_long(now)):
+        if following is None:
             raise going
         progress = known.after_a_look(going) if known else Progress.begun(going, now, following.looks.longest)
 

@@ -13,7 +13,9 @@ from tests.gate.effects.test_in_progress import SUCCEEDED, Works, call, failure
 
 from fixtures.daemons import eventually
 from fixtures.packages import write_file, write_json
+from paddock.gate.effects import records
 from paddock.gate.effects.machine import Resolution, State
+from paddock.store.database import open_direct
 
 # It fails at first, without a word about what it has begun. From then on it is at work until there is a file `go`.
 PROGRAM = """
@@ -74,9 +76,33 @@ async def test_it_is_followed_to_its_end_and_not_asked_from_the_beginning_each_t
     assert "still at work" not in caplog.text
 
 
+def is_searched(works: Works) -> bool:
+    """Whether somebody is to find out what became of it."""
+    with open_direct(works.home.path / "data" / "paddock.db") as database:
+        return database.read(lambda tx: records.search(tx, works.effect())) is not None
+
+
 @pytest.mark.req("K-26", "not for ever")
-async def test_it_is_not_followed_for_longer_than_other_work(works: Works, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(works: Works) -> None:
     async with works.open(**SOON, PADDOCK_LIMITS_IN_PROGRESS_S="1") as host:
         await failure(call(host))
-        await asyncio.to_thread(eventually, lambda: "still at work" in caplog.text, "its time is up")
+        await asyncio.to_thread(eventually, lambda: not is_searched(works), "its time is up")
+    times = len(asked(works))
+    async with works.open(**SOON):
+        await asyncio.to_thread(eventually, lambda: not is_searched(works), "its time is still up")
+    assert len(asked(works)) == times
     assert works.effect().state is State.IN_DOUBT
+
+
+@pytest.mark.req("K-26", "not for ever")
+async def test_whoever_waited_too_long_for_work_is_told_to_look_since_nobody_makes_it_again(works: Works) -> None:
+    (works.outside / "fell").touch()
+    async with works.open(**SOON, PADDOCK_LIMITS_IN_PROGRESS_S="1") as host:
+        late = await failure(call(host))
+        await asyncio.to_thread(eventually, lambda: not is_searched(works), "nobody looks")
+        times = len(asked(works))
+        again = await failure(call(host))
+    assert (late.error_code, again.error_code) == ("call.in_progress_too_long", "effect.in_doubt")
+    for told in (late, again):
+        assert "look whether it has, and say so" in told.hint
+    assert [one["asked"] for one in asked(works)[1:]] == list(range(1, times)), "none after its time was up"

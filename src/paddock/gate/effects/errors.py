@@ -13,7 +13,7 @@ from paddock.plugins.mending import for_tenant
 STALE = "effect.stale"
 """The code of what comes too late: somebody else has said what became of an effect."""
 
-_CANCELLED = "call.cancelled"  # of `CallCancelled`, which is a layer above
+_NOT_MADE_AGAIN = ("call.cancelled", "call.in_progress_too_long")  # of errors that are a layer above
 
 IN_DOUBT = "in_doubt"
 """What the detail `effect` of an error says: it may have happened."""
@@ -101,8 +101,7 @@ def is_found_out(effect: Effect) -> bool:
 
 
 def _by_itself(recovery: str, code: str | None) -> bool:
-    # What somebody has cancelled is not made again.
-    return recovery != "none" and not (recovery == "native_key" and code == _CANCELLED)
+    return recovery != "none" and not (recovery == "native_key" and code in _NOT_MADE_AGAIN)
 
 
 def _look(call: CallId, tenant: Tenant, *, by_itself: bool = False) -> str:
