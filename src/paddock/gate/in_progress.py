@@ -184,9 +184,7 @@ class Following:
 
     async def _follow_own(self, effect: Effect) -> None:
         """Ask in the name of whoever waits: a command has no worker, and there may be no daemon."""
-        here, of = await self._node.here(), effect.of
-        now = self._clock.now()
-        work = await self._database.write(lambda tx: queue.take_this(tx, here, of.tenant, FOLLOW, effect.call, now=now))
+        work = await self._taken(effect)
         if work is None:
             await asyncio.sleep(_LOOK_FOR_OWN)
             return
@@ -203,6 +201,19 @@ class Following:
         except BaseException:
             await self._put_back(work)
             raise
+
+    async def _taken(self, effect: Effect) -> queue.Work | None:
+        """The work on a call, where it is due and nobody has it."""
+        of, now = effect.of, self._clock.now()
+        try:
+            here = await self._node.here()
+            return await self._database.write(
+                lambda tx: queue.take_this(tx, here, of.tenant, FOLLOW, effect.call, now=now)
+            )
+        except HostError as error:
+            if error.error_code != "node.lost":
+                raise
+            return None  # this host goes on under another epoch soon
 
     async def _put_back(self, work: queue.Work) -> None:
         await finished(self._database.write(lambda tx: queue.put_back(tx, work)))

@@ -204,17 +204,20 @@ class Looks:
         course.effect, course.fate = effect, Fate()
         course.fate.sent, course.fate.refused = True, _nothing_happened(error)
         course.end(self._clock.monotonic(), result, error)
-        failure: PaddockError | None = None
+        failure = error if isinstance(error, PaddockError) else told
+        unrecorded: StoreUnavailable | None = None
         try:
             await finished(self._effects.settle(course, result, error))
-            failure = error if isinstance(error, PaddockError) else told
+        except StoreUnavailable as said:
+            failure = unrecorded = said
         except PaddockError as said:
             failure = said
-            if isinstance(said, StoreUnavailable):
-                raise
         finally:
             self._told(course)
-            self.waits.end(effect.call, failure)
+        # Whoever is cancelled does not get here, and cannot say what is recorded: those who wait look by themselves.
+        self.waits.end(effect.call, failure)
+        if unrecorded is not None:
+            raise unrecorded
 
     async def _known(self, effect: Effect) -> Course | None:
         """A call as it was made here, or as far as it is known; None where its plugin or its maker is not there."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.gate.effects.test_going_away import Slow, gone
 from tests.gate.effects.test_in_progress import NAME, SUCCEEDED, Works, ask, call, failure, operator
 from tests.gate.effects.test_settling import Full, full_at_the_end
 from tests.gate.test_governed_calls import ANN, made_by
@@ -24,7 +25,7 @@ from paddock.gate.effects.machine import State
 from paddock.gate.looks import FOLLOW, Looks
 from paddock.host.host import Host
 from paddock.plugins.removal import uninstall
-from paddock.queue import leases, queue
+from paddock.queue import leases, node, queue
 from paddock.queue.leases import Here
 from paddock.store.database import Database, Engine, Transaction, open_direct
 
@@ -229,6 +230,39 @@ async def test_a_call_has_succeeded_whose_end_was_known_when_somebody_cancelled_
         await looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)
         assert works.effect().state is State.SUCCEEDED
         assert await call(host) == SUCCEEDED
+
+
+async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could_not_be_recorded(works: Works) -> None:
+    async with works.open() as host:
+        made = call(host)
+        await works.until("asked")
+        full = full_at_the_end(host)
+        settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+        slow = settling._database = Slow(full)  # pyright: ignore[reportPrivateUsage]
+        await gone(asyncio.ensure_future(looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)), slow)
+        assert works.parked and waited_for(host) == 1
+        full.full = False
+        assert (await failure(made)).error_code == "effect.in_doubt"
+
+
+async def test_a_command_that_was_taken_for_dead_follows_its_call_under_its_next_name(
+    works: Works, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "EVERY", 1.0)  # much longer than between two looks
+
+    def all_taken_for_dead(tx: Transaction) -> None:
+        for here in leases.beats(tx):
+            assert leases.end(tx, here)
+            queue.free(tx, here)
+
+    async with works.open("command") as host:
+        made = call(host)
+        await works.until("asked")
+        with open_direct(works.home.path / "data" / "paddock.db") as database:
+            database.write(all_taken_for_dead)
+        works.finish()
+        assert await made == SUCCEEDED
+    assert works.begun == ["k1"]
 
 
 def test_work_is_followed_to_its_end_by_another_daemon_of_the_same_postgresql(
