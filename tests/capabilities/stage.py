@@ -209,6 +209,7 @@ async def open_stage(
         async def secret(asking: Asking, name: str) -> str | None:
             return (await door.answer(asking, "paddock.secrets.get", {"name": name}))["value"]
 
+        secrets = Secrets(vault, publisher, clock)
         handlers = {
             **Log(sink, clock).handlers(),
             **Rate(clock).handlers(),
@@ -217,10 +218,17 @@ async def open_stage(
             **kept_values.handlers(),
             **kept_cache.handlers(),
             **kept_artifacts.handlers(),
-            **Secrets(vault, publisher, clock).handlers(),
+            **secrets.handlers(),
             # The system's clock: what is sent really travels.
             **Http(
-                publisher, SystemClock(), SystemRandom(), NoFences(), outside=outside, tls=tls, secret=secret
+                publisher,
+                SystemClock(),
+                SystemRandom(),
+                NoFences(),
+                outside=outside,
+                tls=tls,
+                secret=secret,
+                bound=secrets.bound,
             ).handlers(),
         }
         with closing(Asked(publisher)) as asked:

@@ -151,8 +151,9 @@ def capability_reference() -> str:
         " There is no `..` and no pattern.\n\n"
         "## Services of the host\n\n| capability | lets the plugin |\n|---|---|\n" + "\n".join(services) + "\n\n"
         "A yes to secrets is kept beside these, one for each that the manifest declares: `secret:NAME`, or"
-        " `secret:NAME=HOST:PORT` where it binds the secret to hosts. A new version that names another secret, or takes"
-        " one elsewhere, needs it anew. In `capabilities` of a manifest they do not stand.\n\n"
+        " `secret:NAME=HOST:PORT` and `secret:NAME=HEADER@HOST:PORT` where it binds the secret to hosts."
+        " A new version that names another secret, or takes one elsewhere, needs it anew."
+        " In `capabilities` of a manifest they do not stand.\n\n"
         "## Effects\n\nAn effect is what a call does to the world. The list is closed.\n\n"
         "| effect | in words |\n|---|---|\n" + "\n".join(effects) + "\n"
     )

@@ -45,6 +45,7 @@ from paddock.manifest.model import (
     ToolRequirement,
 )
 from paddock.manifest.read import compiled
+from paddock.manifest.secret_use import Recipient
 
 _SPECIMENS = [
     *("no", "Yes", "null", "~", "", "1e3", "0o17", "0x1F", "017", "1_000", "-0", ".5", "1.", ".inf", "=", "<<", "!x"),
@@ -312,7 +313,10 @@ def _with_what_follows(manifest: Manifest) -> Manifest:
     named = dict.fromkeys(secret for auth in manifest.operation_auth for secret in auth.secrets)
     secrets = (*manifest.secrets, *(secret for secret in named if secret not in manifest.secrets))
     # The first one is bound, so that it is written and read again.
-    bound = {secret: (Network("api.example.com", 443), Network("b.example", None)) for secret in secrets[:1]}
+    bound = {
+        secret: (Recipient(Network("api.example.com", 443)), Recipient(Network("b.example", None), "x-key"))
+        for secret in secrets[:1]
+    }
     return replace(manifest, roles=("observer",) if manifest.hooks else (), secrets=secrets, secret_hosts=bound)
 
 

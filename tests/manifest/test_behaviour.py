@@ -11,12 +11,13 @@ from tests.manifest.strategies import manifests
 
 from paddock.core.printable import printable
 from paddock.manifest.behaviour import consent_sections, summary_of
-from paddock.manifest.capability import Network, NoNetwork, describe
+from paddock.manifest.capability import NoNetwork, describe
 from paddock.manifest.diff import upgrade_between
 from paddock.manifest.effects import IN_WORDS
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import Behaviour, Manifest
 from paddock.manifest.read import read_bytes
+from paddock.manifest.secret_use import recipient
 
 
 def lines_of(manifest: Manifest) -> list[str]:
@@ -210,10 +211,11 @@ def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_
 
 @pytest.mark.req("S-29")
 def test_hosts_that_a_secret_is_for_are_read_in_both_dialects_shown_and_checked() -> None:
-    api = Network("api.example.com", 443)
-    ours = sound(native(secrets=["key", "other"], secret_hosts={"key": ["api.example.com:443"]}))
-    assert ours.secret_hosts == {"key": (api,)}
-    assert "Uses the secrets key (for api.example.com:443 alone, and never seen), other" in lines_of(ours)
+    api, key = recipient("api.example.com:443"), recipient("x-api-key@api.example.com:443")
+    hosts = ["api.example.com:443", "X-Api-Key@api.example.com:443"]
+    ours = sound(native(secrets=["key", "other"], secret_hosts={"key": hosts}))
+    assert ours.secret_hosts == {"key": (api, key)}
+    assert f"Uses the secrets key (for {api}, {key} alone, and not as a value), other" in lines_of(ours)
     auth = {"send": {"secrets": {"key": {"allowed_scope": "user", "allowed_hosts": ["api.example.com:443"]}}}}
     assert sound(shu(op_auth=auth)).secret_hosts == {"key": (api,)}
     wrong = native(secrets=["key"], secret_hosts={"key": ["*", "api.example.com"], "lost": ["api.example.com:443"]})

@@ -27,6 +27,7 @@ from paddock.manifest.capability import (
     parse,
     uncovered,
 )
+from paddock.manifest.secret_use import recipient
 
 GOOD: list[tuple[str, Capability]] = [
     ("read:fs:/opt/oh-my-pi", FileAccess("read", "/opt/oh-my-pi")),
@@ -56,11 +57,23 @@ GOOD: list[tuple[str, Capability]] = [
     ("host:vault:read", HostService("vault", "read")),
     ("host:memory:full", HostService("memory", "full")),
     ("secret:plugin.key", SecretUse("plugin.key")),
-    ("secret:a:b=API.example.com:443", SecretUse("a:b", Network("api.example.com", 443))),
+    ("secret:a:b=API.example.com:443", SecretUse("a:b", recipient("api.example.com:443"))),
+    ("secret:a=X-Key@[::1]:80", SecretUse("a", recipient("x-key@[::1]:80"))),
 ]
 
 BAD = [
-    *("secret:", "secret:two words", "secret:-a", "secret:a=", "secret:a=[]", "secret:a=b", "secret:$(id)"),
+    *(
+        "secret:",
+        "secret:two words",
+        "secret:-a",
+        "secret:a=",
+        "secret:a=[]",
+        "secret:a=b",
+        "secret:a=*",
+        "secret:a=@b:1",
+        "secret:a=x y@b:1",
+        "secret:$(id)",
+    ),
     *("", "read", "read:", "read:fs", "read:fs:", "read:net:/x", "delete:fs:/x", "READ:fs:/x", "read:fs:data"),
     *("read:fs:./data", "read:fs:~/data", "read:fs:/opt/../etc", "read:fs:/..", "read:fs:config:memory"),
     *(

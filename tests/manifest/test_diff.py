@@ -34,6 +34,7 @@ from paddock.manifest.model import (
     Resource,
     Timing,
 )
+from paddock.manifest.secret_use import recipient
 
 
 def upgrade(old: dict[str, Any], new: dict[str, Any]) -> Upgrade:
@@ -66,6 +67,11 @@ def test_only_what_was_not_granted_needs_a_new_yes() -> None:
             {"secret_hosts": {"a": ["x.example:443"]}},
             {"secret_hosts": {"a": ["y.example:*"]}},
             ["secret:a=y.example:*"],
+        ),
+        (
+            {"secret_hosts": {"a": ["x.example:443"]}},
+            {"secret_hosts": {"a": ["X-Note@x.example:443"]}},
+            ["secret:a=x-note@x.example:443"],
         ),
         ({}, {"secret_hosts": {"a": ["x.example:443"]}}, []),
         ({"secret_hosts": {"a": ["x.example:*"]}}, {"secret_hosts": {"a": ["x.example:443"]}}, []),
@@ -186,7 +192,7 @@ MANIFEST_CHANGES: dict[str, Any] = {
     "prompts": (Prompt("x"),),
     "identities": (Identity("x"),),
     "operation_auth": (OperationAuth("x", subject_hint="y"),),
-    "secret_hosts": {"x": (parse("net:a.example:443"),)},
+    "secret_hosts": {"x": (recipient("a.example:443"),)},
     "feeds": Feeds("x"),
     "timing": Timing(call=31),
 }

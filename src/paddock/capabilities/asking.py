@@ -44,7 +44,8 @@ class Asking:
         operation: Which of the plugin's operations the call runs, where that is known.
         call_id: Of that call, for whoever gets requests that are made for it.
         atomic: Whether what that call changes in the plugin's tables is noted there, as its recovery wants it.
-        sends_to: Where the host itself sends what is asked for, in a header that the plugin does not see.
+        sends_to: Where the host itself sends what is asked for, in headers that the plugin does not see.
+        sends_in: Which headers these are, in lower case.
         subject: The plugin, as the rules see it.
     """
 
@@ -67,4 +68,5 @@ class Asking:
     call_id: CallId | None = None
     atomic: bool = False
     sends_to: Origin | None = None
+    sends_in: frozenset[str] = frozenset()
     subject: Subject = field(kw_only=True)

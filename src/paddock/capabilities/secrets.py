@@ -2,7 +2,8 @@
 
 secrets.get {name} → {value, found}
 
-One that the manifest binds to hosts is written by the host into headers of requests to these, and not given as a value.
+One that the manifest binds to hosts is written by the host into headers of requests to these, and not given as a value;
+what their answers, and all others to this plugin, repeat of it is blanked.
 A person's own comes first, and the tenant's where the declaration allows it. A plugin that names no call works for
 nobody, and gets no person's.
 """
@@ -20,14 +21,15 @@ from paddock.capabilities.asking import Asking
 from paddock.capabilities.door import Handler
 from paddock.capabilities.params import text
 from paddock.core.clock import Clock
-from paddock.core.errors import Denied
+from paddock.core.errors import Denied, HostError, OperatorError
 from paddock.core.event import Publish
 from paddock.core.events_secrets import SecretUsed
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.core.secret_name import LONGEST as LONGEST_NAME
-from paddock.secrets.declared import where_to_look
-from paddock.secrets.vault import Given, Vault
+from paddock.manifest.capability import HostService
+from paddock.secrets.declared import Scope, where_to_look
+from paddock.secrets.vault import CANNOT_BE_OPENED, Given, Vault
 
 _MOST_REMEMBERED = 4_096
 
@@ -76,6 +78,26 @@ class Secrets:
         self._record(asking, name, given)
         return {"value": given.value.reveal(), "found": True}
 
+    async def bound(self, asking: Asking) -> list[str]:
+        """The values, for whoever the plugin works for, that its manifest binds to hosts: no answer may tell them.
+
+        One that cannot be opened is left out: it was not sent either.
+        """
+        if HostService("secrets") not in asking.granted:
+            return []
+        person = asking.call.principal.person if asking.call is not None else None
+        found: list[str] = []
+        for name in asking.manifest.secret_hosts:
+            for scope in Scope:
+                try:
+                    given = await self._vault.get(asking.tenant, person, name, (scope,))
+                except (HostError, OperatorError) as error:
+                    if error.error_code not in CANNOT_BE_OPENED:
+                        raise
+                else:
+                    found.extend([given.value.reveal()] if given is not None else [])
+        return found
+
     def _record(self, asking: Asking, name: str, given: Given) -> None:
         request = asking.call.request if asking.call is not None else None
         call, now = asking.call_id or request, self._clock.monotonic()
@@ -101,16 +123,18 @@ class Secrets:
 
 
 def _see_that_it_may_go_there(asking: Asking, name: str) -> None:
-    hosts, to = asking.manifest.secret_hosts.get(name), asking.sends_to
-    if hosts is None:
+    places, to = asking.manifest.secret_hosts.get(name), asking.sends_to
+    if places is None:
         return
-    bound = Destinations(Reach(one.host, one.port) for one in hosts)
-    if to is not None and bound.allows(to.host, to.port):
-        return
-    where = ", ".join(str(host).removeprefix("net:") for host in hosts)
+    if to is not None:
+        here = [one for one in places if Destinations((Reach(one.to.host, one.to.port),)).allows(to.host, to.port)]
+        if asking.sends_in <= {one.header for one in here}:
+            return
+    where = ", ".join(map(str, places))
     raise Denied(
         f"{asking.plugin} declares the secret {printable(name, LONGEST_NAME)} for headers of requests to {where} alone",
         code="secret.bound",
-        hint="name it in a header: {'secret': NAME}, in a request to one of these hosts",
+        hint="name it in a header of a request to one of these hosts: {'secret': NAME}; in Authorization, unless the"
+        " manifest says HEADER@HOST:PORT",
         details={"capability": "host:secrets", "method": "secrets.get"},
     )

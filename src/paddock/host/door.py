@@ -103,11 +103,11 @@ async def open_services(
 
         values, log = KeyValue(database, clock), Log(_into(logs), clock)
         fences = Fences(database)
-        web = Http(publish_for, clock, random, fences, secret=secret)
-        families = (tables, values, cache, log, kept, rate, audit, web)
         vault = Vault(database, keys)
         secrets = Secrets(vault, publish_for, clock)
-        handlers = {method: handler for family in (*families, secrets) for method, handler in family.handlers().items()}
+        web = Http(publish_for, clock, random, fences, secret=secret, bound=secrets.bound)
+        families = (tables, values, cache, log, kept, rate, audit, web, secrets)
+        handlers = {method: handler for family in families for method, handler in family.handlers().items()}
         asked = Asked(publish_for)
         door = Door(handlers, decides, fences, asked=asked, denials=Denials(publish_for, clock))
         try:

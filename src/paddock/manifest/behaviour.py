@@ -156,8 +156,7 @@ def _secret(manifest: Manifest, name: str) -> str:
     hosts = manifest.secret_hosts.get(name)
     if hosts is None:
         return name
-    where = ", ".join(str(host).removeprefix("net:") for host in hosts) or "no host"
-    return f"{name} (for {where} alone, and never seen)"
+    return f"{name} (for {', '.join(map(str, hosts)) or 'no host'} alone, and not as a value)"
 
 
 def _operation_lines(auth: OperationAuth) -> Iterator[str]:

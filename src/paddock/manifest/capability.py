@@ -5,7 +5,7 @@
     net:HOST:PORT  net:HOST:*  net:*  TCP; `net:[]` says that there is no network
     storage:read   storage:write      the plugin's own tables; write includes read (`kaged:storage:…` is the same)
     host:FAMILY    host:FAMILY:MODE   a service of the host, e.g. `host:http`, `host:vault:read`
-    secret:NAME  secret:NAME=HOST:PORT  one secret, as a value or in requests to a host; in grants alone (`asked.py`)
+    secret:NAME    secret:NAME=PLACE   one secret, and where it may go (`secret_use.py`); in grants alone (`asked.py`)
 
 PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves.
 No `..`, no globs.
@@ -13,14 +13,14 @@ No `..`, no globs.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from paddock.core.secret_name import possible
 from paddock.manifest.credential_places import credentials_at
+from paddock.manifest.network import BadCapability, Network, NoNetwork, network
+from paddock.manifest.secret_use import SecretUse, secret_use
 
 # What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
 HOST_FAMILIES: Mapping[str, str] = {
@@ -46,7 +46,6 @@ HOST_FAMILIES: Mapping[str, str] = {
 FAMILY_ALIASES = {"rate_limit": "rate", "logger": "log", "pkv": "vault"}
 FAMILY_MODES = {"vault": ("read", "write"), "memory": ("reference_only", "full")}
 
-_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _BINARY = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 _GLOB = re.compile(r"[*?\[\]{}]")
 
@@ -74,21 +73,6 @@ class Execute:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    host: str  # "*" is every host
-    port: int | None  # None is every port
-
-    def __str__(self) -> str:
-        return "net:*" if self.host == "*" else f"net:{self.host}:{'*' if self.port is None else self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class NoNetwork:
-    def __str__(self) -> str:
-        return "net:[]"
-
-
-@dataclass(frozen=True, slots=True)
 class Storage:
     mode: Literal["read", "write"]
 
@@ -105,25 +89,7 @@ class HostService:
         return f"host:{self.family}" + (f":{self.mode}" if self.mode else "")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
-    name: str
-    to: Network | None = None  # None is every use, also as a value that the plugin sees
-
-    def __str__(self) -> str:
-        return f"secret:{self.name}" + (f"={str(self.to).removeprefix('net:')}" if self.to else "")
-
-
 Capability: TypeAlias = FileAccess | Execute | Network | NoNetwork | Storage | HostService | SecretUse
-
-
-class BadCapability(ValueError):
-    """Why a text is no capability, and what would be one."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 def located(root: Root, path: str) -> str:
@@ -178,7 +144,7 @@ def parse(text: str) -> Capability:
             root, path = _path(where, example=f"exec:{binary}:/opt/tool")
             return Execute(binary, path, root)
         case "net":
-            return _network(text, rest)
+            return network(text, rest)
         case "kaged" | "paddock" if rest in ("storage:read", "storage:write"):
             return Storage("write" if rest.endswith("write") else "read")
         case "storage" if rest in ("read", "write"):
@@ -186,7 +152,7 @@ def parse(text: str) -> Capability:
         case "host":
             return host_service(rest)
         case "secret":
-            return _secret_use(text, rest)
+            return secret_use(text, rest)
         case _:
             raise BadCapability(
                 f"{text!r} is not a capability",
@@ -212,44 +178,6 @@ def host_service(text: str) -> HostService:
     if mode and not modes:
         raise BadCapability(f"host:{family} has no modes", f"write 'host:{family}'")
     return HostService(family, mode or None)
-
-
-def _network(text: str, rest: str) -> Network | NoNetwork:
-    if rest == "[]":
-        return NoNetwork()
-    if rest == "*":
-        return Network("*", None)
-    host, colon, port = rest.rpartition(":")
-    host = host.lower()
-    if not colon or not (_HOST.fullmatch(host) or _is_ipv6(host)):
-        raise BadCapability(
-            f"{text!r} does not name a host and a port", "write 'net:api.example.com:443', or ':*' for all ports"
-        )
-    if port == "*":
-        return Network(host, None)
-    if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
-        raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
-    return Network(host, int(port))
-
-
-def _secret_use(text: str, rest: str) -> SecretUse:
-    name, bound, where = rest.partition("=")
-    to = _network(text, where) if bound else None
-    if not possible(name) or isinstance(to, NoNetwork):
-        raise BadCapability(
-            f"{text!r} names no secret", "write 'secret:api_key' or 'secret:api_key=api.example.com:443'"
-        )
-    return SecretUse(name, to)
-
-
-def _is_ipv6(host: str) -> bool:
-    if not (host.startswith("[") and host.endswith("]")):
-        return False
-    try:
-        ipaddress.IPv6Address(host[1:-1])
-    except ValueError:
-        return False
-    return "%" not in host
 
 
 def _path(text: str, *, example: str) -> tuple[Root, str]:
@@ -285,14 +213,13 @@ def covers(granted: Capability, asked: Capability) -> bool:
         case Network(host="*"), Network() | NoNetwork():
             return True
         case Network(), Network():
-            return granted.host == asked.host and granted.port in (None, asked.port)
+            return granted.includes(asked)
         case Storage(), Storage():
             return granted.mode == "write" or asked.mode == "read"
         case HostService(family="memory", mode="full"), HostService(family="memory"):
             return True
         case SecretUse(), SecretUse():
-            there = granted.to is None or (asked.to is not None and covers(granted.to, asked.to))
-            return granted.name == asked.name and there
+            return granted.includes(asked)
         case _, NoNetwork():
             return True
         case _:
@@ -347,10 +274,9 @@ def describe(capability: Capability) -> str:
         case HostService(family, mode):
             words = HOST_FAMILIES[family]
             return f"{words} ({mode.replace('_', ' ')})" if mode else words
-        case SecretUse(name, None):
-            return f"have the secret {name}, and do with it what it likes"
         case SecretUse(name, to):
-            return f"have the secret {name} sent to {str(to).removeprefix('net:')}"
+            words = f"have the secret {name}"
+            return f"{words} sent to {str(to.to).removeprefix('net:')}, as {to.header}" if to else f"{words} as a value"
 
 
 def dangerous(capability: Capability) -> bool:

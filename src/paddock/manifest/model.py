@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import Capability, Network
+from paddock.manifest.capability import Capability
 from paddock.manifest.effects import Effect
+from paddock.manifest.secret_use import Recipient
 
 JsonObject: TypeAlias = Mapping[str, Any]
 
@@ -281,7 +282,7 @@ class Manifest:
     operation_auth: tuple[OperationAuth, ...] = ()
     secrets: tuple[str, ...] = ()
     # A secret that stands here goes into headers of requests to these, written in by the host, and nowhere else.
-    secret_hosts: Mapping[str, tuple[Network, ...]] = field(default_factory=dict[str, "tuple[Network, ...]"])
+    secret_hosts: Mapping[str, tuple[Recipient, ...]] = field(default_factory=dict[str, "tuple[Recipient, ...]"])
     feeds: Feeds = Feeds()
     origins: tuple[str, ...] = ()
     timing: Timing = Timing()

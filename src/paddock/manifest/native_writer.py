@@ -89,9 +89,7 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "identities": [_identity(identity) for identity in manifest.identities],
         "operation_auth": {auth.operation: _operation_auth(auth) for auth in manifest.operation_auth},
         "secrets": list(manifest.secrets),
-        "secret_hosts": {
-            name: [str(host).removeprefix("net:") for host in hosts] for name, hosts in manifest.secret_hosts.items()
-        },
+        "secret_hosts": {name: list(map(str, places)) for name, places in manifest.secret_hosts.items()},
         "feeds": _filled({"default_op": manifest.feeds.default_op, "allowed_ops": list(manifest.feeds.allowed_ops)}),
         "origins": list(manifest.origins),
         "timing": _timing(manifest.timing),

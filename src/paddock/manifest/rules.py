@@ -13,7 +13,7 @@ from paddock.core.schema import check_schema, join_path
 from paddock.core.schema_walk import subschemas
 from paddock.core.semver import Constraint, Version
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability, Network
+from paddock.manifest.capability import BadCapability, Capability
 from paddock.manifest.document import Path
 from paddock.manifest.effects import Effect, accepted_words, parse_effect
 from paddock.manifest.model import JsonObject, Schema, SchemaFile, ToolRequirement
@@ -25,6 +25,7 @@ from paddock.manifest.names import (
     plugin_name_fault,
 )
 from paddock.manifest.report import MAX_ENTRIES, MAX_PROBLEMS, Fields, Report
+from paddock.manifest.secret_use import Recipient, recipient
 
 # Fields by which a plugin would ask a caller for credentials; the host resolves those itself.
 AUTH_FIELDS = frozenset(
@@ -117,19 +118,14 @@ def check_version(report: Report, path: Path, text: str) -> None:
         )
 
 
-def read_hosts(report: Report, fields: Fields, key: str) -> tuple[Network, ...]:
-    """A list of hosts with their ports, written as after `net:`."""
-    found: list[Network] = []
+def read_recipients(report: Report, fields: Fields, key: str) -> tuple[Recipient, ...]:
+    """A list of hosts with their ports, written as after `net:`, and of headers at such hosts."""
+    found: list[Recipient] = []
     for index, text in fields.numbered_texts(key):
         try:
-            host = capabilities.parse(f"net:{text}")
+            found.append(recipient(text))
         except BadCapability as error:
             report.error(fields.at(key, index), error.message, error.hint, "capability")
-            continue
-        if isinstance(host, Network) and host.host != "*":
-            found.append(host)
-        else:
-            report.error(fields.at(key, index), "names no host", "write 'api.example.com:443'", "capability")
     return tuple(found)
 
 

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, Network, NoNetwork, Storage
+from paddock.manifest.capability import (
+    Capability,
+    Execute,
+    FileAccess,
+    HostService,
+    Network,
+    NoNetwork,
+    SecretUse,
+    Storage,
+)
 from paddock.manifest.effects import Effect
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import CallableSpec, Manifest
@@ -97,6 +106,8 @@ def _family(needs: Capability | None) -> str:
             return "net"
         case HostService(family):
             return family
+        case SecretUse():
+            return "secrets"
 
 
 def target_entity(target: Target, known_tags: frozenset[str]) -> Entity:

@@ -29,6 +29,7 @@ from paddock.secrets.rows import (
 from paddock.secrets.sources import KeyNote
 from paddock.store.database import Database, DirectDatabase, Transaction
 
+CANNOT_BE_OPENED = frozenset({"secret.key_missing", "secret.unreadable", "secret.key"})
 _TRIES = 5
 
 

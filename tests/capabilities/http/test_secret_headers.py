@@ -18,9 +18,12 @@ from tests.capabilities.stage import open_stage, wire_code
 from tests.capabilities.test_secrets import keep
 
 from paddock.capabilities.asking import Asking
+from paddock.core.call import CallContext, Principal
 from paddock.core.events_capabilities import PluginCapabilityDenied, PluginFetched
 from paddock.core.events_secrets import SecretUsed
-from paddock.manifest.capability import Network, parse
+from paddock.core.ids import PrincipalId, RequestId
+from paddock.manifest.capability import parse
+from paddock.manifest.secret_use import recipient
 
 pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
 
@@ -134,12 +137,17 @@ async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had
     ):
         keep(stage, tmp_path, "api_token", VALUE)
         asking = declaring(asker(server.port, hosts=(HOST, "other.example.com")), "api_token")
-        bound = {"api_token": (Network(HOST, server.port),)}
+        bound = {"api_token": (recipient(f"{HOST}:{server.port}"), recipient(f"X-Api-Key@{HOST}:{server.port}"))}
         asking = replace(asking, manifest=replace(asking.manifest, secret_hosts=bound))
         there = {"url": url(server, scheme="https"), "headers": BEARER}
         assert (await stage.ask(asking, "http.fetch", request=there))["status"] == 200
+        also = {"X-Api-Key": {"secret": "api_token"}}
+        assert (await stage.ask(asking, "http.fetch", request=there | {"headers": also}))["status"] == 200
         elsewhere = there | {"url": url(server, host="other.example.com", scheme="https")}
+        kept = {"x-amz-meta-note": {"secret": "api_token"}}  # which a service would tell whoever asks for the file
         refused = [
+            await stage.refused(asking, "http.fetch", request=there | {"headers": kept}),
+            await stage.refused(asking, "http.fetch", request=there | {"headers": BEARER | kept}),
             await stage.refused(asking, "http.fetch", request=elsewhere),
             await stage.refused(asking, "secrets.get", name="api_token"),
             await stage.refused(asking, "secrets.get", name="api_token", to=HOST),
@@ -147,7 +155,25 @@ async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had
         denied = [event.method for event in stage.recorded(PluginCapabilityDenied)]
         assert len(stage.recorded(SecretUsed)) == 1
     assert {one.error_code for one in refused} == {"secret.bound"}
-    assert set(denied) == {"http.fetch", "secrets.get"} and len(server.seen) == 1
+    assert set(denied) == {"http.fetch", "secrets.get"} and len(server.seen) == 2
+
+
+async def test_a_secret_that_is_bound_is_blanked_in_answers_to_requests_without_it_too(tmp_path: Path) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    page = reply(body=f"{VALUE} of-ann-alone".encode(), content_type="text/plain")
+    async with (
+        serving(theirs, page=page) as server,
+        open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage,
+    ):
+        keep(stage, tmp_path, "api_token", VALUE)
+        keep(stage, tmp_path, "api_token", "of-ann-alone", "user:ann")
+        by_ann = CallContext(Principal(PrincipalId("user:ann")), RequestId("req_1"))
+        asking = replace(declaring(asker(server.port), "api_token"), call=by_ann)
+        bound = {"api_token": (recipient(f"{HOST}:{server.port}"),)}
+        asking = replace(asking, manifest=replace(asking.manifest, secret_hosts=bound))
+        answer = await stage.ask(asking, "http.fetch", request={"url": url(server, scheme="https")})
+        assert stage.recorded(SecretUsed) == []
+    assert answer["body"] == "[secret] [secret]"
 
 
 async def test_a_secret_in_several_headers_is_fetched_once_and_all_of_them_are_bounded_together(tmp_path: Path) -> None:

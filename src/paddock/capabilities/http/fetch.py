@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 import ssl
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -32,7 +32,7 @@ from paddock.capabilities.http.hop import Hop, Reply
 from paddock.capabilities.http.redirect import MOST_REDIRECTS, following
 from paddock.capabilities.http.request import Wanted, wanted
 from paddock.capabilities.http.retry import AGAIN, may_repeat, retry_after, wait_before
-from paddock.capabilities.http.secret_headers import filled
+from paddock.capabilities.http.secret_headers import by_secret, filled
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachable
 from paddock.core.event import Publish
@@ -72,6 +72,7 @@ class Http:
         outside: Looks names up and makes connections; the system's where none is given.
         tls: How servers are trusted; as the system does where it is not given.
         secret: The value of a secret that a plugin names, where it may have it; None where it is not set.
+        bound: The values that a plugin is not to see in any answer.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Http:
         outside: Outside | None = None,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         secret: Callable[[Asking, str], Awaitable[str | None]],
+        bound: Callable[[Asking], Awaitable[Iterable[str]]],
     ) -> None:
         self._publish_for = publish_for
         self._clock = clock
@@ -92,6 +94,7 @@ class Http:
         self._outside = outside or SystemOutside()
         self._tls = cache(tls)  # takes a moment, and most hosts never need it
         self._secret = secret
+        self._bound = bound
         self._under_way: dict[tuple[Tenant, PluginName], _UnderWay] = {}
 
     def handlers(self) -> dict[str, Handler]:
@@ -122,9 +125,11 @@ class Http:
             may_send = partial(self._fences.require, asking)
             exchange = Exchange(WebDestinations(asking.granted), self._outside, self._tls, lookups, may_send)
             exchange.check(asked.first.place.origin)  # before a secret is fetched for it
-            sending = replace(asking, sends_to=asked.first.place.origin)
-            named = dict.fromkeys(one.secret for one in asked.secrets)
-            values = {name: await self._value(sending, name) for name in named}
+            values = {
+                name: await self._value(replace(asking, sends_to=asked.first.place.origin, sends_in=headers), name)
+                for name, headers in by_secret(asked.secrets).items()
+            }
+            hidden = blanks({*values.values(), *await self._bound(asking)})
             until = anyio.current_time() + asked.seconds
             hop, attempts = replace(asked.first, headers=filled(asked.first.headers, asked.secrets, values)), 1
             for _ in range(MOST_REDIRECTS + 1):
@@ -132,7 +137,6 @@ class Http:
                 attempts += times - 1  # where a redirect leads is not tried again, but asked for the first time
                 then = following(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
                 if then is None:
-                    hidden = blanks(values.values())
                     return answered(blanked(reply, hidden), blanked_text(hop.place.url, hidden), attempts)
                 hop = then
         raise Unreachable(f"more than {MOST_REDIRECTS} redirects", code="http.too_many_redirects")

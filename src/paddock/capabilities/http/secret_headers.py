@@ -30,6 +30,14 @@ class SecretHeader:
     prefix: str = ""
 
 
+def by_secret(secrets: Iterable[SecretHeader]) -> dict[str, frozenset[str]]:
+    """The secrets that are asked for, each with the headers that it stands in, in lower case."""
+    found: dict[str, set[str]] = {}
+    for one in secrets:
+        found.setdefault(one.secret, set()).add(one.header.lower())
+    return {name: frozenset(headers) for name, headers in found.items()}
+
+
 def filled(headers: Headers, secrets: Iterable[SecretHeader], values: Mapping[str, str]) -> Headers:
     """All headers of a request as they are sent, those with secrets last.
 

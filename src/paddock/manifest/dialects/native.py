@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import Capability, Network
+from paddock.manifest.capability import Capability
 from paddock.manifest.declared_secrets import check_given, check_names, check_operations
 from paddock.manifest.dialects.mcp_offers import read_arguments
 from paddock.manifest.dialects.mcp_settings import reach
@@ -50,11 +50,12 @@ from paddock.manifest.rules import (
     check_version,
     read_capabilities,
     read_effects,
-    read_hosts,
+    read_recipients,
     read_requirements,
     read_schema,
     shown_text,
 )
+from paddock.manifest.secret_use import Recipient
 
 SCHEMA = "paddock"
 RUNTIME_SCHEMA = "paddock-runtime"
@@ -160,13 +161,13 @@ def _secrets(fields: Fields) -> tuple[str, ...]:
     return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in known))
 
 
-def _secret_hosts(report: Report, fields: Fields, secrets: tuple[str, ...]) -> dict[str, tuple[Network, ...]]:
+def _secret_hosts(report: Report, fields: Fields, secrets: tuple[str, ...]) -> dict[str, tuple[Recipient, ...]]:
     bound = fields.within("secret_hosts")
     known = set(secrets)
     for name in bound.value:
         if name not in known:
             report.error(bound.at(name), "is no secret of this plugin", "name it under 'secrets' too", "unknown_secret")
-    return {name: read_hosts(report, bound, name) for name in bound.value}
+    return {name: read_recipients(report, bound, name) for name in bound.value}
 
 
 def read_start(fields: Fields) -> Literal["eager", "lazy"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from paddock.core.ids import PluginName
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability, HostService, Network
+from paddock.manifest.capability import BadCapability, Capability, HostService
 from paddock.manifest.declared_secrets import check_given, check_names
 from paddock.manifest.dialects.shu_code import Sources, actions_of
 from paddock.manifest.effects import Effect
@@ -27,10 +27,11 @@ from paddock.manifest.rules import (
     check_no_auth_fields,
     check_plugin_name,
     check_version,
-    read_hosts,
+    read_recipients,
     read_schema,
     shown_text,
 )
+from paddock.manifest.secret_use import Recipient
 
 SCHEMA = "shu"
 
@@ -148,13 +149,13 @@ def _operation_auth(fields: Fields) -> list[OperationAuth]:
     ]
 
 
-def _secret_hosts(report: Report, fields: Fields) -> dict[str, tuple[Network, ...]]:
+def _secret_hosts(report: Report, fields: Fields) -> dict[str, tuple[Recipient, ...]]:
     """Where each secret may go that any operation binds to hosts."""
-    bound: dict[str, tuple[Network, ...]] = {}
+    bound: dict[str, tuple[Recipient, ...]] = {}
     for _, auth in fields.named("op_auth"):
         for secret, said in auth.named("secrets"):
             if "allowed_hosts" in said:
-                bound[secret] = (*bound.get(secret, ()), *read_hosts(report, said, "allowed_hosts"))
+                bound[secret] = (*bound.get(secret, ()), *read_recipients(report, said, "allowed_hosts"))
     return bound
 
 

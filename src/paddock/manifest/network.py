@@ -1,0 +1,74 @@
+"""Hosts and ports in the capability grammar: `net:HOST:PORT`, and whatever else is bound to a host."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
+
+
+class BadCapability(ValueError):
+    """Why a text is no capability, and what would be one."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    host: str  # "*" is every host
+    port: int | None  # None is every port
+
+    def __str__(self) -> str:
+        return "net:*" if self.host == "*" else f"net:{self.host}:{'*' if self.port is None else self.port}"
+
+    def includes(self, other: Network) -> bool:
+        """Whether whoever may go here may go there."""
+        return self.host == "*" or (self.host == other.host and self.port in (None, other.port))
+
+
+@dataclass(frozen=True, slots=True)
+class NoNetwork:
+    def __str__(self) -> str:
+        return "net:[]"
+
+
+def network(text: str, rest: str) -> Network | NoNetwork:
+    """What stands after `net:`.
+
+    Args:
+        text: All of it, for messages.
+        rest: What names the host.
+
+    Raises:
+        BadCapability: it names none.
+    """
+    if rest == "[]":
+        return NoNetwork()
+    if rest == "*":
+        return Network("*", None)
+    host, colon, port = rest.rpartition(":")
+    host = host.lower()
+    if not colon or not (_HOST.fullmatch(host) or _is_ipv6(host)):
+        raise BadCapability(
+            f"{text!r} does not name a host and a port", "write 'net:api.example.com:443', or ':*' for all ports"
+        )
+    if port == "*":
+        return Network(host, None)
+    if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
+        raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
+    return Network(host, int(port))
+
+
+def _is_ipv6(host: str) -> bool:
+    if not (host.startswith("[") and host.endswith("]")):
+        return False
+    try:
+        ipaddress.IPv6Address(host[1:-1])
+    except ValueError:
+        return False
+    return "%" not in host
