@@ -75,6 +75,7 @@ class Course:
         "effect",
         "error_code",
         "fate",
+        "parked",
         "payload",
         "proposed",
         "ran",
@@ -102,6 +103,7 @@ class Course:
         self.started = False  # whether `call.started` was recorded
         self.ran = False  # whether the plugin was asked
         self.resumed = False  # whether it goes on, having waited for a person
+        self.parked = False  # whether its operator is still at work, and it is followed whoever waits
         self.replay_of: CallId | None = None  # the call whose answer it got
         self.effect: Effect | None = None  # the record of what it does
         self.fate = Fate()

@@ -302,7 +302,10 @@ class Gate:
             else:
                 result = await following.ask_until_over(course, going)
         except BaseException as error:
-            await self._ended(course, None, error, watch)
+            if course.parked:  # whoever made it went just then, and that stops nothing
+                self.start.effects.leave(course)
+            else:
+                await self._ended(course, None, error, watch)
             raise
         if not goes_on:
             await self._ended(course, result, None, watch)

@@ -124,10 +124,14 @@ class Following:
             told = EffectInProgress(effect.of.plugin, effect.of.callable, progress.until)
             self._record_in(tx, course, told)
 
-        await finished(self._database.write(unit))
-        self.waits.made_here(course)
-        if self.when_parked is not None:
-            self.when_parked()
+        async def park() -> None:
+            await self._database.write(unit)
+            course.parked = True
+            self.waits.made_here(course)
+            if self.when_parked is not None:
+                self.when_parked()
+
+        await finished(park())
 
     async def end_of(self, tenant: Tenant, call: CallId) -> Any:
         """What comes of a call that was parked, whoever follows it. Whoever stops waiting stops nothing.

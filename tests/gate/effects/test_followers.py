@@ -94,6 +94,37 @@ async def test_nothing_is_left_of_a_call_whose_caller_went_away_and_that_another
         assert waited_for(first) == 0
 
 
+class Leaving:
+    """A database whose caller goes in the moment in which something was written."""
+
+    def __init__(self, inside: Database) -> None:
+        self.engine: Engine = inside.engine
+        self.read, self.aclose = inside.read, inside.aclose
+        self._inside = inside
+        self.caller: asyncio.Future[Any] | None = None
+
+    async def write(self, fn: Callable[[Transaction], T]) -> T:
+        written = await self._inside.write(fn)
+        if self.caller is not None:
+            self.caller.cancel()
+        return written
+
+
+async def test_work_goes_on_whose_caller_goes_in_the_moment_in_which_it_is_parked(works: Works) -> None:
+    async with works.open("command") as first:
+        following = first._gate.following  # pyright: ignore[reportPrivateUsage]
+        assert following is not None
+        leaving = following._database = Leaving(following._database)  # pyright: ignore[reportPrivateUsage]
+        made = leaving.caller = call(first)
+        with pytest.raises(asyncio.CancelledError):
+            await made
+        assert works.effect().parked
+    async with works.open("command") as second:
+        works.finish()
+        assert await call(second) == SUCCEEDED
+    assert works.begun == ["k1"]
+
+
 async def parked(works: Works, params: dict[str, Any] | None = None) -> None:
     """Have a call in progress that nobody waits for, nor follows."""
     async with works.open("command") as host:
