@@ -12,7 +12,7 @@ What a call changes whose recovery is `atomic` is noted with the change; `exec` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -221,7 +221,11 @@ class Storage:
         self, place: Place, transaction_id: str, instance: str, work: Callable[[GuardedFile], T]
     ) -> T:
         place.current(transaction_id, instance)
-        return await asyncio.shield(self._loop.create_task(self._step(place, transaction_id, instance, work)))
+        return await self._to_its_end(self._step(place, transaction_id, instance, work))
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of this, which goes on when whoever waits for it does not: a thread has the file until then."""
+        return await asyncio.shield(self._loop.create_task(work))
 
     async def _step(self, place: Place, transaction_id: str, instance: str, work: Callable[[GuardedFile], T]) -> T:
         async with place.step:
@@ -238,6 +242,9 @@ class Storage:
     async def _begin(self, asking: Asking) -> dict[str, Any]:
         place = self._place(asking.tenant, asking.plugin)
         await place.take_turn()
+        return await self._to_its_end(self._begun(place, asking))
+
+    async def _begun(self, place: Place, asking: Asking) -> dict[str, Any]:
         try:
             await self._workers.run(partial(place.with_file, GuardedFile.begin))
         except BaseException:
@@ -268,6 +275,19 @@ class Storage:
     ) -> dict[str, Any]:
         place = self._place(asking.tenant, asking.plugin)
         transaction_id = text(params, "transaction", longest=64)
+        await self._to_its_end(self._ended(place, transaction_id, asking, work, why, keeps=keeps))
+        return {}
+
+    async def _ended(
+        self,
+        place: Place,
+        transaction_id: str,
+        asking: Asking,
+        work: Callable[[GuardedFile], None],
+        why: str,
+        *,
+        keeps: bool,
+    ) -> None:
         async with place.step:
             transaction = place.current(transaction_id, asking.instance)
             if keeps and (transaction.atomic or asking.atomic) and transaction.call != asking.call_id:
@@ -280,7 +300,6 @@ class Storage:
                 raise
             finally:
                 place.end_transaction(transaction, why)
-        return {}
 
     async def _give_up(self, place: Place, transaction: OpenTransaction, why: str) -> None:
         async with place.step:
