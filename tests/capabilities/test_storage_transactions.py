@@ -50,25 +50,6 @@ async def test_what_is_done_in_a_transaction_is_seen_inside_at_once_and_outside_
 
 
 @pytest.mark.req("G-32", "transactions")
-async def test_a_commit_comes_to_its_end_and_others_wait_for_that_when_whoever_asked_for_it_is_gone(
-    tmp_path: Path,
-) -> None:
-    many = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 50000) INSERT INTO t SELECT n FROM r"
-    async with open_stage(tmp_path) as stage:
-        await stage.exec(NOTES, "CREATE TABLE t (x)")
-        begun = await stage.ask(NOTES, "storage.begin")
-        await stage.exec(NOTES, many, **begun)
-        outside = asyncio.ensure_future(count(stage))
-        commit = asyncio.ensure_future(stage.ask(NOTES, "storage.commit", **begun))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        commit.cancel()
-        await asyncio.gather(commit, return_exceptions=True)
-
-        assert await asyncio.wait_for(outside, PATIENCE) == 50_000
-
-
-@pytest.mark.req("G-32", "transactions")
 async def test_a_rollback_takes_everything_back(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
