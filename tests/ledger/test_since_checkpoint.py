@@ -93,6 +93,35 @@ def _whose_key_is_damaged(chain: Chain) -> None:
     chain.key.write_text("hello")
 
 
+async def test_a_file_that_cannot_be_looked_at_spares_no_other_chain_the_look(chain: Chain) -> None:
+    checkpoint_file(chain.state, "acme").symlink_to(chain.state / "nowhere")
+    chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 25")
+
+    assert (await broken(chain))["default"].details["seq"] == 25
+
+
+async def test_where_verifying_fails_nothing_is_signed(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(*_: object) -> None:
+        raise RuntimeError("a row that nobody foresaw")
+
+    before = last_in(chain.checkpoints)
+    monkeypatch.setattr(opening, "look_through", failing)
+    async with (
+        open_database(chain.address, role="command") as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=chain.state),
+    ):
+        pass
+    assert last_in(chain.checkpoints) == before
+
+    monkeypatch.undo()
+    async with (
+        open_database(chain.address, role="command") as database,
+        open_ledger(database, SystemClock(), SystemRandom(), state=chain.state),
+    ):
+        pass
+    assert last_in(chain.checkpoints) != before
+
+
 @pytest.mark.parametrize("last", [_of_an_unknown_key, _that_is_none, _whose_key_went, _whose_key_is_damaged])
 async def test_a_last_checkpoint_that_nobody_can_verify_spares_the_chain_no_look(
     chain: Chain, last: Callable[[Chain], None]

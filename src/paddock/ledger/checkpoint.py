@@ -132,8 +132,16 @@ def checkpointed(state: Path) -> set[str]:
 
 def named_in(state: Path) -> set[str]:
     """Those of them whom the names of the files tell, without a look at what is in them."""
-    names = [file.name.removesuffix(_SUFFIX) for file in (state / "ledger").glob(f"*{_SUFFIX}") if file.stat().st_size]
+    names = [file.name.removesuffix(_SUFFIX) for file in (state / "ledger").glob(f"*{_SUFFIX}") if _may_hold_any(file)]
     return {unquote(name) for name in names if not name.startswith(_HASHED)}
+
+
+def _may_hold_any(file: Path) -> bool:
+    """Whether checkpoints may be in a file. One that cannot be looked at is no reason to look at no other."""
+    try:
+        return file.stat().st_size > 0
+    except OSError:
+        return True
 
 
 def last_signers(state: Path) -> set[str]:

@@ -60,10 +60,14 @@ async def open_ledger(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if checkpointer is not None and (verified is None or not verified.cancelled()):
+        if checkpointer is not None and (verified is None or _went_through(verified)):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SECONDS_AT_THE_END):
                     await checkpointer.look(1 if lasting else EVERY_ROWS, rested=EVERY_SECONDS)
+
+
+def _went_through(verified: asyncio.Task[None]) -> bool:
+    return not verified.cancelled() and verified.exception() is None
 
 
 async def _keep_checkpoints(
@@ -71,10 +75,13 @@ async def _keep_checkpoints(
 ) -> None:
     """Look each minute at all chains, and in between as soon as one of them may have grown by a thousand rows.
 
-    Not before what is there was verified: a checkpoint would sign it as it stands.
+    Not before what is there was verified, and not where that failed: a checkpoint would sign it as it stands.
     """
     if verified is not None:
         await asyncio.wait({verified})
+        if not _went_through(verified):
+            _log.error("no checkpoints are made: the end of the ledger was not verified", exc_info=verified.exception())
+            return
     now = asyncio.get_running_loop().time
     due = now() + EVERY_SECONDS  # whatever happens until then: a busy chain must not keep a quiet one waiting
     while True:
