@@ -13,6 +13,7 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.parrot import parrot
+from paddock.store.database import open_direct
 
 SCHEMA = {"type": "object", "properties": {"api_key": {"type": "string"}, "other": {"type": "string"}}}
 UNSET = 'plugins."parrot".api_key: the environment variable PARROT_KEY is not set — export PARROT_KEY=…'
@@ -64,6 +65,27 @@ def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddoc
     file.write_text("wrong horse\n")
     found = looked(replace(paddock, more=given), "secrets", code=1)
     assert (found["status"], found["code"]) == ("fail", "secret.key")
+
+
+@pytest.mark.req("G-12")
+def test_a_key_that_is_gone_is_a_failure_also_where_the_one_in_use_is_elsewhere(paddock: Paddock) -> None:
+    typed(paddock, "hunter2", "secret", "set", "api_key")
+    with open_direct(paddock.home / "data" / "paddock.db") as database:
+        # As a rotation that was killed leaves it: the key before is still noted, and secrets may be under it.
+        database.write(
+            lambda tx: (
+                tx.execute("UPDATE secret_keys SET in_use = 0"),
+                tx.execute(
+                    "INSERT INTO secret_keys (id, source, salt, in_use, made_at) VALUES (?, ?, ?, 1, '2026-01-01')",
+                    ("0" * 16, "passphrase", b"salt"),
+                ),
+            )
+        )
+    assert looked(paddock, "secrets")["found"].endswith("a passphrase that is not given here")
+
+    keys = paddock.home / "state" / "keys"
+    (keys / "secrets").rename(keys / "away")
+    assert looked(paddock, "secrets", code=1)["code"] == "secret.key_missing"
 
 
 @pytest.mark.req("G-12")

@@ -46,13 +46,16 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
     )
     for note in (in_use, *before):
         if _elsewhere(note, settings, environ):
-            found = f"sealed under the key {note.id}, a {note.source} that is not given here"
-            return Check("secrets", Status.OK, found)
+            continue
         try:
             keys.find(note)
         except PaddockError as error:
             return Check("secrets", Status.FAIL, error.message, _WHY, error.hint, error.error_code)
-    return Check("secrets", Status.OK, f"sealed under the key {in_use.id}, which is here ({in_use.source})")
+    if _elsewhere(in_use, settings, environ):
+        found = f"sealed under the key {in_use.id}, a {in_use.source} that is not given here"
+    else:
+        found = f"sealed under the key {in_use.id}, which is here ({in_use.source})"
+    return Check("secrets", Status.OK, found)
 
 
 def _elsewhere(note: KeyNote, settings: Settings, environ: Mapping[str, str]) -> bool:
