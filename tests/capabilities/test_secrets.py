@@ -129,6 +129,16 @@ async def test_a_key_that_a_plugin_is_configured_with_is_given_to_nobody_who_dec
         assert error.error_code == "capability_denied" and stage.recorded(SecretUsed) == []
 
 
+@pytest.mark.req("S-29")
+async def test_a_plugin_is_not_told_where_the_key_should_be_that_opens_its_secret(tmp_path: Path) -> None:
+    async with open_stage(tmp_path) as stage:
+        keep(stage, tmp_path, "api_key", "hunter2")
+        (tmp_path / "state" / "keys" / "secrets").rename(tmp_path / "away")
+        error = await stage.refused(asking("api_key"), "secrets.get", name="api_key")
+        assert error.error_code == "secret.key_missing"
+        assert str(tmp_path) not in f"{error.message} {error.hint} {error.details}"
+
+
 async def test_it_takes_a_grant_besides_the_declaration(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "api_key", "hunter2")

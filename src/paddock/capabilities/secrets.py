@@ -10,6 +10,7 @@ nobody, and gets no person's.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -32,6 +33,7 @@ from paddock.secrets.declared import Scope, where_to_look
 from paddock.secrets.vault import CANNOT_BE_OPENED, Given, Vault
 
 _MOST_REMEMBERED = 4_096
+_log = logging.getLogger("paddock.secrets")
 
 _Use: TypeAlias = tuple[str, str, str | None, str, str]
 
@@ -72,7 +74,15 @@ class Secrets:
             )
         _see_that_it_may_go_there(asking, name)
         person = asking.call.principal.person if asking.call is not None else None
-        given = await self._vault.get(asking.tenant, person, name, order)
+        try:
+            given = await self._vault.get(asking.tenant, person, name, order)
+        except (HostError, OperatorError) as error:
+            if error.error_code not in CANNOT_BE_OPENED:
+                raise
+            # What is in the way names places of this machine, which are no business of whoever is in a cage.
+            _log.error("the secret %s of %s cannot be opened: %s (%s)", name, asking.tenant, error.message, error.hint)
+            hint = "whoever runs this host is told more: paddock doctor"
+            raise HostError(f"the secret {name} cannot be opened", code=error.error_code, hint=hint) from None
         if given is None:
             return {"value": None, "found": False}
         self._record(asking, name, given)
