@@ -18,8 +18,7 @@ from fixtures.packages import native, write_file
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects import records
-from paddock.gate.effects.records import EffectKey
-from paddock.gate.once import RECOVER
+from paddock.gate.effects.records import RECOVER, EffectKey
 from paddock.ledger.checkpoint import checkpoint_file
 from paddock.policy.approvals.expiring import EXPIRE
 from paddock.queue import leases

@@ -225,7 +225,7 @@ class Following:
     async def _find(self, tenant: Tenant, call: CallId) -> Effect:
         effect = await self._database.read(lambda tx: records.find_call(tx, tenant, call))
         if effect is None:
-            raise Conflict("nothing is known of the call any more", code="effect.stale", details={"call_id": call})
+            raise Conflict("nothing is known of the call any more", code=records.STALE, details={"call_id": call})
         return effect
 
 

@@ -25,7 +25,7 @@ from paddock.gate.course import Course
 from paddock.gate.effects import records
 from paddock.gate.effects.errors import clash, foreign, gone, in_doubt, underway
 from paddock.gate.effects.machine import Claim, Clash, Doubt, Foreign, Gone, Join, Replay, State, met
-from paddock.gate.effects.records import Effect, EffectKey
+from paddock.gate.effects.records import RECOVER, Effect, EffectKey
 from paddock.gate.held import kept_context, waiting
 from paddock.gate.settling import HOST_IS_LOST, HOST_LOST, Settling
 from paddock.ledger.entry import Made
@@ -37,7 +37,6 @@ from paddock.queue.leases import Here, require
 from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
-RECOVER = "effect.recover"  # the kind of work that finds out what became of one
 _LOOK_AGAIN = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
 
 RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
@@ -95,7 +94,7 @@ class Effects:
         self._clock = clock
         self._node = node
         self._record_all = record_all
-        self.when_lost: Callable[[], None] = lambda: None  # told that something has to be found out
+        self.when_in_doubt: Callable[[], None] = lambda: None  # told that something has to be found out
         self.until_over: Callable[[Effect], Awaitable[None]] = _later  # waits for one that its operator is at work on
         self.when_succeeded: Callable[[Effect], None] = lambda _effect: None  # told once that is on disk
         self.found_out: Callable[[Effect], Awaitable[bool]] = _nobody_does  # waits for what becomes of one in doubt
@@ -194,7 +193,7 @@ class Effects:
         if state is State.SUCCEEDED:
             self.when_succeeded(effect)
         elif state is State.IN_DOUBT:
-            self.when_lost()
+            self.when_in_doubt()
 
     def abandoned(self, tx: Transaction, holder: Here) -> None:
         """A run of a host is over: what it had started is in doubt."""

@@ -24,9 +24,9 @@ from paddock.core.ids import CallId
 from paddock.core.outward import to_json
 from paddock.gate.course import Course
 from paddock.gate.effects import records
-from paddock.gate.effects.errors import STALE, doubtful, overruled, unrecorded
+from paddock.gate.effects.errors import doubtful, overruled, unrecorded
 from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect
+from paddock.gate.effects.records import STALE, Effect
 from paddock.ledger.entry import Made
 from paddock.plugins.runtimes.envelopes import OutputInvalid
 from paddock.store.database import Database, Transaction

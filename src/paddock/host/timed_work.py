@@ -12,9 +12,10 @@ from paddock.core.errors import Busy, NotFound, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls import KEPT_CALLS, Calls
 from paddock.gate.effects.forgetting import forget_old
+from paddock.gate.effects.records import RECOVER
 from paddock.gate.gate import Gate
 from paddock.gate.looks import FOLLOW, Looks
-from paddock.gate.once import RECOVER, recover_at
+from paddock.gate.once import recover_at
 from paddock.gate.recovering import Notes, Recovery
 from paddock.gate.resume import Resumption
 from paddock.ledger.append import LedgerTable
@@ -128,7 +129,7 @@ async def open_timed_work(
             now = clock.now()
             await database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, FORGET, "old", due=now, now=now))
     async with open_worker(worker_of(own), node), open_worker(worker_of(of_plugins), node) as worker:
-        gate.start.effects.when_lost = worker.wake
+        gate.start.effects.when_in_doubt = worker.wake
         if gate.following is not None:
             gate.following.when_parked = worker.wake
             for effect, target, context in await gate.following.all_parked(KEPT_CALLS):

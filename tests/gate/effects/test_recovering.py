@@ -20,8 +20,8 @@ from paddock.core.ids import CallId, Tenant
 from paddock.gate import settling
 from paddock.gate.effects import records
 from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import EffectKey
-from paddock.gate.once import RECOVER, work_of
+from paddock.gate.effects.records import RECOVER, EffectKey
+from paddock.gate.once import work_of
 from paddock.host import host as a_host
 from paddock.host.host import Host
 from paddock.queue import queue

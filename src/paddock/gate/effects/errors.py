@@ -7,11 +7,8 @@ from types import MappingProxyType
 from paddock.core.errors import Busy, Conflict, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
-from paddock.gate.effects.records import Effect, EffectKey
+from paddock.gate.effects.records import STALE, Effect, EffectKey
 from paddock.plugins.mending import for_tenant
-
-STALE = "effect.stale"
-"""The code of what comes too late: somebody else has said what became of an effect."""
 
 _NOT_MADE_AGAIN = ("call.cancelled", "call.in_progress_too_long")  # of errors that are a layer above
 

@@ -20,6 +20,12 @@ from paddock.gate.effects.machine import Known, Move, Resolution, State, moved
 from paddock.queue.leases import Here
 from paddock.store.transaction import Row, Transaction
 
+RECOVER = "effect.recover"
+"""The kind of work that finds out what became of one."""
+
+STALE = "effect.stale"
+"""The code of what comes too late: somebody else has said what became of an effect."""
+
 NOBODY = Here("", 0)
 """Holds what an operator is still at work on: no host does, and it is followed by whichever takes it from the queue."""
 
@@ -138,7 +144,7 @@ def search(tx: Transaction, effect: Effect) -> Search | None:
     """How far it is with finding out what became of one; None where no work in the queue does."""
     row = tx.one(
         "SELECT tries, due_at, reason, node FROM queue WHERE tenant = ? AND key = ? "
-        "AND kind IN ('effect.recover', 'effect.recover:' || ?)",
+        f"AND kind IN ('{RECOVER}', '{RECOVER}:' || ?)",
         (effect.of.tenant, effect.call, effect.holder.node),
     )
     return None if row is None else Search(row["tries"], row["reason"], row["due_at"], row["node"] is not None)
@@ -149,7 +155,7 @@ def nobody_looks(tx: Transaction, limit: int = 1000) -> list[Effect]:
     rows = tx.all(
         f"{_SELECT} WHERE state = ? AND recovery <> 'none' AND NOT EXISTS (SELECT 1 FROM queue "
         "WHERE queue.tenant = effects.tenant AND queue.key = effects.call "
-        "AND queue.kind IN ('effect.recover', 'effect.recover:' || effects.node)) ORDER BY claimed_at, call LIMIT ?",
+        f"AND queue.kind IN ('{RECOVER}', '{RECOVER}:' || effects.node)) ORDER BY claimed_at, call LIMIT ?",
         (State.IN_DOUBT, limit),
     )
     return [_read(row) for row in rows]
@@ -382,7 +388,7 @@ def _move(tx: Transaction, effect: Effect, move: Move, more: str, values: Sequen
 def _stale(effect: Effect, move: str) -> HostError:
     return HostError(
         f"the effect of call {effect.call} cannot {move} any more",
-        code="effect.stale",
+        code=STALE,
         details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
     )
 
