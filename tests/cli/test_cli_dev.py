@@ -224,6 +224,31 @@ def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one
     assert "0 failed" in tested.out
 
 
+@pytest.mark.req("S-12")
+def test_a_secret_of_the_home_that_a_plugin_runs_in_is_not_replaced_by_one_that_its_author_gives(
+    paddock: Paddock, greeter: Path, tmp_path: Path
+) -> None:
+    write_file(tmp_path / "token", "canary")
+    words = ("dev", greeter, "--once", "--yes", "--home", paddock.home, "--secret", f"token=@{tmp_path / 'token'}")
+
+    paddock(*words)
+    paddock(*words)  # what the author gave before is theirs to give again
+
+    def kept() -> dict[str, tuple[int, str]]:
+        rows = paddock.quickly("secret", "list", "--json").json["secrets"]
+        return {row["name"]: (row["version"], row["set_by"]) for row in rows if row["scope"] == "system"}
+
+    assert kept() == {"token": (2, "local:author")}
+    subprocess.run(
+        [sys.executable, "-m", "paddock.cli", "secret", "set", "token"],
+        input="hunter2", env=paddock.environment, timeout=PATIENCE, text=True, check=True, capture_output=True,
+    )  # fmt: skip
+    before = kept()
+    refused = paddock(*words, code=1)
+    assert "this home has secrets of its own with these names: token" in refused.err
+    assert kept() == before and before["token"][0] == 3
+
+
 @pytest.mark.parametrize(("given", "code"), [("token=hunter2", 2), ("token=@nofile", 3), ("a name=@main.py", 6)])
 def test_a_secret_is_given_by_the_name_of_a_file_alone(paddock: Paddock, greeter: Path, given: str, code: int) -> None:
     file = given.replace("@main.py", f"@{greeter / 'main.py'}")

@@ -84,6 +84,7 @@ def dev(
                 repeated,
                 settings,
                 secrets,
+                lasting=home is not None,
                 traffic=traffic,
                 once=once,
                 as_json=as_json,
@@ -124,6 +125,7 @@ async def _session(
     config: Mapping[str, Any],
     secrets: Mapping[str, Secret],
     *,
+    lasting: bool,
     traffic: bool,
     once: bool,
     as_json: bool,
@@ -144,7 +146,14 @@ async def _session(
         listening = Listening(manifest, tell, SystemClock(), shows_traffic=traffic)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
         opened = open_workshop(
-            home, folder, listening, environ=environ, tap=listening.tap, config=config, secrets=secrets
+            home,
+            folder,
+            listening,
+            environ=environ,
+            tap=listening.tap,
+            config=config,
+            secrets=secrets,
+            lasting=lasting,
         )
         try:
             async with opened as workshop:

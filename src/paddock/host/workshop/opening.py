@@ -59,6 +59,7 @@ async def open_workshop(
     tap: Callable[[], Tap],
     config: Mapping[str, Any] | None = None,
     secrets: Mapping[str, Secret] | None = None,
+    lasting: bool = False,
 ) -> AsyncGenerator[Workshop, None]:
     """A workshop for as long as the block runs; afterwards nothing of the plugin is left but what it kept in the home.
 
@@ -70,8 +71,10 @@ async def open_workshop(
         tap: Makes a listener for each process.
         config: The plugin's configuration, as far as the home does not say it.
         secrets: Secrets that the author gives it, by name.
+        lasting: Whether the home is there for longer than the block.
 
     Raises:
+        Conflict: one of the secrets is the home's own already.
         StoreUnavailable: another session or a daemon has the home.
     """
     environ = {**environ, "PADDOCK_HOME": str(home)}
@@ -79,8 +82,9 @@ async def open_workshop(
     create_directories(directories)
     settings = load_settings(directories, environ).settings
     clock, random = SystemClock(), SystemRandom()
-    # A first key is kept in the home and goes with it: in a keyring it would stay when a temporary one is gone.
-    keys = replace(secret_keys(directories, settings, environ), preferred="file")
+    keys = secret_keys(directories, settings, environ)
+    if not lasting:  # the key goes with the home; in a keyring it would stay
+        keys = replace(keys, preferred="file")
     trees = directories.data / TREES
     opening = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
