@@ -35,6 +35,7 @@ SCHEMA: dict[str, Any] = {
         "hosts": {"type": "array", "items": {"type": "string"}},
         "ratio": {"type": ["number", "string"]},
         "pin code": {"type": "string", "x-secret": True},
+        "accounts": {"type": "object", "x-secret": True},
     },
     "required": ["api_key", "region"],
 }
@@ -237,3 +238,10 @@ def test_a_secret_is_typed_unseen_and_anything_else_is_not(weather: Paddock) -> 
     assert sealed(weather) == "hunter2"
     assert "8080" in type_at(weather, b"port (a whole number): ", "8080", "weather", "port")
     assert entry(weather)["port"] == 8080
+
+
+def test_a_secret_field_that_takes_no_text_is_said_to_be_kept_in_the_clear(weather: Paddock) -> None:
+    said = configure(weather, "weather", "accounts", stdin='{"ann": "hunter2"}')
+
+    assert f"in the clear in {weather.local}: only texts are sealed" in said.err and "hunter2" not in said.err
+    assert entry(weather)["accounts"] == {"ann": "hunter2"} and secrets(weather) == []

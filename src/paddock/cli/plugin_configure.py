@@ -12,15 +12,13 @@ import typer
 from paddock.cli.output import AsJson, document, reporting, result, say, show_problems, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.config.variables import as_typed, has_reference
-from paddock.core.errors import OperatorError, Problem
+from paddock.core.errors import Problem
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.config.plugin_fields import PluginField
     from paddock.plugins.plugin_store import PluginStore
     from paddock.secrets.keys import Keys
-
-LONGEST_VALUE = 64 * 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +39,7 @@ def configure(
 ) -> None:
     """Set what a plugin needs on this machine. The value is asked for, or read from stdin; it is never shown.
 
-    A field that is secret is sealed among the secrets.
+    A text that is secret is sealed among the secrets. Another value of a secret field is kept in local.toml as it is.
     """
     from paddock.cli.opening import changing, reading
     from paddock.cli.secret_keys import keys_for, tell_of_log
@@ -65,7 +63,9 @@ def configure(
             value = value_from_text(schema, field, _typed(field))
             sealed = field.secret and isinstance(value, str) and not has_reference(value)
             was_sealed = _write(store, plugin, key, value, keys_for(host) if sealed else None)
+            clear = field.secret and not isinstance(value, str)
             words = f"set {key} of {plugin}" + (", sealed among the secrets" if sealed else "")
+            words += f", in the clear in {store.values_file}: only texts are sealed" if clear else ""
         log = store.database.empty_log() if was_sealed else None
     if as_json:
         document({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": str(store.values_file)})
@@ -162,29 +162,15 @@ def _state(field: PluginField, have: set[str], unset: Mapping[str, Sequence[Prob
 
 def _typed(field: PluginField) -> str:
     """What a person types at the prompt, unseen where it is a secret; without a terminal, what stdin holds."""
+    from paddock.cli.secret_keys import checked_value, typed_unseen
+    from paddock.secrets.rows import LONGEST_VALUE
+
     if not sys.stdin.isatty():
         text = sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n")
     elif field.secret:
-        import getpass
-
-        try:
-            text = getpass.getpass(f"{printable(field.name)} (not shown): ", sys.stderr)
-        except EOFError:
-            text = ""
+        text = typed_unseen(field.name).reveal()
     else:
         sys.stderr.write(f"{printable(field.name)} ({printable(field.in_words)}): ")
         sys.stderr.flush()
         text = sys.stdin.readline(LONGEST_VALUE + 1).removesuffix("\n")
-    if not text:
-        raise OperatorError(
-            "no value was given, and nothing was changed",
-            code="config.no_value",
-            hint="type it at the prompt, or send it on stdin; --unset forgets a value",
-        )
-    if len(text) > LONGEST_VALUE:
-        raise OperatorError(
-            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
-            code="config.too_large",
-            hint="a key or a password is shorter: was another file meant?",
-        )
-    return text
+    return checked_value(text, "--unset forgets a value")

@@ -11,8 +11,8 @@ import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, result, say, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, changes_in, done, read
-from paddock.cli.secret_keys import keys_for, tell_of_log, typed_unseen
-from paddock.core.errors import NotFound, OperatorError
+from paddock.cli.secret_keys import checked_value, keys_for, tell_of_log, typed_unseen
+from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
@@ -185,21 +185,8 @@ def _typed(name: str) -> Secret:
     from paddock.core.secret import Secret
     from paddock.secrets.rows import LONGEST_VALUE
 
-    at_terminal = sys.stdin.isatty()
-    value = typed_unseen(name) if at_terminal else Secret(sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n"))
-    if not value:
-        raise OperatorError(
-            "no value was given, and nothing was changed",
-            code="config.no_value",
-            hint="type it at the prompt, or send it on stdin; paddock secret rm forgets one",
-        )
-    if len(value.reveal()) > LONGEST_VALUE:
-        raise OperatorError(
-            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
-            code="config.too_large",
-            hint="a key or a password is shorter: was another file meant?",
-        )
-    return value
+    text = typed_unseen(name).reveal() if sys.stdin.isatty() else sys.stdin.read(LONGEST_VALUE + 1).removesuffix("\n")
+    return Secret(checked_value(text, "paddock secret rm forgets one"))
 
 
 def _named(row: Listed) -> str:

@@ -51,6 +51,33 @@ def typed_unseen(what: str) -> Secret:
         return Secret("")
 
 
+def checked_value(text: str, forgets: str) -> str:
+    """What was typed or sent, where it can be kept.
+
+    Args:
+        text: What it is.
+        forgets: Words on how to forget a value, for whoever gave none.
+
+    Raises:
+        OperatorError: it is none, or too long.
+    """
+    from paddock.secrets.rows import LONGEST_VALUE
+
+    if not text:
+        raise OperatorError(
+            "no value was given, and nothing was changed",
+            code="config.no_value",
+            hint=f"type it at the prompt, or send it on stdin; {forgets}",
+        )
+    if len(text) > LONGEST_VALUE:
+        raise OperatorError(
+            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
+            code="config.too_large",
+            hint="a key or a password is shorter: was another file meant?",
+        )
+    return text
+
+
 def _new_passphrase() -> Secret:
     first = typed_unseen("new passphrase for secrets")
     if not first or first != typed_unseen("the same again"):
