@@ -212,6 +212,7 @@ def keys_of_weather(paddock: Paddock) -> tuple[int | None, str | None]:
 
 
 @pytest.mark.req("B-02", "import")
+@pytest.mark.slow
 def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin_and_no_plugin_without_its_key(
     run: Warm, template: Path, tmp_path: Path
 ) -> None:

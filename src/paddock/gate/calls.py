@@ -14,6 +14,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
+from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
@@ -172,9 +173,10 @@ class Calls:
         """
         live = self._calls.get(call_id)
         if live is None or live.context.tenant != tenant:
-            own = f"{call_id}{for_tenant(tenant)}"
+            named = printable(call_id, 64)  # whatever stands in an address
+            own = f"{named}{for_tenant(tenant)}"
             raise NotFound(
-                f"no call {call_id!r} is known",
+                f"no call {named!r} is known",
                 code="call.not_found",
                 hint=f"the last {KEPT_CALLS} calls are kept while the daemon runs; an older one: paddock explain {own}"
                 f", what came of one with an effect: paddock run doubt show {own}",
