@@ -12,7 +12,8 @@ NAMES = [f"canary_{number}" for number in range(50)]
 OF_ALL, OF_ANN = NAMES[::2], NAMES[1::2]
 IN_HEADERS = OF_ALL[-3:]
 FOR_SHU, IN_CONFIG, FOR_SERVER, IN_ARGUMENT, FOR_WORK = OF_ALL[-4], OF_ALL[-5], OF_ALL[-6], OF_ALL[-7], OF_ALL[-8]
-FOR_REMOTE = IN_HEADERS[1]
+FOR_REMOTE, BOUND = IN_HEADERS[1:]
+CONFIGURED = OF_ALL[-9]
 # What no header can carry is in all but those that are sent in one.
 VALUES = {name: f'{secrets.token_hex(8)}-"{"" if name in IN_HEADERS else "ü"}&= %{name}' for name in NAMES}
 
@@ -25,7 +26,7 @@ plugin = Plugin("keeper", "1.0.0")
 @plugin.tool
 def use(params, context):
     found = plugin.host.secrets.get(params["name"]).wait()
-    return {"length": len(found or ""), "configured": len(plugin.config.get("api_key", ""))}
+    return {"length": len(found or ""), "configured": [len(plugin.config.get(key, "")) for key in ("api_key", "typed")]}
 
 @plugin.tool
 def hold(params, context):
@@ -122,7 +123,10 @@ async def run(call, host):
         return {"status": "in_progress", "result": {"length": len(found)}, "retry_after_s": 0.1}
     return {"status": "succeeded", "result": {"length": len(found)}}
 """
-CONFIG = {"type": "object", "properties": {"api_key": {"type": "string"}}}
+CONFIG = {
+    "type": "object",
+    "properties": {"api_key": {"type": "string"}, "typed": {"type": "string", "x-secret": True}},
+}
 
 
 def keeper(folder: Path, *ports: int) -> Path:
@@ -142,6 +146,7 @@ def keeper(folder: Path, *ports: int) -> Path:
         runtime={"command": ["python3", "./main.py"]},
         capabilities=granted,
         secrets=[*NAMES],
+        secret_hosts={BOUND: [f"127.0.0.1:{port}" for port in ports[:1]]} if ports else {},
         tools=tools,
         system_config_schema=CONFIG,
     )

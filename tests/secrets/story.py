@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from paddock.secrets.keys import keys_from
 from . import planted
 from .haystacks import files_below, processes
 from .planted import (
+    BOUND,
+    CONFIGURED,
     FOR_REMOTE,
     FOR_SERVER,
     FOR_SHU,
@@ -42,11 +46,15 @@ AS_ANN = {"Paddock_As": "user:ann"}
 
 def typed(paddock: Paddock, name: str, *more: str) -> bytes:
     """Set a secret on stdin; everything that was said, and how the process looked to others meanwhile."""
-    command = ("secret", "set", name, *more)
+    return sent(paddock, VALUES[name], "secret", "set", name, *more)
+
+
+def sent(paddock: Paddock, value: str, *command: str) -> bytes:
+    """The same for any command that reads a value on stdin."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with paddock._process(command, **pipes) as process:
         assert process.stdin is not None
-        process.stdin.write(VALUES[name])
+        process.stdin.write(value)
         process.stdin.flush()
         looked = b"".join(processes(process.pid).values())
         out, err = process.communicate(timeout=PATIENCE)
@@ -106,13 +114,15 @@ class Story:
         self.told("import", remote, "--yes", as_process=True)
         local = self.paddock.local
         local.write_text(_with_reference(local.read_text()))
+        configure = ("plugin", "configure", "keeper", "typed")
+        self.places["configure"] = sent(self.paddock, VALUES[CONFIGURED], *configure)
         for plugin in INSTALLED:
             self.told("plugin", "enable", plugin, "--yes")
         self.told("user", "add", "ann")
         for name in TYPED:
             whose = ["--user", "ann"] if name in OF_ANN else []
             self.places[f"set {name}"] = typed(self.paddock, name, *whose, "--json")
-        self.keep([name for name in NAMES if name not in (*TYPED, *IMPORTED)])
+        self.keep([name for name in NAMES if name not in (*TYPED, *IMPORTED, CONFIGURED)])
 
     def keep(self, names: list[str]) -> None:
         """Set secrets without a process each."""
@@ -126,13 +136,13 @@ class Story:
 
     def use(self, running: Daemon) -> None:
         """Every secret reaches whoever may have it."""
-        keeper = [name for name in NAMES if name not in IMPORTED]
+        keeper = [name for name in NAMES if name not in (*IMPORTED, CONFIGURED, BOUND)]
         used = [
             self.call(running, "keeper.use", {"name": name}, **(AS_ANN if name in OF_ANN else {})) for name in keeper
         ]
         assert [one.status for one in used] == [200] * len(used), used
         assert [one.body["result"]["length"] for one in used] == [len(VALUES[name]) for name in keeper]
-        assert used[0].body["result"]["configured"] == len(VALUES[IN_CONFIG])
+        assert used[0].body["result"]["configured"] == [len(VALUES[IN_CONFIG]), len(VALUES[CONFIGURED])]
         shuttle = self.call(running, "shuttle.shuttle", {"name": FOR_SHU, "fails": False})
         assert shuttle.body["result"]["data"]["length"] == len(VALUES[FOR_SHU])
         server = self.call(running, "server.length", {})
@@ -180,6 +190,10 @@ class Story:
         assert sent["/broken"].status >= 400
         assert sent["/refused"].body["result"]["status"] == 401
         assert set(self.web.given) == {f"Bearer {VALUES[IN_HEADERS[0]]}"}
+        bound = self.call(running, "keeper.send", {"url": f"{self.web.url}/echo", "name": BOUND})
+        assert bound.body["result"]["body"] == "you said Bearer [secret]", bound
+        assert self.web.given[-1] == f"Bearer {VALUES[BOUND]}"
+        assert self.call(running, "keeper.use", {"name": BOUND}).status >= 400
 
     def ask_somebody(self, running: Daemon) -> None:
         """An effect waits for a person, happens with a secret, and leaves an artifact, rows and entries."""
@@ -206,6 +220,7 @@ class Story:
         (own,) = (place.partition("/")[0] for place, hay in everybody.items() if _is_server(hay))
         self.kept_by_server = {f"{own}/cmdline", f"{own}/environ"}
         assert any(b"main.py" in hay for hay in everybody.values()), "the plugins are among them"
+        _require_environment_of(running.process.pid, everybody)
         self.places |= everybody
         pages = ["/plugins", "/calls", f"/calls/{held}", "/status", "/metrics", "/approvals"]
         pages += [f"/plugins/{name}{page}" for name in INSTALLED for page in ("", "/logs")]
@@ -253,6 +268,15 @@ def _source(paddock: Paddock) -> dict[str, Any]:
     return {"preferred": preferred} | ({"passphrase_file": file} if file else {})
 
 
+def _require_environment_of(daemon: int, looked_at: Mapping[str, bytes]) -> None:
+    """See that the daemon's environment was looked through, or is kept from all but who administers the machine."""
+    hay = looked_at.get(f"{daemon}/environ")
+    if hay is None:
+        assert os.geteuid() != 0 and Path(f"/proc/{daemon}/environ").stat().st_uid == 0, "it was not looked at"
+    else:
+        assert b"PADDOCK_SECRETS_KEY=" in hay, "what stands there is found"
+
+
 def _is_server(commandline: bytes) -> bool:
     """Whether a process is the MCP server itself, and not what stands around it."""
     return b"elsewhere/server.py" in commandline and b"bwrap" not in commandline
@@ -273,7 +297,8 @@ def tell_everything(paddock: Paddock, folder: Path) -> Story:
         paddock = Paddock(paddock.home, paddock.store, {**paddock.more, **trusting})
         story = Story(paddock, folder, outside)
         story.set_up()
-        with killed(paddock) as running:
+        # A new Python: the environment of one that was ready before is not the daemon's own to those who look.
+        with killed(replace(paddock, fresh=True)) as running:
             story.use(running)
             story.send(running)
             story.ask_somebody(running)
