@@ -53,7 +53,7 @@ _SPECIAL = tuple(
 # Of IPv6 this alone is handed out to hosts: loopback, link-local, unique local, site-local, multicast are all outside.
 _UNICAST6 = ipaddress.ip_network("2000::/3")
 # An IPv4 address in IPv6 clothes, in its last four bytes: mapped, and translated by a network that has no IPv4.
-_CLOTHED = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
+_CARRIES_IPV4 = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def public(address: str) -> bool:
     except ValueError:
         return False
     if at.version == 6:
-        for network in _CLOTHED:
+        for network in _CARRIES_IPV4:
             if at in network:
                 return public(str(ipaddress.IPv4Address(at.packed[-4:])))
         if at not in _UNICAST6:

@@ -4,7 +4,7 @@ An address is read strictly: whatever a browser, a resolver and this host could 
 as an IPv4 address in octal or with parts left out, or one in the clothes of IPv6. Where it may lead is judged as for a
 plugin's own connections (`cage/network/destinations.py`): hosts are those of its `net:` grants, private addresses only
 where a grant names them. A plugin with `host:http` and no `net:` grant may ask every public host, on the ports of the
-web.
+web and on those from 1024.
 """
 
 from __future__ import annotations
