@@ -29,14 +29,20 @@ class Measured:
         return self.calls / self.seconds
 
 
-async def one_at_a_time(call: Callable[[], Awaitable[Any]], count: int) -> Measured:
+async def one_at_a_time(
+    call: Callable[[], Awaitable[Any]], count: int, before: Callable[[], Awaitable[Any]] | None = None
+) -> Measured:
+    """So many calls; `before` is done before each, and counts for nothing."""
     latencies: list[float] = []
-    cpu, start = _cpu(), time.perf_counter()
+    cpu = 0.0
     for _ in range(count):
-        began = time.perf_counter()
+        if before is not None:
+            await before()
+        used, began = _cpu(), time.perf_counter()
         await call()
         latencies.append(time.perf_counter() - began)
-    return Measured(time.perf_counter() - start, count, tuple(latencies), _cpu() - cpu)
+        cpu += _cpu() - used
+    return Measured(sum(latencies), count, tuple(latencies), cpu)
 
 
 async def many_at_once(

@@ -2,8 +2,9 @@
 
 Both are the same function of the same caged plugin; one of them is declared to write. An effect waits for the disk
 twice: for the record that it starts, and for what became of it. What one such wait takes stands beside them, measured
-with units of work that write as much: a row and its entry in the ledger. Many effects at once share their commits; what
-the ledger alone appends, for as many callers that wait for the disk, is the rate that no host exceeds.
+with units of work that write as much, a row and its entry in the ledger, each after a call as those of an effect are: a
+thread that has waited and a disk that has rested take longer. Many effects at once share their commits; what the ledger
+alone appends, for as many callers that wait for the disk, is the rate that no host exceeds.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
             runs = {
                 READ_1: await one_at_a_time(read, few),
                 EFFECT_1: await one_at_a_time(effect, few),
-                COMMIT_1: await one_at_a_time(commit, few),
+                COMMIT_1: await one_at_a_time(commit, few, before=read),
                 READ: await many_at_once(read, many, IN_FLIGHT),
                 EFFECT: await many_at_once(effect, many, IN_FLIGHT),
                 APPENDS: await many_at_once(append, many, IN_FLIGHT),
