@@ -95,8 +95,8 @@ def assert_tidy(paddock: Paddock, name: str, found: Seen | None) -> None:
     assert entries.get(name, {}).get("installed") == (found.version if found else None)
 
 
-def die_everywhere(run: Warm, template: Path, command: list[object], name: str) -> int:
-    """Kill the command at each of its steps; gives how many there were."""
+def die_everywhere(run: Warm, template: Path, command: list[object], name: str, *, every: int = 1) -> int:
+    """Kill the command at each of its steps, or at `every` so many; gives how many there were."""
     paddock = run.paddock
     shutil.copytree(template, paddock.home)
     before = seen(paddock, name)
@@ -104,7 +104,7 @@ def die_everywhere(run: Warm, template: Path, command: list[object], name: str) 
     after = seen(paddock, name)
     assert after != before
     happened: set[bool] = set()
-    for fatal in range(1, MOST_STEPS):
+    for fatal in range(1, MOST_STEPS, every):
         shutil.rmtree(paddock.home)
         shutil.copytree(template, paddock.home)
         done = run(*command, fatal=fatal)
@@ -153,12 +153,15 @@ def run(place: Path) -> Iterator[Warm]:
 
 
 @pytest.mark.req("G-25")
-def test_an_install_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_an_install_killed_at_any_step_happened_or_did_not(
+    run: Warm, template: Path, tmp_path: Path, every: int
+) -> None:
     package = native(tmp_path / "notes")
     write_file(package / "lib" / "one.py", "")
     write_file(package / "lib" / "deep" / "two.py", "")
 
-    assert die_everywhere(run, template, ["plugin", "install", package, "--yes"], "notes") > 20
+    assert die_everywhere(run, template, ["plugin", "install", package, "--yes"], "notes", every=every) > 20
 
 
 @pytest.mark.req("G-50")

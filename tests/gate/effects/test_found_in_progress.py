@@ -95,6 +95,7 @@ async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(wor
 
 
 @pytest.mark.req("K-26", "not for ever")
+@pytest.mark.slow
 async def test_whoever_waited_too_long_for_work_is_told_to_look_since_nobody_makes_it_again(works: Works) -> None:
     (works.outside / "fell").touch()
     async with works.open(**SOON, PADDOCK_LIMITS_IN_PROGRESS_S="1") as host:

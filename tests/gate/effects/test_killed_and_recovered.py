@@ -301,6 +301,7 @@ async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
     assert [entry.data.get("resolution") for entry in told(home.path)] == [None, way]
 
 
+@pytest.mark.slow
 async def test_what_a_call_has_noted_as_its_answer_has_to_be_what_was_promised(home: Home, outside: Path) -> None:
     """Else a person says what came of it: that it has happened is certain."""
     promised = {"type": "object", "properties": {"done": {"type": "integer"}}}
