@@ -217,7 +217,11 @@ class Story:
         with running.following(f"/calls/{held}/events") as events:
             next(events)
             everybody = processes()
-        (own,) = (place.partition("/")[0] for place, hay in everybody.items() if _is_server(hay))
+        servers = {place.partition("/")[0]: hay for place, hay in everybody.items() if _is_server(hay)}
+        (own,) = (pid for pid, hay in servers.items() if str(self.folder).encode() in hay)
+        # The same story may be told beside this one, of another home: what its server has is not of this one.
+        others = servers.keys() - {own}
+        everybody = {place: hay for place, hay in everybody.items() if place.partition("/")[0] not in others}
         self.kept_by_server = {f"{own}/cmdline", f"{own}/environ"}
         assert any(b"main.py" in hay for hay in everybody.values()), "the plugins are among them"
         _require_environment_of(running.process.pid, everybody)

@@ -236,7 +236,7 @@ def test_ten_thousand_secrets_outlive_a_rotation_that_is_killed_again_and_again(
     for _ in range(100):
         process = subprocess.Popen([sys.executable, SCRIPT, store, state], env=os.environ | {"PYTHONPATH": "src"})
         try:
-            process.wait(chance.uniform(0.3, 1.2))
+            process.wait(chance.uniform(0.15, 0.6))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
