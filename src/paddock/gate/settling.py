@@ -119,6 +119,8 @@ class Settling:
             counted = await self._written(end)
         except PaddockError as failure:
             self._unsettled.append(end)
+            if not isinstance(failure, StoreUnavailable):  # which is told by whoever looks at the store
+                _log.error("what became of the call %s is not recorded: %s", end.effect.call, failure.message)
             raise unrecorded(course.call, end.effect.of.plugin, failure, happened=error is None) from failure
         if not counted:
             course.status = "in_doubt"
@@ -147,8 +149,8 @@ class Settling:
                 _log.warning("what became of the call %s is known by others already", end.effect.call)
         except StoreUnavailable:
             raise
-        except PaddockError as error:
-            _log.error("what became of the call %s is not recorded: %s", end.effect.call, error.message)
+        except PaddockError:
+            pass  # it was told when it failed first, and is tried every two seconds
         else:
             self._unsettled.remove(end)
 

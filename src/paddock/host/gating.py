@@ -73,8 +73,8 @@ def gate_to(
         append(tx, drafts, random, mend=True)
 
     def record_in(tx: Transaction, course: Course, event: Made) -> None:
-        # Calls start and end together where many are under way: their entries are made together too, at a third of the
-        # price.
+        # Calls start and end together where many are under way: their entries are made together too, which takes a few
+        # statements for all of them.
         name, now, context = new_id("evt", clock, random), clock.now(), course.context
         draft = Draft(event, context.tenant, now, course.call, context.request, context.principal.id)
         tx.at_the_end(append_all, (name, draft))

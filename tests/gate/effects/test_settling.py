@@ -37,10 +37,11 @@ class Full:
         self.read, self.aclose = inside.read, inside.aclose
         self._inside = inside
         self.full = True
+        self.refusal: PaddockError = StoreUnavailable("there is no room left for the store", code="store.full")
 
     async def write(self, fn: Callable[[Transaction], T]) -> T:
         if self.full:
-            raise StoreUnavailable("there is no room left for the store", code="store.full")
+            raise self.refusal
         return await self._inside.write(fn)
 
 
@@ -91,6 +92,20 @@ async def test_what_cannot_be_recorded_any_more_keeps_nothing_else_back(office: 
         ("call.ended", "succeeded", None),
         ("call.ended", "succeeded", None),
     ]
+
+
+async def test_an_end_that_clashes_with_what_is_in_the_store_is_kept_until_it_can_be_recorded(office: Office) -> None:
+    async with office.open() as host:
+        full = full_at_the_end(host)
+        full.refusal = Conflict("the rows clash with those already there", code="store.constraint")
+        with pytest.raises(StoreUnavailable) as unrecorded:
+            await note(host)
+        assert unrecorded.value.error_code == "effect.unrecorded"
+        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        full.full = False
+        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        assert await note(host) == {"done": "note"}
+    assert office.done == ["note"]
 
 
 async def test_a_host_that_was_taken_for_dead_has_no_word_in_it_and_the_end_of_its_call_is_recorded(
