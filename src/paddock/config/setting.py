@@ -18,6 +18,7 @@ class Kind(StrEnum):
     NUMBER = "number"
     TEXT = "text"
     NAMES = "list of names"
+    WORDS = "list of words"  # kept as written, where names are in small letters
 
 
 class Tighter(StrEnum):

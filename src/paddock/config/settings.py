@@ -20,6 +20,7 @@ from paddock.config.addresses import (
     check_tags,
     check_web_address,
 )
+from paddock.config.oidc_settings import OidcSettings
 from paddock.config.setting import Kind, Setting, Tighter, row
 
 #: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
@@ -449,6 +450,7 @@ class Settings:
     secrets: SecretSettings = field(default_factory=SecretSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    oidc: OidcSettings = field(default_factory=OidcSettings)
     log: LogSettings = field(default_factory=LogSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 

@@ -18,6 +18,7 @@ _IN_WORDS = {
     Kind.NUMBER: "a number",
     Kind.TEXT: "text",
     Kind.NAMES: "a list of names",
+    Kind.WORDS: "a list of words",
 }
 
 _LARGEST_NUMBER = 10**18
@@ -91,8 +92,8 @@ def _parse(setting: Setting, text: str) -> Any:
                 return float(stripped if len(stripped) <= 64 else "too long")
             except ValueError:
                 raise BadValueError(f"{shown(setting, text)} is not a number") from None
-        case Kind.NAMES:
-            return tuple(part.strip().lower() for part in text.split(",") if part.strip())
+        case Kind.NAMES | Kind.WORDS:
+            return tuple(_spelled(setting, part.strip()) for part in text.split(",") if part.strip())
         case _:
             return stripped
 
@@ -110,13 +111,17 @@ def _typed(setting: Setting, written: object) -> Any:
             return float(written)
         case Kind.TEXT if isinstance(written, str):
             return written
-        case Kind.NAMES if isinstance(written, list | tuple):
+        case Kind.NAMES | Kind.WORDS if isinstance(written, list | tuple):
             parts = cast("Sequence[object]", written)
             if all(isinstance(part, str) for part in parts):
-                return tuple(str(part).lower() for part in parts)
+                return tuple(_spelled(setting, str(part)) for part in parts)
         case _:
             pass
     raise BadValueError(f"expected {_IN_WORDS[setting.kind]}, found {_found(cast('object', written))}")
+
+
+def _spelled(setting: Setting, part: str) -> str:
+    return part if setting.kind is Kind.WORDS else part.lower()
 
 
 def _found(written: object) -> str:

@@ -75,6 +75,25 @@ class ApiKeyRevoked(Event):
     by: str
 
 
+@event("identity.linked")
+class IdentityLinked(Event):
+    """It is known from now on who a person is at an identity provider, or not any more."""
+
+    person: str
+    issuer: str
+    change: Literal["linked", "unlinked"]
+    by: str
+
+
+@event("sign_in.refused")
+class SignInRefused(Event):
+    """An identity provider vouched for somebody, and they were not let in; `person` is who they would be."""
+
+    issuer: str
+    person: str | None
+    reason: str
+
+
 @event("consent.given")
 class ConsentGiven(Event):
     """A person enabled one callable for themselves and consented to what it does."""
