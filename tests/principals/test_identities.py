@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.principals.conftest import ACME, Office
 
 from paddock.core.errors import Conflict, Denied, NotFound
 from paddock.core.events_principals import IdentityLinked
 from paddock.principals.identities import Arrival, Identity, arrive, find_identified, identities, link, unlink
 from paddock.principals.people import Person, delete_person, find_person, require_person, set_disabled
-from tests.principals.conftest import ACME, Office
 
 ISSUER = "https://login.example.org"
 ANN = Identity(ISSUER, "sub-ann")

@@ -1,0 +1,100 @@
+"""One sign-in that is under way: what the person's browser keeps of it, sealed, until they come back.
+
+Nothing is kept here, so beginning a sign-in changes nothing and costs nothing. Whoever comes back without what they
+began with, or with what somebody else began, is not signed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from paddock.core.clock import Random
+from paddock.core.secret import Secret
+
+LASTS: Final = 600
+"""Seconds that somebody may take at the provider."""
+
+_LONGEST_NEXT = 1_024
+_NONCE = 12
+_ABOUT = b"paddock sign-in"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What has to match when they come back."""
+
+    state: str
+    nonce: str
+    verifier: str
+    after: str  # where they wanted to go
+    until: int  # seconds since the epoch
+
+    @property
+    def challenge(self) -> str:
+        """What the provider is told of the verifier (PKCE, S256)."""
+        return _text(hashlib.sha256(self.verifier.encode()).digest())
+
+    def is_of(self, state: str) -> bool:
+        return hmac.compare_digest(self.state.encode(), state.encode("utf-8", "surrogatepass"))
+
+
+def new_flow(random: Random, after: str, now: float) -> Flow:
+    """A sign-in that begins now."""
+    state, nonce, verifier = (_text(random.bytes(32)) for _ in range(3))
+    return Flow(state, nonce, verifier, after, int(now) + LASTS)
+
+
+def sealing_key(secret: Secret | None, random: Random) -> bytes:
+    """What flows are sealed under: the same on every node that shares the client's secret, else this process's own."""
+    if secret is None:
+        return random.bytes(32)
+    return hmac.digest(secret.reveal().encode(), _ABOUT, "sha256")
+
+
+def sealed(flow: Flow, key: bytes, random: Random) -> str:
+    """A flow as a cookie carries it."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = random.bytes(_NONCE)
+    return _text(nonce + AESGCM(key).encrypt(nonce, orjson.dumps(asdict(flow)), _ABOUT))
+
+
+def opened(cookie: str, key: bytes, now: float) -> Flow | None:
+    """The flow that a cookie carries; None where it carries none of ours, or one that is over."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        raw = urlsafe_b64decode(cookie.encode("ascii") + b"==")
+        flow = Flow(**orjson.loads(AESGCM(key).decrypt(raw[:_NONCE], raw[_NONCE:], _ABOUT)))
+    except (UnicodeError, NotBase64, InvalidTag, ValueError):
+        return None
+    return flow if flow.until > now else None
+
+
+def safe_next(wanted: str | None) -> str:
+    """Where to send somebody who signed in: a place on this host as they asked, or its front door.
+
+    Whatever a browser could take for another host is none: two slashes, a backslash, a scheme, a control character.
+    """
+    if not wanted or not wanted.startswith("/") or len(wanted) > _LONGEST_NEXT:
+        return "/"
+    if wanted.startswith("//") or "\\" in wanted or not wanted.isascii() or not wanted.isprintable() or " " in wanted:
+        return "/"
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return "/"
+    return "/" if parts.scheme or parts.netloc else wanted
+
+
+def _text(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")

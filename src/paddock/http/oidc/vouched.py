@@ -1,0 +1,101 @@
+"""What a provider's claims mean here: which person, which roles and groups, and whether they are let in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from paddock.config.oidc_settings import OidcSettings, pairs
+from paddock.core.errors import Denied, OperatorError
+from paddock.principals.identities import Arrival, Identity
+from paddock.principals.names import checked
+
+OF_ROLES: Final = "role:"
+"""How a word of `oidc.token_scopes` begins that stands for a role."""
+
+_LONGEST_DISPLAY = 200
+
+
+def arrival(claims: Mapping[str, Any], settings: OidcSettings) -> Arrival:
+    """Whom checked claims are about.
+
+    Raises:
+        Denied: people like them are not let in.
+    """
+    theirs = _groups(claims, settings)
+    _check_allowed(claims, theirs, settings)
+    roles, groups = pairs(settings.roles), pairs(settings.groups)
+    return Arrival(
+        identity(claims),
+        name_in(claims, settings),
+        _display_name(claims),
+        frozenset(ours for group, ours in roles if group in theirs),
+        frozenset(ours for _, ours in roles),
+        frozenset(ours for group, ours in groups if group in theirs),
+        frozenset(ours for _, ours in groups),
+    )
+
+
+def identity(claims: Mapping[str, Any]) -> Identity:
+    """Who it is at the provider."""
+    return Identity(claims["iss"], claims["sub"])
+
+
+def name_in(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
+    """The person whom the claims name; None where they name nobody, or the provider has not verified it."""
+    said = claims.get(settings.name_claim)
+    if not isinstance(said, str) or (settings.name_claim == "email" and not _verified(claims)):
+        return None
+    try:
+        return checked("person", said.lower())
+    except OperatorError:
+        return None
+
+
+def granted(scopes: frozenset[str], settings: OidcSettings) -> tuple[frozenset[str], frozenset[str]]:
+    """What the OAuth scopes of a token stand for: roles, and scopes of ours."""
+    meant = {ours for theirs, ours in pairs(settings.token_scopes) if theirs in scopes}
+    roles = {word for word in meant if word.startswith(OF_ROLES)}
+    return frozenset(role.removeprefix(OF_ROLES) for role in roles), frozenset(meant - roles)
+
+
+def scope_for(ours: str, settings: OidcSettings) -> str | None:
+    """The OAuth scope that a token needs for one of ours; None where there is none."""
+    return next((theirs for theirs, word in pairs(settings.token_scopes) if word == ours), None)
+
+
+def scopes_offered(settings: OidcSettings) -> list[str]:
+    """Every OAuth scope that means something here."""
+    known = [settings.required_scope, *(theirs for theirs, _ in pairs(settings.token_scopes))]
+    return list(dict.fromkeys(scope for scope in known if scope is not None))
+
+
+def _check_allowed(claims: Mapping[str, Any], theirs: frozenset[str], settings: OidcSettings) -> None:
+    if settings.allowed_domains:
+        email = claims.get("email")
+        domain = email.rpartition("@")[2].lower() if isinstance(email, str) else ""
+        if domain not in settings.allowed_domains or not _verified(claims):
+            raise _not_allowed("people with your address")
+    if settings.allowed_groups and not theirs.intersection(settings.allowed_groups):
+        raise _not_allowed("people of your groups")
+
+
+def _not_allowed(who: str) -> Denied:
+    return Denied(
+        f"{who} are not let in here", code="sign_in.not_allowed", hint="ask whoever operates this host to let you in"
+    )
+
+
+def _verified(claims: Mapping[str, Any]) -> bool:
+    return claims.get("email_verified") is True
+
+
+def _groups(claims: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
+    said = claims.get(settings.groups_claim)
+    words = cast("list[object]", said) if isinstance(said, list) else [said]
+    return frozenset(word for word in words if isinstance(word, str))
+
+
+def _display_name(claims: Mapping[str, Any]) -> str:
+    said = claims.get("name")
+    return said[:_LONGEST_DISPLAY] if isinstance(said, str) and said.isprintable() else ""

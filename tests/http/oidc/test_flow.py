@@ -1,0 +1,82 @@
+"""What a browser keeps of a sign-in, and where it goes afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+
+import pytest
+
+from paddock.core.clock import SystemRandom
+from paddock.core.secret import Secret
+from paddock.http.oidc.flow import LASTS, new_flow, opened, safe_next, sealed, sealing_key
+
+NOW = 1_900_000_000.0
+RANDOM = SystemRandom()
+KEY = sealing_key(None, RANDOM)
+
+
+def test_a_flow_comes_back_as_it_was_sealed_and_says_nothing_in_between() -> None:
+    flow = new_flow(RANDOM, "/plugins", NOW)
+    cookie = sealed(flow, KEY, RANDOM)
+    assert opened(cookie, KEY, NOW) == flow
+    assert flow.state not in cookie
+    assert flow.verifier not in cookie
+    assert cookie != sealed(flow, KEY, RANDOM)
+
+
+def test_the_challenge_is_the_verifiers_hash() -> None:
+    flow = new_flow(RANDOM, "/", NOW)
+    digest = urlsafe_b64encode(hashlib.sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
+    assert flow.challenge == digest
+    assert len(flow.verifier) >= 43  # RFC 7636
+
+
+def test_what_is_over_changed_or_of_another_host_is_no_flow() -> None:
+    flow = new_flow(RANDOM, "/", NOW)
+    cookie = sealed(flow, KEY, RANDOM)
+    assert opened(cookie, KEY, NOW + LASTS + 1) is None
+    assert opened(cookie, sealing_key(None, RANDOM), NOW) is None
+    assert opened(cookie[:-4] + "AAAA", KEY, NOW) is None
+    for junk in ("", "a", "é", "=" * 9, "A" * 20, "!" * 90):
+        assert opened(junk, KEY, NOW) is None
+
+
+def test_hosts_with_the_same_client_secret_open_each_others_flows() -> None:
+    one, other = (sealing_key(Secret("shared"), RANDOM) for _ in range(2))
+    assert opened(sealed(new_flow(RANDOM, "/", NOW), one, RANDOM), other, NOW) is not None
+
+
+def test_a_state_is_compared_whole() -> None:
+    flow = new_flow(RANDOM, "/", NOW)
+    assert flow.is_of(flow.state)
+    for other in ("", flow.state[:-1], flow.state + "x", "\udc80"):
+        assert not flow.is_of(other)
+
+
+@pytest.mark.parametrize("wanted", ["/", "/plugins", "/calls/call_1?tab=events", "/a//b", "/a?next=https://b.example"])
+def test_a_place_on_this_host_is_gone_back_to(wanted: str) -> None:
+    assert safe_next(wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        None,
+        "",
+        "plugins",
+        "https://evil.example/",
+        "//evil.example",
+        "///evil.example",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "/\t/evil.example",
+        "/a\r\nset-cookie: x=y",
+        "/ /evil.example",
+        "javascript:alert(1)",
+        "/é",
+        "/" + "a" * 1024,
+    ],
+)
+def test_whatever_a_browser_could_take_for_another_host_leads_to_the_front_door(wanted: str | None) -> None:
+    assert safe_next(wanted) == "/"
