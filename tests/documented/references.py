@@ -15,6 +15,7 @@ from paddock.core.events import EVENT_TYPES
 from paddock.host.metrics import MEASURES
 from paddock.http.app import Api
 from paddock.http.body import LARGEST
+from paddock.http.endpoint import MEMBER
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
 from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
@@ -200,10 +201,14 @@ def http_reference() -> str:
         "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
         " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
         f"The body of a request has at most {LARGEST:,} bytes.\n",
+        "On the local socket the caller is the operator. Everybody else sends `Authorization: Bearer KEY`, and acts in"
+        " the tenant of that key, with what it may do; only the operator may name a `tenant`, or somebody in"
+        " `Paddock-As`. A route without a word on whom it is for is for everybody with a credential.\n",
     ]
     for one in endpoints:
         parts.append(f"## {one.method} {one.prefix}{one.path.replace(':path', '')}\n")
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
+        parts += [f"For {one.who.value}.\n"] if one.who is not MEMBER else []
         parts += [f"Body: {one.body}\n"] if one.body else []
         parts += (
             [

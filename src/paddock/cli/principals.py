@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from paddock.cli.output import document, say, styled
+from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 
 if TYPE_CHECKING:
     from paddock.core.event import Event
+    from paddock.host.command import CommandHost
     from paddock.plugins.plugin_store import PluginStore
     from paddock.policy.approvals.unit import Unit
     from paddock.principals.change import Change
@@ -52,13 +55,25 @@ def read(unit: Callable[[Transaction], T]) -> T:
 
 
 def change(tenant: str, unit: Callable[[Change], T]) -> T:
-    """Change something, as whoever types this. A running daemon sees it at its next look at the rows."""
+    """Change something, as whoever types this. A running daemon goes by it when this returns."""
     from paddock.cli.opening import reading
 
     with reading() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
         made = changes_in(store)
-        return store.database.write(lambda tx: unit(made(tx)))
+        changed = store.database.write(lambda tx: unit(made(tx)))
+        put_into_effect(host)
+        return changed
+
+
+def put_into_effect(host: CommandHost) -> None:
+    """Have a running daemon forget who it knows credentials to be of: what was taken away is gone at once."""
+    from paddock.cli.daemon import running_daemon
+
+    daemon = running_daemon(host.directories)
+    if daemon is not None:
+        with suppress(PaddockError):  # it looks by itself a moment later; this only makes it sooner
+            daemon.post("/principals/changed")
 
 
 def changes_in(store: PluginStore) -> Callable[[Transaction], Change]:
@@ -85,6 +100,7 @@ def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
             return work(change, unit_in(store, tx))
 
         removed = store.database.write(unit)
+        put_into_effect(host)
         if (log := store.database.empty_log()) is not None:
             say(f"  {log} holds what was erased until whoever reads there now is done")
         return removed

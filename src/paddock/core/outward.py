@@ -75,7 +75,8 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "quota_exceeded": 429,
     "approval.too_many": 429,
     "answer.invalid": 422,  # the address and the form are right, and the question stays open
-    "auth.refused": 401,  # nobody was proven to be anybody
+    "auth.needed": 401,  # nobody was proven to be anybody
+    "auth.refused": 401,
     "http.body_too_large": 413,
     "http.method_not_allowed": 405,
 }

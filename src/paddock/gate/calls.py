@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -165,14 +165,14 @@ class Calls:
         """Those that wait for a person."""
         return [live for live in self._calls.values() if live.held is not None]
 
-    def find(self, call_id: str, tenant: Tenant) -> LiveCall:
-        """A call of a tenant by its id.
+    def find(self, call_id: str, tenant: Tenant, shown: Callable[[LiveCall], bool] | None = None) -> LiveCall:
+        """A call of a tenant by its id; only one that is `shown` to whoever asks, where they do not see all.
 
         Raises:
             NotFound: there is none, or it was forgotten.
         """
         live = self._calls.get(call_id)
-        if live is None or live.context.tenant != tenant:
+        if live is None or live.context.tenant != tenant or not (shown is None or shown(live)):
             named = printable(call_id, 64)  # whatever stands in an address
             own = f"{named}{for_tenant(tenant)}"
             raise NotFound(
@@ -183,9 +183,11 @@ class Calls:
             )
         return live
 
-    def recent(self, most: int, tenant: Tenant) -> list[dict[str, Any]]:
-        """The last calls of a tenant, newest first, each as data without its result."""
-        theirs = [live for live in self._calls.values() if live.context.tenant == tenant]
+    def recent(
+        self, most: int, tenant: Tenant, shown: Callable[[LiveCall], bool] | None = None
+    ) -> list[dict[str, Any]]:
+        """The last calls of a tenant, newest first, each as data without its result; see `find`."""
+        theirs = [live for live in self._calls.values() if live.context.tenant == tenant and (not shown or shown(live))]
         newest = sorted(theirs, key=lambda live: live.started_at, reverse=True)[:most]
         return [live.summary() for live in newest]
 

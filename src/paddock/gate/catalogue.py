@@ -301,6 +301,10 @@ class Catalogue:
             )
         return Target(entry, found.spec, asked=name, schemas=_schemas(found.spec))
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Every plugin that may be called, once."""
+        return tuple(entry for name, entry in self._entries.items() if name == entry.manifest.name)
+
     def entry(self, plugin: str) -> Entry:
         """A plugin that may be called.
 

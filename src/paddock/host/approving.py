@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.core.call import Principal
+from paddock.core.call import OPERATOR, Principal
 from paddock.gate.catalogue import Target
 from paddock.gate.held import preview
 from paddock.gate.live_call import LiveCall
@@ -13,8 +13,10 @@ from paddock.gate.resume import Resumption
 from paddock.policy.approvals.answering import Remember
 from paddock.policy.approvals.approval import OPEN, Approval, State
 from paddock.policy.approvals.desk import Approvals
+from paddock.policy.approvals.rows import unknown
 from paddock.policy.approvals.standing import Standing
 from paddock.policy.approvals.who_may_answer import Answerer, require_may_answer
+from paddock.policy.approvals.who_may_see import is_shown, is_shown_standing
 
 LISTED = 100  # requests in a page, where nobody says how many
 MOST_LISTED = 1_000
@@ -33,7 +35,13 @@ class Approving:
         self._resumption = resumption
 
     async def listed(
-        self, tenant: str, *, ended: bool = False, before: str | None = None, limit: int = LISTED
+        self,
+        tenant: str,
+        *,
+        ended: bool = False,
+        before: str | None = None,
+        limit: int = LISTED,
+        to: Principal | None = None,
     ) -> list[dict[str, Any]]:
         """The requests of a tenant as data, newest first; those that are open, or all. What they would be done with is
         left out: it may be large, and whoever answers looks at the request itself.
@@ -43,22 +51,31 @@ class Approving:
             ended: Whether also those that ended.
             before: Only those before the one with this id.
             limit: How many.
+            to: Only those that this one may know of.
 
         Raises:
             NotFound: there is none of the id that they are to come before.
         """
         states = () if ended else tuple(sorted(OPEN))
-        found = await self._approvals.page(tenant, states, before=before, limit=limit)
-        return [_without_params(self._shown(approval)) for approval in found]
+        found: list[Approval] = []
+        while len(found) < limit:
+            page = await self._approvals.page(tenant, states, before=before, limit=limit)
+            found += [one for one in page if to is None or is_shown(one, to)]
+            if len(page) < limit:
+                break
+            before = page[-1].id
+        return [_without_params(self._shown(approval, to)) for approval in found[:limit]]
 
-    async def find(self, tenant: str, approval_id: str) -> dict[str, Any]:
+    async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> dict[str, Any]:
         """One request as data, with what took its place and the standing approval that came out of it.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is none, or not for this one to know of.
         """
         found = await self._approvals.find(tenant, approval_id)
-        return self._shown(found) | {
+        if to is not None and not is_shown(found, to):
+            raise unknown(approval_id)
+        return self._shown(found, to) | {
             "replaced_by": await self._approvals.replacement_of(found),
             "standing": await self._approvals.standing_from(found),
         }
@@ -100,9 +117,12 @@ class Approving:
         """Ask for the end of a call, whether it runs or waits for a person."""
         await self._resumption.cancel(live)
 
-    async def standing(self, tenant: str, *, revoked: bool = False) -> list[dict[str, Any]]:
-        """The standing approvals of a tenant as data, oldest first; those in force, or all."""
-        return [shown_standing(one) for one in await self._approvals.standing(tenant, revoked=revoked)]
+    async def standing(
+        self, tenant: str, *, revoked: bool = False, to: Principal | None = None
+    ) -> list[dict[str, Any]]:
+        """The standing approvals of a tenant as data, oldest first; those in force, or all; `to` as in `listed`."""
+        found = await self._approvals.standing(tenant, revoked=revoked)
+        return [shown_standing(one) for one in found if to is None or is_shown_standing(one, to)]
 
     async def revoke(self, standing_id: str, by: Principal, *, through: str | None = None) -> dict[str, Any]:
         """End a standing approval, and give what it was before: revoked already, or not. See `Approvals.revoke`.
@@ -122,8 +142,10 @@ class Approving:
         await self._resumption.answered(approval)
         return await self.find(approval.binding.subject.tenant, approval.id)
 
-    def _shown(self, approval: Approval) -> dict[str, Any]:
-        return shown(approval, self._resumption.target_of(approval))
+    def _shown(self, approval: Approval, to: Principal | None = None) -> dict[str, Any]:
+        told = shown(approval, self._resumption.target_of(approval))
+        # What a rule keeps from whoever asks stands in its own words.
+        return told if to is None or OPERATOR in to.roles else told | {"reason": approval.told}
 
 
 def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from paddock.host.actions import Actions
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
+from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
@@ -32,6 +33,7 @@ from paddock.host.explaining import Explaining
 from paddock.host.followers import Following
 from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
+from paddock.host.offers import Offers
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
@@ -69,6 +71,7 @@ class Host:
         calls: Calls,
         claims: Claims,
         approving: Approving,
+        credentials: Credentials,
         explaining: Explaining,
         rules: Rulebook,
         condition: Condition,
@@ -86,7 +89,9 @@ class Host:
         self.settings = settings
         self.calls = calls
         self.actions = Actions(gate, calls, claims)
+        self.offers = Offers(gate)
         self.approving = approving
+        self.credentials = credentials
         self.explaining = explaining
         self.rules = rules
         self.condition = condition

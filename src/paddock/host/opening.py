@@ -33,6 +33,7 @@ from paddock.gate.whitelists import OnTheirWhitelists, Proposals
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
 from paddock.host.condition import Condition
+from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
@@ -197,6 +198,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 calls=calls,
                 claims=Claims(approvals, resumption, calls),
                 approving=Approving(approvals, resumption),
+                credentials=Credentials(database, clock, tasks),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 rules=rulebook,
                 condition=Condition(events, rulebook),

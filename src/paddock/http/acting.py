@@ -1,9 +1,8 @@
-"""In whose name a request acts: the caller's own, or that of somebody whom the operator names in `Paddock-As`.
+"""In whose name a request acts, and in which tenant: both come from the credential.
 
-Naming somebody is no proof of being them. It is taken because every `Caller` is the operator of this daemon, who may
-act for anybody. Whoever is let in by another credential must be refused it.
-
-In which tenant it acts is the same question: theirs, or the one that the operator names as `tenant` in the address.
+Only the operator on the local socket may name somebody else in `Paddock-As`, and a tenant as `tenant` in the address:
+naming somebody is no proof of being them, and the operator may act for anybody. For everybody else the name of another
+tenant is as unknown as one that nobody has.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from dataclasses import replace
 
 from starlette.requests import Request
 
-from paddock.core.call import CallContext
-from paddock.core.errors import CallerError
+from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.errors import CallerError, Denied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
+from paddock.principals.tenants import unknown_tenant
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
 
@@ -29,18 +29,28 @@ async def context_of(host: Host, request: Request) -> CallContext:
 
     Raises:
         CallerError: several are named.
+        Denied: somebody is named by who may not.
         Invalid: the idempotency key is none.
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
-    operator, named, tenant = caller_of(request).operator, request.headers.getlist(AS), await tenant_of(host, request)
+    caller, named, tenant = caller_of(request), request.headers.getlist(AS), await tenant_of(host, request)
     trace = request.headers.get("traceparent", "")[:_LONGEST_TRACE] or None
     key = request.headers.get(KEY)
     key = None if key is None else checked_key(key)
     if not named:
-        return replace(host.operator_context(operator, tenant), trace=trace, idempotency_key=key)
+        # The operator acts in one tenant at a time, all others in their own.
+        own = host.context_of(caller.principal) if caller.operator is None else None
+        acting = own or host.operator_context(caller.operator, tenant)
+        return replace(acting, trace=trace, idempotency_key=key)
+    if caller.operator is None:
+        raise Denied(
+            "only the operator at this machine acts as somebody else",
+            code="principal.not_yours",
+            hint="leave Paddock-As out: you act as whom your credential proves",
+        )
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    acting = host.context_of(await host.principal(named[0], tenant), operator=operator)
+    acting = host.context_of(await host.principal(named[0], tenant), operator=caller.operator)
     return replace(acting, trace=trace, idempotency_key=key)
 
 
@@ -57,10 +67,27 @@ def passed_on_by(context: CallContext) -> str | None:
 
 
 async def tenant_of(host: Host, request: Request) -> Tenant:
-    """The tenant that a request is about; the default one where it names none.
+    """The tenant that a request is about: the caller's own; the operator may name another.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: there is none of that name, or it is not theirs.
     """
-    named = request.query_params.get("tenant")
-    return DEFAULT_TENANT if named is None else await host.tenant(named[:LONGEST_NAME])
+    caller, named = caller_of(request), request.query_params.get("tenant")
+    if named is None or named == caller.principal.tenant:
+        return caller.principal.tenant
+    if caller.operator is None:
+        raise unknown_tenant(named[:LONGEST_NAME])
+    return await host.tenant(named[:LONGEST_NAME])
+
+
+def sees_all(principal: Principal) -> bool:
+    """Whether somebody sees everything of their tenant, and not only what is theirs."""
+    return OPERATOR in principal.roles
+
+
+def is_theirs(principal: Principal, made_by: Principal) -> bool:
+    """Whether something that was made belongs to whoever asks: they made it, or a key of theirs did.
+
+    A key sees what it made itself and nothing of its owner's: it may have less than they have.
+    """
+    return principal.id in (made_by.id, made_by.owner)

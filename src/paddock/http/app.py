@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
 from paddock.core.clock import Clock, Random
@@ -25,8 +26,8 @@ from paddock.http.api.daemon import DaemonRoutes
 from paddock.http.api.definitions import DefinitionRoutes
 from paddock.http.api.documents import DocumentRoutes
 from paddock.http.api.plugins import PluginRoutes
-from paddock.http.auth import local_operator
-from paddock.http.endpoint import Endpoint, answer
+from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
+from paddock.http.endpoint import ANYBODY, Endpoint, answer
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
 
@@ -37,9 +38,28 @@ class Api:
     """The application of one daemon.
 
     `draining` is set once no new work is taken, `closing` once whoever still follows something must go.
+
+    Args:
+        host: What it is the outside of.
+        clock, random: For the ids of errors.
+        mounts: Whole applications by where they are, as in `/mcp`. Nobody gets to them without a credential, and they
+            find the `Caller` in `scope["state"]["caller"]`.
+        more: Rows beside those of the host.
+        bearers: Kinds of tokens that are taken beside API keys.
+        challenge: What whoever is not proven to be anybody is told beside the realm.
     """
 
-    def __init__(self, host: Host, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        random: Random,
+        *,
+        mounts: Mapping[str, ASGIApp] | None = None,
+        more: Sequence[Endpoint] = (),
+        bearers: Sequence[Bearer] = (),
+        challenge: ChallengeParameters | None = None,
+    ) -> None:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
         self.endpoints: tuple[Endpoint, ...] = (
@@ -52,9 +72,11 @@ class Api:
             *ArtifactRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),
+            *more,
         )
-        router = Router([one.route() for one in self.endpoints], redirect_slashes=False)
-        self._app = Problems(_Proving(router, os.geteuid()), partial(new_id, "err", clock, random))
+        proof = Proof((KeyBearer(host), *bearers), os.geteuid())
+        inside = _Proving(proof, self.endpoints, mounts or {})
+        self._app = Problems(inside, partial(new_id, "err", clock, random), challenge)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -65,19 +87,35 @@ class Api:
 
 
 class _Proving:
-    """Lets nobody in whom it does not know."""
+    """Lets whoever is not proven to be anybody to nothing but what is for anybody: they have a table of their own."""
 
-    def __init__(self, inside: Router, own_uid: int) -> None:
-        self._inside = inside
-        self._own_uid = own_uid
+    def __init__(self, proof: Proof, endpoints: Sequence[Endpoint], mounts: Mapping[str, ASGIApp]) -> None:
+        self._proof = proof
+        self._all = Router([one.route() for one in endpoints], redirect_slashes=False)
+        open_ones = [one.route() for one in endpoints if one.who is ANYBODY]
+        self._open = Router(open_ones, redirect_slashes=False, default=_refuse)
+        self._mounts = tuple(mounts.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope["state"]
-        state["caller"] = local_operator(state.get("peer"), self._own_uid)
+        caller = state["caller"] = await self._proof.caller(scope)
         if _misleading(scope):
             raise HTTPException(404)
         scope["app"] = self  # then the router raises what it cannot serve, and the problem body is ours
-        await self._inside(scope, receive, send)
+        if caller is None:
+            await self._open(scope, receive, send)
+            return
+        path = scope["path"]
+        for place, app in self._mounts:
+            if path == place or path.startswith(f"{place}/"):
+                await app(scope, receive, send)
+                return
+        await self._all(scope, receive, send)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    del scope, receive, send
+    raise not_proven()
 
 
 def _misleading(scope: Scope) -> bool:

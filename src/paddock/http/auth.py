@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, Protocol, TypeAlias
 
 from starlette.requests import Request
+from starlette.types import Scope
 
 from paddock.config.owners import user_name
+from paddock.core.call import Principal
 from paddock.core.errors import Denied
+from paddock.host.callers import at_this_machine
+from paddock.host.host import Host
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid, as the kernel has them
 ROOT = 0
+REALM = "paddock"
+
+Via: TypeAlias = Literal["socket", "key", "session", "token"]
+
+ChallengeParameters: TypeAlias = Callable[[Scope], Mapping[str, str]]
+"""What a refusal says beside the realm, such as `resource_metadata`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +38,35 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A person that was proven to be one."""
+    """Somebody who was proven to be the principal.
 
-    operator: str
+    Attributes:
+        principal: Who they are, in their own tenant, with what they may do.
+        operator: The login name of whoever operates this daemon, on its local socket; nobody else may act as others.
+        via: What proved it.
+    """
+
+    principal: Principal
+    operator: str | None
+    via: Via
+
+
+class NotProven(Denied):
+    """Nobody was proven to be anybody."""
+
+    code = "auth.needed"
+
+
+class Bearer(Protocol):
+    """Proves who holds one kind of token."""
+
+    async def caller(self, token: str, scope: Scope) -> Caller | None:
+        """Who holds it; None where it is of another kind.
+
+        Raises:
+            Denied: `auth.refused`, it is of this kind and proves nobody.
+        """
+        ...
 
 
 def peer_of(connection: socket.socket) -> Peer | None:
@@ -39,20 +78,105 @@ def peer_of(connection: socket.socket) -> Peer | None:
     return Peer(pid, uid)
 
 
-def local_operator(peer: Peer | None, own_uid: int) -> Caller:
+def local_operator(peer: Peer, own_uid: int) -> Caller:
     """The person who runs this daemon, or root.
 
     Raises:
         Denied: it is somebody else.
     """
-    if peer is None or peer.uid not in (own_uid, ROOT):
-        who = f"user {peer.uid}" if peer else "whoever this is"
+    if peer.uid not in (own_uid, ROOT):
         raise Denied(
-            f"{who} is not the operator of this daemon",
+            f"user {peer.uid} is not the operator of this daemon",
             code="auth.not_the_operator",
-            hint=f"use it as user {own_uid}, who started it",
+            hint=f"use it as user {own_uid}, who started it, or over TCP with an API key",
         )
-    return Caller(user_name(peer.uid))
+    return _local(peer.uid)
+
+
+@lru_cache(maxsize=64)  # the same few people make every call
+def _local(uid: int) -> Caller:
+    operator = user_name(uid)
+    return Caller(at_this_machine(operator), operator, "socket")
+
+
+class KeyBearer:
+    """API keys."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def caller(self, token: str, scope: Scope) -> Caller | None:
+        del scope
+        if not token.startswith("pdk_"):
+            return None
+        return Caller(await self._host.credentials.key(token), None, "key")
+
+
+class Proof:
+    """Finds out who makes a request.
+
+    Args:
+        bearers: Each kind of token that is taken.
+        cookies: Who has a session, where a request without a token brings one.
+        own_uid: Who runs this daemon.
+    """
+
+    def __init__(
+        self,
+        bearers: tuple[Bearer, ...],
+        own_uid: int,
+        cookies: Callable[[Scope], Awaitable[Caller | None]] | None = None,
+    ) -> None:
+        self._bearers = bearers
+        self._own_uid = own_uid
+        self._cookies = cookies
+
+    async def caller(self, scope: Scope) -> Caller | None:
+        """Whoever the request proves to make it; None where it proves nobody and does not claim to.
+
+        On the local socket it is the operator. A request there that brings a token means to have no more than that
+        gives.
+
+        Raises:
+            Denied: what it brings is not good, or it is another user of this machine.
+        """
+        peer = scope["state"].get("peer")
+        local = None if peer is None else local_operator(peer, self._own_uid)
+        written = [value for name, value in scope["headers"] if name == b"authorization"]
+        if written:
+            return await self._bearer(written, scope)
+        if local is not None or self._cookies is None:
+            return local
+        return await self._cookies(scope)
+
+    async def _bearer(self, written: list[bytes], scope: Scope) -> Caller:
+        scheme, _, token = written[0].decode("latin-1").strip().partition(" ")
+        if len(written) == 1 and scheme.lower() == "bearer":
+            for one in self._bearers:
+                caller = await one.caller(token.strip(), scope)
+                if caller is not None:
+                    return caller
+        raise Denied(
+            "this is no token that is taken here",
+            code="auth.refused",
+            hint="send one header, Authorization: Bearer KEY; make a key: paddock apikey create NAME",
+        )
+
+
+def not_proven() -> NotProven:
+    """What whoever brings nothing is told."""
+    return NotProven(
+        "say who you are",
+        hint="send the header Authorization: Bearer KEY; make a key: paddock apikey create NAME, or sign in with the"
+        " link of: paddock login",
+    )
+
+
+def challenge(scope: Scope, code: str, more: ChallengeParameters | None) -> str:
+    """The `WWW-Authenticate` of a refusal (RFC 6750): without an error where nothing was brought."""
+    said = {"realm": REALM} | ({"error": "invalid_token"} if code == "auth.refused" else {})
+    said |= dict(more(scope)) if more else {}
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in said.items())
 
 
 def caller_of(request: Request) -> Caller:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeAlias
 
 import orjson
@@ -11,7 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from paddock.core.errors import CallerError
+from paddock.core.call import OPERATOR as THE_OPERATOR
+from paddock.core.errors import CallerError, Denied
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.http.auth import Caller
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -22,6 +26,30 @@ AS = "paddock-as"  # the header that names who the operator acts as
 KEY = "idempotency-key"  # under which an effect happens once
 LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
 WHOSE = {"tenant": "Of which tenant (`default`)."}  # see `acting.py`
+
+
+class Who(Enum):
+    """Whom a row of the API answers; whatever it is about is the caller's own tenant's, for all but the first."""
+
+    ANYBODY = "anybody, without a credential"
+    MEMBER = "everybody with a credential, of what is theirs"
+    OPERATOR = "whoever has the role operator in their tenant"
+    HOST = "whoever has the role operator in the tenant default, and so operates this host"
+    LOCAL = "the operator on the local socket"
+
+    def lets(self, caller: Caller | None) -> bool:
+        """Whether a caller gets an answer."""
+        if caller is None or self is Who.ANYBODY:
+            return self is Who.ANYBODY
+        if self is Who.LOCAL or caller.via == "socket":
+            return caller.via == "socket"
+        if self is Who.MEMBER:
+            return True
+        by = caller.principal
+        return THE_OPERATOR in by.roles and (self is Who.OPERATOR or by.tenant == DEFAULT_TENANT)
+
+
+ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Who
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +68,17 @@ class Endpoint:
     also: tuple[tuple[int, str, str], ...] = ()  # other good answers: status, media type, what it is
     prefix: str = PREFIX
     for_others: bool = False  # whether the operator may do it as somebody else; see `acting.py`
+    who: Who = MEMBER
 
     def route(self) -> Route:
         """The same row for the router."""
         return Route(self.prefix + self.path, self._answer, methods=[self.method], include_in_schema=False)
 
     async def _answer(self, request: Request) -> Response:
+        if not self.who.lets(request.state.caller):
+            raise Denied(
+                f"this is for {self.who.value}", code="auth.not_for_you", details={"who": self.who.name.lower()}
+            )
         if AS in request.headers and not self.for_others:
             # Whoever names somebody means to have no more than they have; here it would be done as the operator.
             raise CallerError(

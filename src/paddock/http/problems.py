@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
 from paddock.core.outward import http_status, problem_body
 from paddock.core.printable import printable
+from paddock.http.auth import ChallengeParameters, challenge
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER = "1"
@@ -30,11 +31,20 @@ class MethodNotAllowed(CallerError):
 
 
 class Problems:
-    """Runs the application inside and answers for it when it raises."""
+    """Runs the application inside and answers for it when it raises.
 
-    def __init__(self, inside: ASGIApp, new_error_id: Callable[[], str]) -> None:
+    Args:
+        inside: The application.
+        new_error_id: Names each error.
+        challenge: What whoever is not proven to be anybody is told beside the realm.
+    """
+
+    def __init__(
+        self, inside: ASGIApp, new_error_id: Callable[[], str], challenge: ChallengeParameters | None = None
+    ) -> None:
         self._inside = inside
         self._new_error_id = new_error_id
+        self._challenge = challenge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun, began_at = 0, perf_counter()
@@ -77,6 +87,8 @@ class Problems:
                 extra={"facts": facts},
             )
         headers = when_to_try_again(error)
+        if body["status"] == 401:
+            headers["www-authenticate"] = challenge(scope, error.error_code, self._challenge)
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)

@@ -50,12 +50,17 @@ def require_tenant(tx: Transaction, name: str) -> TenantRow:
     """
     row = tx.one("SELECT name, title, created_at FROM tenants WHERE name = ?", (name,))
     if row is None:
-        raise NotFound(
-            f"there is no tenant {printable(name, 80)!r}",
-            code="tenant.not_found",
-            hint="see 'paddock tenant list', or make one: paddock tenant add NAME",
-        )
+        raise unknown_tenant(name)
     return TenantRow(**row)
+
+
+def unknown_tenant(name: str) -> NotFound:
+    """What is said of a name that no tenant has, and of another tenant's to whoever may not know of it."""
+    return NotFound(
+        f"there is no tenant {printable(name, 80)!r}",
+        code="tenant.not_found",
+        hint="see 'paddock tenant list', or make one: paddock tenant add NAME",
+    )
 
 
 def add_tenant(change: Change, name: str, title: str = "") -> TenantRow:

@@ -7,14 +7,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.call import Principal
+from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Invalid, Problem
 from paddock.host.approving import LISTED, MOST_LISTED
 from paddock.host.host import Host
-from paddock.http.acting import context_of, passed_on_by
+from paddock.http.acting import context_of, passed_on_by, sees_all
+from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named, number
 from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
+from paddock.policy.approvals.standing import unknown
 
 _ANSWERED = (
     "The request as it is now: approved, or pending where more people are needed. With `Paddock-As` the operator passes"
@@ -36,8 +38,9 @@ class ApprovalRoutes:
                 "/approvals",
                 self.list_approvals,
                 "List what waits for a person",
-                "`approvals`: newest first, each with a `preview` of what would be done, without its parameters;"
-                " `next`: what to give as `before` for those before them, or null.",
+                "`approvals`: newest first; for whoever is no operator those that they asked for or may answer. Each"
+                " with a `preview` of what would be done, without its parameters; `next`: what to give as `before` for"
+                " those before them, or null.",
                 query=WHOSE
                 | {
                     "all": "1: those that ended too.",
@@ -89,21 +92,24 @@ class ApprovalRoutes:
     async def list_approvals(self, request: Request) -> Response:
         by = await self._by(request)
         limit, before = number(request, "limit", LISTED, MOST_LISTED), request.query_params.get("before")
-        found = await self._host.approving.listed(by.tenant, ended=flag(request, "all"), before=before, limit=limit)
+        found = await self._host.approving.listed(
+            by.tenant, ended=flag(request, "all"), before=before, limit=limit, to=by
+        )
         return answer(page_of(found, limit))
 
     async def list_standing(self, request: Request) -> Response:
         by = await self._by(request)
-        return answer({"standing": await self._host.approving.standing(by.tenant, revoked=flag(request, "all"))})
+        found = await self._host.approving.standing(by.tenant, revoked=flag(request, "all"), to=by)
+        return answer({"standing": found})
 
     async def show_approval(self, request: Request) -> Response:
         by = await self._by(request)
-        return answer(await self._host.approving.find(by.tenant, named(request, "id")))
+        return answer(await self._host.approving.find(by.tenant, named(request, "id"), to=by))
 
     async def approve(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, comment=str, scope=str, reach=str, params=dict)
-        context = await context_of(self._host, request)
+        context = await self._answering(request)
         approved = await self._host.approving.approve(
             named(request, "id"),
             context.principal,
@@ -117,7 +123,7 @@ class ApprovalRoutes:
     async def deny(self, request: Request) -> Response:
         body = await json_object(request)
         only(body, comment=str)
-        context = await context_of(self._host, request)
+        context = await self._answering(request)
         denied = await self._host.approving.deny(
             named(request, "id"),
             context.principal,
@@ -128,11 +134,21 @@ class ApprovalRoutes:
 
     async def revoke(self, request: Request) -> Response:
         only(await json_object(request))
-        context = await context_of(self._host, request)
-        revoked = await self._host.approving.revoke(
-            named(request, "id"), context.principal, through=passed_on_by(context)
-        )
+        context, wanted = await context_of(self._host, request), named(request, "id")
+        by = caller_of(request).principal
+        if not sees_all(by):
+            theirs = await self._host.approving.standing(by.tenant, revoked=True, to=by)
+            if not any(one["id"] == wanted for one in theirs):
+                raise unknown(wanted)
+        revoked = await self._host.approving.revoke(wanted, context.principal, through=passed_on_by(context))
         return answer(revoked)
+
+    async def _answering(self, request: Request) -> CallContext:
+        """Who answers. What they may not know of is not found; whether they may answer the rest is decided there."""
+        context, by = await context_of(self._host, request), caller_of(request).principal
+        if not sees_all(by):
+            await self._host.approving.find(by.tenant, named(request, "id"), to=by)
+        return context
 
     async def _by(self, request: Request) -> Principal:
         return (await context_of(self._host, request)).principal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
 from paddock.host.explaining import to_value
 from paddock.host.host import Host
-from paddock.http.acting import address_of, context_of, tenant_of
+from paddock.http.acting import address_of, context_of, is_theirs, sees_all, tenant_of
+from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
@@ -96,7 +97,8 @@ class CallRoutes:
                 "/calls",
                 self.list_calls,
                 "List the last calls",
-                "`calls`: those under way and those that ended, newest first, without their results.",
+                "`calls`: those under way and those that ended, newest first, without their results; for whoever is no"
+                " operator those that they or their keys made.",
                 query=WHOSE | {"limit": "How many (100)."},
             ),
             Endpoint(
@@ -201,13 +203,13 @@ class CallRoutes:
 
     async def list_calls(self, request: Request) -> Response:
         most, tenant = number(request, "limit", _LISTED, KEPT_CALLS), await tenant_of(self._host, request)
-        return answer({"calls": self._host.calls.recent(most, tenant)})
+        return answer({"calls": self._host.calls.recent(most, tenant, _shown_to(request))})
 
     async def show_call(self, request: Request) -> Response:
         return answer(await self._host.shown(await self._found(request)))
 
     async def _found(self, request: Request) -> LiveCall:
-        return self._host.calls.find(named(request, "id"), await tenant_of(self._host, request))
+        return self._host.calls.find(named(request, "id"), await tenant_of(self._host, request), _shown_to(request))
 
     async def explain_call(self, request: Request) -> Response:
         by = (await context_of(self._host, request)).principal
@@ -249,6 +251,12 @@ async def _told_to_its_caller(live: LiveCall) -> AsyncGenerator[Told, None]:
             yield told
     finally:
         live.hung_up()
+
+
+def _shown_to(request: Request) -> Callable[[LiveCall], bool] | None:
+    """Which calls of their tenant a caller is shown; all where they operate it."""
+    by = caller_of(request).principal
+    return None if sees_all(by) else lambda live: is_theirs(by, live.context.principal)
 
 
 def _follows(request: Request) -> bool:

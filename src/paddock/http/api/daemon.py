@@ -11,7 +11,8 @@ from starlette.responses import Response
 from paddock.core.errors import Busy
 from paddock.host.exposition import CONTENT_TYPE
 from paddock.host.host import Host
-from paddock.http.endpoint import Endpoint, answer
+from paddock.http.auth import Caller
+from paddock.http.endpoint import ANYBODY, HOST, LOCAL, Endpoint, answer
 
 _READY = "Yes; 503 when it goes down, or as long as nothing can be recorded."
 _STATUS = (
@@ -29,9 +30,17 @@ class DaemonRoutes:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/healthz", self.healthz, "Is the daemon alive?", "Its pid.", prefix=""),
-            Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", _READY, prefix=""),
-            Endpoint("GET", "/status", self.status, "How is the daemon doing?", _STATUS),
+            Endpoint(
+                "GET",
+                "/healthz",
+                self.healthz,
+                "Is the daemon alive?",
+                "`status`; on the local socket its `pid` too.",
+                prefix="",
+                who=ANYBODY,
+            ),
+            Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", _READY, prefix="", who=ANYBODY),
+            Endpoint("GET", "/status", self.status, "How is the daemon doing?", _STATUS, who=HOST),
             Endpoint(
                 "GET",
                 "/metrics",
@@ -40,6 +49,7 @@ class DaemonRoutes:
                 "Calls, how long they took, decisions, restarts, what waits, what is in doubt.",
                 media="text/plain",
                 prefix="",
+                who=HOST,
             ),
             Endpoint(
                 "POST",
@@ -47,12 +57,22 @@ class DaemonRoutes:
                 self.reconcile,
                 "Look again at what is installed and enabled",
                 "Done: what a command changed is in effect.",
+                who=LOCAL,
+            ),
+            Endpoint(
+                "POST",
+                "/principals/changed",
+                self.look_again,
+                "Look again at who may act",
+                "Done: no credential is taken any more that a command took away.",
+                who=LOCAL,
             ),
         ]
 
     async def healthz(self, request: Request) -> Response:
-        del request
-        return answer({"status": "alive", "pid": os.getpid()})
+        caller: Caller | None = request.state.caller
+        own = {"pid": os.getpid()} if caller is not None and caller.via == "socket" else {}
+        return answer({"status": "alive", **own})
 
     async def readyz(self, request: Request) -> Response:
         del request
@@ -74,4 +94,9 @@ class DaemonRoutes:
     async def reconcile(self, request: Request) -> Response:
         del request
         await self._host.reconcile()
+        return answer({"status": "done"})
+
+    async def look_again(self, request: Request) -> Response:
+        del request
+        self._host.credentials.look_again()
         return answer({"status": "done"})

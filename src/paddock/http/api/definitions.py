@@ -10,7 +10,7 @@ from paddock.host.host import Host
 from paddock.http.acting import tenant_of
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import WHOSE, Endpoint, answer, named
+from paddock.http.endpoint import OPERATOR, WHOSE, Endpoint, answer, named
 
 _WANTED = ("kind", "name", "hash")
 
@@ -32,6 +32,7 @@ class DefinitionRoutes:
                 " waits `waiting_hash` and the `difference` from what was accepted, line by line. `tools` is what"
                 " `GET /plugins/{name}/tools` gives.",
                 query=WHOSE,
+                who=OPERATOR,
             ),
             Endpoint(
                 "POST",
@@ -40,6 +41,7 @@ class DefinitionRoutes:
                 "Accept what a server says now of one thing it offers",
                 "The definition, which is used from now on. 409 where the server has changed it since it was shown.",
                 query=WHOSE,
+                who=OPERATOR,
                 body="`kind` and `name` of the definition; `hash`: the `waiting_hash` of what you were shown.",
             ),
         ]
@@ -55,7 +57,7 @@ class DefinitionRoutes:
         missing = [Problem(field, "is missing", "", "missing") for field in _WANTED if field not in body]
         if missing:
             raise Invalid("the body is not valid", missing, code="invalid_params")
-        by = f"local:{caller_of(request).operator}"
+        by = caller_of(request).principal.id
         tenant = await tenant_of(self._host, request)
         accepted = await self._host.definitions.accept(
             named(request), body["kind"], body["name"], body["hash"], by, tenant

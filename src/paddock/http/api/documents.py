@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
+from paddock.core.ids import Tenant
 from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
-from paddock.http.acting import context_of, tenant_of
+from paddock.http.acting import context_of, sees_all
 from paddock.http.body import json_object, only
 from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
 from paddock.http.live import cancelled_when_gone
@@ -76,15 +77,26 @@ class DocumentRoutes:
         ]
 
     async def list_tools(self, request: Request) -> Response:
-        tenant = await tenant_of(self._host, request)
-        listing = self._host.tools(named(request), tenant=tenant, meet=flag(request, "meet"))
-        return await _answered(request, listing)
+        context, name = await context_of(self._host, request), named(request)
+        if sees_all(context.principal):
+            listing = self._host.tools(name, tenant=context.tenant, meet=flag(request, "meet"))
+            return await _answered(request, listing)
+        theirs = await self._host.offers.names(name, context)
+        listed = await self._host.tools(name, tenant=context.tenant)
+        return answer(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in theirs]})
 
     async def list_resources(self, request: Request) -> Response:
-        return answer(await self._host.resources(named(request), await tenant_of(self._host, request)))
+        return answer(await self._host.resources(named(request), await self._tenant(request)))
 
     async def list_prompts(self, request: Request) -> Response:
-        return answer(await self._host.prompts(named(request), await tenant_of(self._host, request)))
+        return answer(await self._host.prompts(named(request), await self._tenant(request)))
+
+    async def _tenant(self, request: Request) -> Tenant:
+        """Whose plugin the address is about; for whoever is no operator, only where their tenant has it."""
+        context = await context_of(self._host, request)
+        if not sees_all(context.principal):
+            await self._host.offers.plugin(named(request), context)
+        return context.tenant
 
     async def read_resource(self, request: Request) -> Response:
         uri = request.query_params.get("uri", "")

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.ids import PrincipalId, Tenant
+from paddock.core.ids import Tenant
 from paddock.host.host import Host
-from paddock.http.acting import tenant_of
+from paddock.http.acting import context_of, sees_all, tenant_of
 from paddock.http.auth import caller_of
 from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, WHOSE, Endpoint, answer, flag, named, number
+from paddock.http.endpoint import EVENTS, OPERATOR, WHOSE, Endpoint, answer, flag, named, number
 from paddock.http.live import Told, event_stream
 from paddock.manifest.capability import BadCapability, Capability, parse
 
@@ -38,7 +38,8 @@ class PluginRoutes:
                 "/plugins",
                 self.list_plugins,
                 "List installed plugins",
-                "Every plugin with `state`, its installation's, and `runtime`, its process's.",
+                "Every plugin with `state`, its installation's, and `runtime`, its process's. Whoever is no operator is"
+                " told of those that they may call something of, without how they are doing.",
                 query=WHOSE,
             ),
             Endpoint(
@@ -46,7 +47,8 @@ class PluginRoutes:
                 "/plugins/{name}",
                 self.show_plugin,
                 "Show one plugin",
-                "Versions, trust, capabilities, callables, and `runtime`: how its process is doing.",
+                "Versions, trust, capabilities, callables, and `runtime`: how its process is doing. Whoever is no"
+                " operator is told what it is, and `callables`: those that they may call.",
                 query=WHOSE,
             ),
             Endpoint(
@@ -58,6 +60,7 @@ class PluginRoutes:
                 " `capabilities` where the plugin asks for more than the tenant granted.",
                 query=WHOSE | {"anew": "1: in a new process; one that runs is ended first, after the calls under way."},
                 body="`grant`: capabilities that somebody said yes to, each as a text.",
+                who=OPERATOR,
             ),
             Endpoint(
                 "POST",
@@ -66,6 +69,7 @@ class PluginRoutes:
                 "Disable a plugin and stop it",
                 "`state`, its installation's, once its process is gone.",
                 query=WHOSE,
+                who=OPERATOR,
             ),
             Endpoint(
                 "GET",
@@ -76,6 +80,7 @@ class PluginRoutes:
                 query=WHOSE
                 | {"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
                 also=((200, EVENTS, "With `follow`: the last lines and every new one, each an event `line`."),),
+                who=OPERATOR,
             ),
             Endpoint(
                 "GET",
@@ -85,14 +90,21 @@ class PluginRoutes:
                 "Server-sent events, one a notification.",
                 query=WHOSE,
                 media=EVENTS,
+                who=OPERATOR,
             ),
         ]
 
     async def list_plugins(self, request: Request) -> Response:
-        return answer({"plugins": await self._host.plugins(await tenant_of(self._host, request))})
+        context = await context_of(self._host, request)
+        if sees_all(context.principal):
+            return answer({"plugins": await self._host.plugins(context.tenant)})
+        return answer({"plugins": await self._host.offers.plugins(context)})
 
     async def show_plugin(self, request: Request) -> Response:
-        return answer(await self._host.plugin(named(request), await tenant_of(self._host, request)))
+        context = await context_of(self._host, request)
+        if sees_all(context.principal):
+            return answer(await self._host.plugin(named(request), context.tenant))
+        return answer(await self._host.offers.plugin(named(request), context))
 
     async def enable_plugin(self, request: Request) -> Response:
         body = await json_object(request)
@@ -102,16 +114,13 @@ class PluginRoutes:
             tenant=await tenant_of(self._host, request),
             acknowledged=_said_yes_to(body.get("grant", [])),
             anew=flag(request, "anew"),
-            by=self._caller(request),
+            by=caller_of(request).principal.id,
         )
         return answer(enabled)
 
     async def disable_plugin(self, request: Request) -> Response:
         tenant = await tenant_of(self._host, request)
-        return answer(await self._host.disable(named(request), tenant, by=self._caller(request)))
-
-    def _caller(self, request: Request) -> PrincipalId:
-        return self._host.operator_context(caller_of(request).operator).principal.id
+        return answer(await self._host.disable(named(request), tenant, by=caller_of(request).principal.id))
 
     async def read_logs(self, request: Request) -> Response:
         name, tenant = named(request), await tenant_of(self._host, request)

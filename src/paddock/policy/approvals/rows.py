@@ -76,10 +76,15 @@ def find(tx: Transaction, tenant: str, approval_id: str) -> Approval:
         (tenant, approval_id),
     )
     if row is None:
-        raise NotFound(
-            f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approvals list --all"
-        )
+        raise unknown(approval_id)
     return _of(row, _answers(tx, approval_id))
+
+
+def unknown(approval_id: str) -> NotFound:
+    """What is said of an id that no request has, and of one that whoever asks may not know of."""
+    return NotFound(
+        f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approvals list --all"
+    )
 
 
 def page(

@@ -103,12 +103,17 @@ def find(tx: Transaction, tenant: str, standing_id: str) -> Standing:
         (tenant, standing_id),
     )
     if row is None:
-        raise NotFound(
-            f"there is no standing approval {standing_id!r}",
-            code="approval.not_found",
-            hint="see: paddock approvals list --standing",
-        )
+        raise unknown(standing_id)
     return _of(row)
+
+
+def unknown(standing_id: str) -> NotFound:
+    """What is said of an id that none has, and of one that whoever asks may not know of."""
+    return NotFound(
+        f"there is no standing approval {standing_id!r}",
+        code="approval.not_found",
+        hint="see: paddock approvals list --standing",
+    )
 
 
 def given_with(tx: Transaction, tenant: str, approval_id: str) -> str | None:

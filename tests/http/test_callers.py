@@ -1,0 +1,191 @@
+"""Who is calling: a key proves its principal, and everything else comes from that."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Answer, Daemon, daemon, eventually
+from fixtures.parrot import parrot
+
+
+@dataclass(frozen=True, slots=True)
+class Peopled:
+    """A daemon with people of two tenants, and a key of each."""
+
+    daemon: Daemon
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+
+    def ask(self, who: str, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        return self.daemon.ask(method, path, body, authorization=f"Bearer {self.keys[who]}", **headers)
+
+
+def key_of(paddock: Paddock, who: str, *options: str) -> str:
+    return paddock.quickly("apikey", "create", who, "--json", *options).json["token"]
+
+
+@pytest.fixture(scope="module")
+def peopled(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peopled, None, None]:
+    folder = tmp_path_factory.mktemp("peopled")
+    paddock = Paddock(folder / "home")
+    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    for name in ("ann", "bob"):
+        paddock.quickly("user", "add", name)
+    paddock.quickly("user", "add", "olga", "--role", "operator")
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("user", "add", "zoe", "--tenant", "acme")
+    paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
+    keys = {name: key_of(paddock, name) for name in ("ann", "bob")}
+    keys["olga"] = key_of(paddock, "olga", "--role", "operator")
+    keys["zoe"] = key_of(paddock, "zoe", "--tenant", "acme")
+    keys["omar"] = key_of(paddock, "omar", "--tenant", "acme", "--role", "operator")
+    with daemon(paddock) as started:
+        yield Peopled(started, keys)
+
+
+def without_ids(body: dict[str, object], *names: str) -> str:
+    text = str({key: value for key, value in body.items() if key != "error_id"})
+    for name in names:
+        text = text.replace(name, "…")
+    return text
+
+
+@pytest.mark.req("O-15")
+def test_a_key_acts_as_its_own_principal_in_its_own_tenant(peopled: Peopled) -> None:
+    said = peopled.ask("ann", "POST", "/plugins/parrot/call/say", {"text": "hello"})
+
+    assert (said.status, said.body["result"]["said"]) == (200, "hello")
+    assert said.body["result"]["operator"] is None, "nobody at this machine made it"
+    entry = peopled.daemon.paddock("ledger", "tail", "--type", "call.*", "--json").out
+    assert '"key:' in entry and '"local:' not in entry
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer pdk_aaaaaaaa_" + "a" * 52, "Bearer nonsense", "Bearer", "Basic YW5uOmE=", "pdk_aaaaaaaa"],
+)
+def test_what_proves_nobody_is_refused_with_a_challenge(peopled: Peopled, header: str) -> None:
+    said = peopled.daemon.ask("GET", "/plugins", authorization=header)
+
+    assert (said.status, said.body["code"]) == (401, "auth.refused")
+    assert said.headers["www-authenticate"] == 'Bearer realm="paddock", error="invalid_token"'
+
+
+@pytest.mark.req("O-15")
+def test_a_key_stops_at_once_when_it_is_revoked_or_its_owner_disabled(peopled: Peopled) -> None:
+    paddock = peopled.daemon.paddock
+    paddock.quickly("user", "add", "cyd")
+    first, second = (paddock.quickly("apikey", "create", "cyd", "--json").json for _ in range(2))
+
+    def status(key: dict[str, str]) -> int:
+        return peopled.daemon.ask("GET", "/calls", authorization=f"Bearer {key['token']}").status
+
+    assert (status(first), status(second)) == (200, 200)
+    paddock.quickly("apikey", "revoke", first["id"], "--yes")
+    assert (status(first), status(second)) == (401, 200)
+    paddock.quickly("user", "disable", "cyd")
+    assert (status(first), status(second)) == (401, 401)
+
+
+@pytest.mark.req("O-15")
+def test_a_role_that_is_taken_away_is_gone_at_once(peopled: Peopled) -> None:
+    paddock = peopled.daemon.paddock
+    paddock.quickly("user", "add", "dee", "--role", "operator", "--role", "member")
+    key = key_of(paddock, "dee", "--role", "operator", "--role", "member")
+
+    def status() -> int:
+        return peopled.daemon.ask("GET", "/plugins/parrot/logs", authorization=f"Bearer {key}").status
+
+    assert status() == 200
+    paddock.quickly("user", "role", "dee", "operator", "--remove")
+    assert status() == 403
+
+
+@pytest.mark.req("O-15")
+def test_only_the_operator_on_the_local_socket_acts_as_somebody_else(peopled: Peopled) -> None:
+    call = ("POST", "/plugins/parrot/call/say", {"text": "x"})
+
+    assert peopled.daemon.ask(*call, paddock_as="user:bob").status == 200
+    for who in ("ann", "olga"):
+        refused = [peopled.ask(who, *call, paddock_as=name) for name in ("user:bob", "user:nobody", "local:root")]
+        assert [(one.status, one.body["code"]) for one in refused] == [(403, "principal.not_yours")] * 3
+
+
+@pytest.mark.req("O-15")
+def test_another_tenant_in_the_address_is_as_unknown_as_none(peopled: Peopled) -> None:
+    paths = ("/calls", "/plugins", "/approvals", "/plugins/parrot", "/calls/call_x", "/artifacts/" + "a" * 64)
+    for who, own, other in (("ann", "default", "acme"), ("omar", "acme", "default")):
+        for path in paths:
+            theirs, nobodys = (peopled.ask(who, "GET", f"{path}?tenant={name}") for name in (other, "nobodys"))
+            assert theirs.status == nobodys.status == 404, path
+            assert without_ids(theirs.body, other) == without_ids(nobodys.body, "nobodys"), path
+        assert peopled.ask(who, "GET", f"/calls?tenant={own}").status == 200
+
+
+@pytest.mark.req("O-15")
+def test_members_see_their_own_calls_and_operators_all_of_their_tenant(peopled: Peopled) -> None:
+    made = peopled.ask("ann", "POST", "/plugins/parrot/call/say", {"text": "mine"}).body["call_id"]
+
+    assert peopled.ask("ann", "GET", f"/calls/{made}").status == 200
+    assert peopled.ask("olga", "GET", f"/calls/{made}").status == 200
+    assert made in str(peopled.ask("ann", "GET", "/calls").body)
+    unknown = peopled.ask("bob", "GET", "/calls/call_00000000000000000000000000")
+    for who in ("bob", "zoe", "omar"):
+        for method, path in (("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/questions/q")):
+            assert peopled.ask(who, method, f"/calls/{made}{path}").status == 404
+        assert made not in str(peopled.ask(who, "GET", "/calls").body)
+    theirs = peopled.ask("bob", "GET", f"/calls/{made}")
+    assert without_ids(theirs.body, made) == without_ids(unknown.body, "call_00000000000000000000000000")
+
+
+@pytest.mark.req("O-15")
+def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled) -> None:
+    (listed,) = peopled.ask("ann", "GET", "/plugins").body["plugins"]
+    assert (listed["name"], listed["state"]) == ("parrot", "enabled")
+    assert "runtime" not in listed
+    shown = peopled.ask("ann", "GET", "/plugins/parrot").body
+    assert "say" in [one["name"] for one in shown["callables"]]
+    assert peopled.ask("zoe", "GET", "/plugins").body == {"plugins": []}
+    for path in ("", "/tools", "/resources", "/prompts", "/actions"):
+        theirs, nobodys = (peopled.ask("zoe", "GET", f"/plugins/{name}{path}") for name in ("parrot", "nobodys"))
+        assert theirs.status == nobodys.status == 404, path
+        assert without_ids(theirs.body, "parrot") == without_ids(nobodys.body, "nobodys"), path
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    ("method", "path", "lets"),
+    [
+        ("GET", "/plugins/parrot/logs", {"olga", "omar"}),
+        ("GET", "/plugins/parrot/definitions", {"olga", "omar"}),
+        ("POST", "/plugins/nobody/enable", {"olga", "omar"}),
+        ("POST", "/plugins/nobody/disable", {"olga", "omar"}),
+        ("GET", "/status", {"olga"}),
+        ("GET", "/metrics", {"olga"}),
+        ("POST", "/reconcile", set[str]()),
+        ("POST", "/principals/changed", set[str]()),
+    ],
+)
+def test_what_is_not_for_everybody(peopled: Peopled, method: str, path: str, lets: set[str]) -> None:
+    said = {who: peopled.ask(who, method, path) for who in peopled.keys}
+
+    assert {who for who, one in said.items() if one.status != 403} == lets
+    assert {one.body["code"] for one in said.values() if one.status == 403} == {"auth.not_for_you"}
+    assert peopled.daemon.ask(method, path).status != 403
+
+
+@pytest.mark.req("O-15")
+def test_when_a_key_was_used_is_noted(peopled: Peopled) -> None:
+    peopled.ask("ann", "GET", "/calls")
+    peopled.ask("ann", "GET", "/calls")
+
+    def noted() -> bool:
+        listed = peopled.daemon.paddock.quickly("apikey", "list", "--user", "ann", "--json").json["keys"]
+        return listed[0]["last_used_at"] is not None
+
+    eventually(noted, "it is written beside the calls, a moment later")
