@@ -80,6 +80,7 @@ class Reconciler:
         self.unfit: dict[Owned, Unfit] = {}
         self.embedded: dict[str, Enabled] = {}  # by plugin: what the application around us brings the default tenant
         self._listings: dict[Owned, object] = {}  # the fingerprint of the tools that the catalogue has
+        self.on_offered: Callable[[], None] = lambda: None  # hears each time that catalogues were replaced
         # What each catalogue was made of.
         self._offered: Mapping[Tenant, tuple[tuple[Entry, ...], Mapping[str, str]]] = {}
 
@@ -138,7 +139,9 @@ class Reconciler:
             tenant: before[tenant] if known.get(tenant) == made_of else Catalogue(*made_of, tenant)
             for tenant, made_of in offered.items()
         }
-        self._offered = offered
+        if self._offered != offered:
+            self._offered = offered
+            self.on_offered()
 
     def listing(self, key: InstanceKey) -> object:
         """The fingerprint of the tools that can be called of a plugin; None where it is not enabled."""

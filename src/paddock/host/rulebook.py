@@ -35,6 +35,7 @@ class Rulebook:
     def __init__(self, policy: Policy, directories: Directories, settings: PolicySettings, record: Record) -> None:
         self.policy = policy
         self.unusable: PaddockError | None = None  # why what the files say now is not in force
+        self.on_changed: Callable[[], None] = lambda: None  # hears each time that others came in force
         self._directories = directories
         self._settings = settings
         self._record = record
@@ -70,6 +71,7 @@ class Rulebook:
         # On record first: nothing is decided by rules that nobody can look up later.
         await self._record(policy.rules)
         self.policy = policy
+        self.on_changed()
 
 
 @asynccontextmanager

@@ -1,0 +1,148 @@
+"""One client that began with a handshake: what was agreed on, what is under way, and what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import orjson
+
+from paddock.core.call import CallContext
+from paddock.core.printable import printable
+from paddock.gateway.exchange import Exchange, Tell, notification
+from paddock.gateway.methods import Methods
+from paddock.gateway.revisions import HANDSHAKE, LEVELS, NEWEST_HANDSHAKE, NOTHING, Asks, Revision, asks_of
+from paddock.gateway.tool_results import SERVER
+from paddock.gateway.writing import answer_of, fault_as
+from paddock.rpc.faults import INVALID_PARAMS, INVALID_REQUEST, RESOURCE_BUSY, RpcFault
+from paddock.rpc.message import Failure, MessageId, Notification, Request, Result
+
+MOST_UNDER_WAY: Final = 256
+CANCELLED: Final = -32800  # nobody reads it but a connection that has to end
+
+
+class Conversation:
+    """A client and we.
+
+    Args:
+        methods: Answers requests.
+    """
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self.revision: Revision | None = None  # until they have shaken hands
+        self._asks: Asks = NOTHING
+        self._level = "info"
+        # By its id, whatever kind that has: 1 and "1" are two requests.
+        self._under_way: dict[MessageId, asyncio.Task[Any]] = {}
+        self._unwanted: set[asyncio.Task[Any]] = set()
+        self._asked: dict[str, asyncio.Future[Any]] = {}
+        self._count = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way."""
+        return bool(self._under_way)
+
+    def close(self) -> None:
+        """The client is gone, and nobody wants what is under way."""
+        for task in self._under_way.values():
+            task.cancel()
+
+    def hear(self, message: Notification | Result | Failure) -> None:
+        """Something that wants no answer: news, or the answer to a question of ours."""
+        match message:
+            case Notification("notifications/cancelled", params):
+                self._cancel(params.get("requestId"))
+            case Notification():
+                pass
+            case Result(number, value):
+                self._answered(number, value)
+            case Failure(number, _):
+                self._answered(number, None)
+
+    def _cancel(self, number: Any) -> None:
+        task = self._under_way.get(number) if type(number) in (int, str) else None
+        if task is not None and task not in self._unwanted:
+            self._unwanted.add(task)
+            task.cancel()
+
+    def _answered(self, number: MessageId | None, value: Any) -> None:
+        waiting = self._asked.pop(number, None) if isinstance(number, str) else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(value)
+
+    async def answer(self, request: Request, context: CallContext, tell: Tell | None) -> bytes:
+        """The answer to a request, as a message. It is run in a task of its own, which ends when nobody wants it."""
+        number = request.id
+        if number in self._under_way:
+            return fault_as(number, RpcFault(INVALID_REQUEST, "a request with this id is under way already"))
+        if len(self._under_way) >= MOST_UNDER_WAY:
+            return fault_as(number, RpcFault(RESOURCE_BUSY, f"{MOST_UNDER_WAY} requests are under way already"))
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way[number] = task
+        try:
+            return answer_of(number, await self._served(request, context, tell))
+        except RpcFault as fault:
+            return fault_as(number, fault)
+        except asyncio.CancelledError:
+            if task not in self._unwanted:
+                raise
+            task.uncancel()
+            return fault_as(number, RpcFault(CANCELLED, "the request was cancelled"))
+        finally:
+            del self._under_way[number]
+            self._unwanted.discard(task)
+
+    async def _served(self, request: Request, context: CallContext, tell: Tell | None) -> bytes:
+        method, params, revision = request.method, request.params, self.revision
+        if method == "initialize":
+            return self._initialize(params)
+        if revision is None:
+            if method != "ping":
+                raise RpcFault(INVALID_REQUEST, "shake hands first: `initialize`")
+            return b"{}"
+        if method == "logging/setLevel":
+            return self._set_level(params)
+        exchange = Exchange(context, revision, self._asks, self._level, tell, number=self._name)
+        if tell is not None and self._asks is not NOTHING:
+            exchange.put = lambda asked: self._put(asked, tell)
+        return await self._methods.serve(exchange, method, params)
+
+    def _initialize(self, params: Mapping[str, Any]) -> bytes:
+        """Shake hands. A revision that we do not know is answered with our newest: the client goes, or takes it."""
+        if self.revision is not None:
+            raise RpcFault(INVALID_REQUEST, "we have shaken hands already")
+        wanted = params.get("protocolVersion")
+        if not isinstance(wanted, str):
+            raise RpcFault(INVALID_PARAMS, "`protocolVersion` is not text")
+        revision = self.revision = HANDSHAKE.get(wanted) or HANDSHAKE[NEWEST_HANDSHAKE]
+        self._asks = asks_of(revision, params.get("capabilities"))
+        told = {"protocolVersion": revision.name, "serverInfo": SERVER, **self._methods.greeting(revision)}
+        return orjson.dumps(told)
+
+    def _set_level(self, params: Mapping[str, Any]) -> bytes:
+        level = params.get("level")
+        if level not in LEVELS:
+            raise RpcFault(INVALID_PARAMS, f"{printable(str(level), 40)} is none of {', '.join(LEVELS)}")
+        self._level = cast("str", level)
+        return b"{}"
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"paddock-{self._count}"
+
+    async def _put(self, params: Mapping[str, Any], tell: Tell) -> Any:
+        """Ask the client something, under an id of our own, and wait for what it says."""
+        number = self._name()
+        waiting = self._asked[number] = asyncio.get_running_loop().create_future()
+        tell(orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}))
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            tell(notification("notifications/cancelled", {"requestId": number, "reason": "nobody waits for it"}))
+            raise
+        finally:
+            self._asked.pop(number, None)

@@ -1,0 +1,269 @@
+"""`/mcp`: MCP over streamable HTTP, for all revisions at one address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, cast
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from paddock.core.call import CallContext
+from paddock.core.errors import CallerError, PaddockError
+from paddock.core.outward import http_status, mcp_error
+from paddock.core.printable import printable
+from paddock.gateway.http_reply import EVENTS, JSON, Reply, hung_up, respond, stream_out
+from paddock.gateway.methods import Methods
+from paddock.gateway.revisions import HANDSHAKE, STATELESS
+from paddock.gateway.sessions import Session, Sessions
+from paddock.gateway.writing import fault_as
+from paddock.rpc.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
+from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
+from paddock.rpc.message import MAX_FRAME, Malformed, Message, Noise, Request, decode
+from paddock.rpc.structure import StructureCounter
+
+ContextOf: TypeAlias = Callable[[Scope], Awaitable[CallContext]]
+"""Who makes a request, as whoever mounts this has proven it."""
+
+SESSION: Final = b"mcp-session-id"
+VERSION: Final = b"mcp-protocol-version"
+MOST_IN_A_BATCH: Final = 100
+
+Headers: TypeAlias = dict[bytes, bytes]
+
+
+class Refused(Exception):
+    """A request that is no exchange of messages: an HTTP status, and why."""
+
+    def __init__(self, status: int, reason: str, code: int = INVALID_REQUEST) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.fault = RpcFault(code, reason)
+
+
+class McpApp:
+    """The application.
+
+    Args:
+        methods: Answers requests.
+        sessions: Of clients that begin with a handshake.
+        context_of: Says who calls.
+    """
+
+    def __init__(self, methods: Methods, sessions: Sessions, context_of: ContextOf) -> None:
+        self._methods = methods
+        self._sessions = sessions
+        self._context_of = context_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = dict(scope["headers"])
+        try:
+            match scope["method"]:
+                case "POST":
+                    await self._post(scope, receive, send, headers)
+                case "GET":
+                    await self._get(scope, receive, send, headers)
+                case "DELETE":
+                    await self._delete(scope, send, headers)
+                case _:
+                    await respond(send, 405, headers=[(b"allow", b"GET, POST, DELETE")])
+        except Refused as refused:
+            await respond(send, refused.status, fault_as(None, refused.fault))
+
+    # --- messages from the client -------------------------------------------------------------------------------------
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
+            raise Refused(415, "the body has to be application/json")
+        context = await self._context_of(scope)
+        body = await _body(receive, headers)
+        message = decode(body)
+        version = headers.get(VERSION)
+        if isinstance(message, Request):
+            if message.method == "initialize":
+                await self._begin(message, context, receive, send, headers)
+                return
+            session = self._session(headers, context)
+            reply = _reply(receive, send, headers, session)
+            await reply.answer_with(session.conversation.answer(message, context, reply.tell))
+            return
+        del version
+        session = self._session(headers, context)
+        await self._other(message, body, session, context, receive, send, headers)
+
+    async def _begin(
+        self, request: Request, context: CallContext, receive: Receive, send: Send, headers: Headers
+    ) -> None:
+        if SESSION in headers:
+            raise Refused(400, "a handshake begins a session, and has none yet")
+        try:
+            session = self._sessions.open(context)
+        except PaddockError as error:
+            told = mcp_error(error)
+            fault = RpcFault(told["code"], told["message"], told["data"])
+            await respond(send, http_status(error), fault_as(request.id, fault), [(b"retry-after", b"1")])
+            return
+        answer = await session.conversation.answer(request, context, None)
+        if session.conversation.revision is None:
+            self._sessions.end(session)
+            await respond(send, 400, answer)
+            return
+        reply = _reply(receive, send, headers, session, named=True)
+        await reply.answer_with(_given(answer))
+
+    async def _other(
+        self,
+        message: Message,
+        body: bytes,
+        session: Session,
+        context: CallContext,
+        receive: Receive,
+        send: Send,
+        headers: Headers,
+    ) -> None:
+        match message:
+            case Malformed(kind="batch"):
+                await self._batch(body, session, context, receive, send, headers)
+            case Malformed():
+                fault = RpcFault(message.code, message.reason)
+                await respond(send, 400, fault_as(message.id, fault))
+            case Noise():
+                raise Refused(400, "the body is not JSON", PARSE_ERROR)
+            case Request():
+                raise AssertionError("a request was answered")
+            case _:
+                session.conversation.hear(message)
+                await respond(send, 202)
+
+    async def _batch(
+        self, body: bytes, session: Session, context: CallContext, receive: Receive, send: Send, headers: Headers
+    ) -> None:
+        revision = session.conversation.revision
+        several: list[Any] = orjson.loads(body)
+        if revision is None or not revision.batches:
+            raise Refused(400, "several messages in one body are not taken")
+        if not 0 < len(several) <= MOST_IN_A_BATCH:
+            raise Refused(400, f"a batch has 1 to {MOST_IN_A_BATCH} messages")
+        messages = [decode(orjson.dumps(one)) for one in several]
+        requests: list[Request] = []
+        for message in messages:
+            if isinstance(message, Request):
+                if message.method == "initialize":
+                    raise Refused(400, "a handshake stands alone")
+                requests.append(message)
+            elif isinstance(message, Malformed | Noise):
+                raise Refused(400, "the batch has something else in it than messages")
+            else:
+                session.conversation.hear(message)
+        if not requests:
+            await respond(send, 202)
+            return
+        reply = _reply(receive, send, headers, session)
+        await reply.answer_with(_all(session, requests, context, reply.tell))
+
+    # --- messages to the client ---------------------------------------------------------------------------------------
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
+            await respond(send, 405, headers=[(b"allow", b"POST")])
+            return
+        if not _accepts(headers, EVENTS):
+            raise Refused(406, "accept text/event-stream")
+        session = self._session(headers, await self._context_of(scope))
+        stream, after = session.standing, session.standing.read_to
+        if b"last-event-id" in headers:
+            found = session.streams.found(headers[b"last-event-id"].decode("latin-1"))
+            if found is None:
+                raise Refused(400, "the event that Last-Event-ID names is not remembered any more")
+            stream, after = found
+        writing = asyncio.ensure_future(stream_out(send, stream, after))
+        gone = asyncio.ensure_future(hung_up(receive))
+        try:
+            await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (writing, gone):
+                task.cancel()
+            await asyncio.wait({writing, gone})
+
+    async def _delete(self, scope: Scope, send: Send, headers: Headers) -> None:
+        if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
+            await respond(send, 405, headers=[(b"allow", b"POST")])
+            return
+        self._sessions.end(self._session(headers, await self._context_of(scope)))
+        await respond(send, 204)
+
+    def _session(self, headers: Headers, context: CallContext) -> Session:
+        """The session that a request belongs to.
+
+        Raises:
+            Refused: it names none, or none of theirs, or another revision than was agreed on.
+        """
+        name, version = headers.get(SESSION), headers.get(VERSION)
+        if version is not None and version.decode("latin-1") not in HANDSHAKE:
+            raise Refused(400, f"{printable(version.decode('latin-1'), 40)} is not a revision that has sessions")
+        if name is None:
+            raise Refused(400, "Mcp-Session-Id is missing: begin with `initialize`")
+        session = self._sessions.find(name.decode("latin-1"), context)
+        if session is None:
+            raise Refused(404, "there is no such session: begin with `initialize`")
+        return session
+
+
+async def _given(answer: bytes) -> bytes:
+    return answer
+
+
+async def _all(
+    session: Session, requests: list[Request], context: CallContext, tell: Callable[[bytes], None] | None
+) -> bytes:
+    """The answers to all requests of a batch, as a batch."""
+    answers = [session.conversation.answer(one, context, tell) for one in requests]
+    return b"[%b]" % b",".join(await asyncio.gather(*answers))
+
+
+def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, named: bool = False) -> Reply:
+    json, events = _accepts(headers, JSON), _accepts(headers, EVENTS)
+    if not json and not events:
+        raise Refused(406, "accept application/json and text/event-stream")
+    revision = session.conversation.revision
+    primed = revision is not None and revision.primed
+    return Reply(
+        receive,
+        send,
+        json=json,
+        events=events,
+        open_stream=lambda: session.streams.open(primed=primed),
+        headers=((SESSION, session.id.encode()),) if named else (),
+    )
+
+
+def _accepts(headers: Headers, kind: bytes) -> bool:
+    """Whether a client takes this kind of answer; one that does not say takes any."""
+    accept = headers.get(b"accept")
+    if accept is None or kind in accept:
+        return True
+    return b"*/*" in accept or kind.partition(b"/")[0] + b"/*" in accept
+
+
+async def _body(receive: Receive, headers: Headers) -> bytes:
+    """The whole body, bounded while it arrives.
+
+    Raises:
+        Refused: it is larger or denser than anything that we take, or ends too early.
+    """
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > MAX_FRAME:
+        raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += cast("bytes", message.get("body", b""))
+        if len(body) > MAX_FRAME:
+            raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
+    if message["type"] == "http.disconnect":
+        raise CallerError("the connection ended inside the body", code="http.body_cut")
+    if len(body) > COUNTED_FROM and StructureCounter().count(body) > MAX_STRUCTURE:
+        raise Refused(413, f"the body has more than {MAX_STRUCTURE:,} brackets, commas and colons")
+    return body

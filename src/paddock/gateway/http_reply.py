@@ -1,0 +1,159 @@
+"""The answer to one POST: JSON where nothing is told before it, and otherwise a stream that ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from starlette.types import Receive, Send
+
+from paddock.gateway.streams import HEARTBEAT, Stream
+
+JSON: Final = b"application/json"
+EVENTS: Final = b"text/event-stream"
+UNWATCHED: Final = 0.25
+"""Seconds of a request before anybody looks whether its client is still there: most are over sooner."""
+LEFT_FOR: Final = 60.0
+"""Seconds for a client to come back to a stream that it lost, before nobody wants the request any more."""
+
+_EVENT_HEADERS: Final = ((b"content-type", EVENTS), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+
+Header = tuple[bytes, bytes]
+
+
+async def respond(send: Send, status: int, body: bytes = b"", headers: Iterable[Header] = ()) -> None:
+    """A whole response; the body is JSON where there is one."""
+    kind = ((b"content-type", JSON),) if body else ()
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*kind, length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def stream_out(send: Send, stream: Stream, after: int = 0, headers: Iterable[Header] = ()) -> None:
+    """A response that is a stream, from behind an event until its end."""
+    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_HEADERS, *headers]})
+
+    async def write(event: bytes) -> None:
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+
+    await stream.read(write, after)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def hung_up(receive: Receive) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Reply:
+    """Answers one POST.
+
+    Args:
+        receive, send: The request's.
+        json: Whether the client takes JSON.
+        events: Whether it takes a stream.
+        open_stream: Makes the stream.
+        headers: Beside those of the kind of answer.
+        status: The status of an answer that is JSON, by what it is.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        *,
+        json: bool,
+        events: bool,
+        open_stream: Callable[[], Stream] = Stream,
+        headers: Iterable[Header] = (),
+        status: Callable[[bytes], int] = lambda _: 200,
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._json = json
+        self._events = events
+        self._open_stream = open_stream
+        self._headers = headers
+        self._status = status
+        self._stream: Stream | None = None
+        self._streaming: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._left: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._gone = False
+
+    @property
+    def tell(self) -> Callable[[bytes], None] | None:
+        """Sends a message before the answer; None where the client takes nothing but that."""
+        return self._tell if self._events else None
+
+    def _tell(self, message: bytes) -> None:
+        self._opened().put(message)
+
+    def _opened(self) -> Stream:
+        if self._stream is None:
+            self._stream = self._open_stream()
+            self._streaming = asyncio.ensure_future(stream_out(self._send, self._stream, 0, self._headers))
+        return self._stream
+
+    async def answer_with(self, work: Awaitable[bytes]) -> None:
+        """Send what this gives, in whichever form. A client that hangs up ends the work, unless it can come back."""
+        self._task = asyncio.current_task()
+        # A timer costs next to nothing, and a task for each request would not.
+        timer = asyncio.get_running_loop().call_later(UNWATCHED, self._watch)
+        try:
+            answer = await work
+            if self._stream is None and self._json:
+                await respond(self._send, self._status(answer), answer, self._headers)
+                return
+            stream = self._opened()
+            stream.put(answer)
+            stream.end()
+            if self._streaming is not None:
+                await self._streaming
+        except asyncio.CancelledError:
+            if not self._gone or self._task is None:
+                raise
+            self._task.uncancel()
+        finally:
+            timer.cancel()
+            for task in (self._watching, self._streaming):
+                if task is not None and not task.done():
+                    task.cancel()
+            if self._left is not None:
+                self._left.cancel()
+            if self._stream is not None:
+                self._stream.end()
+
+    def _watch(self) -> None:
+        self._watching = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        if self._events and self._stream is None:
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await hung_up(self._receive)
+            except TimeoutError:
+                self._opened()  # so that signs of life keep the connection open
+                await hung_up(self._receive)
+        else:
+            await hung_up(self._receive)
+        stream = self._stream
+        if stream is not None and stream.name:
+            if self._streaming is not None:
+                self._streaming.cancel()
+                self._streaming = None
+            self._left = asyncio.get_running_loop().call_later(LEFT_FOR, self._give_up)
+        else:
+            self._end()
+
+    def _give_up(self) -> None:
+        if self._stream is not None and not self._stream.followed:
+            self._end()
+
+    def _end(self) -> None:
+        self._gone = True
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,119 @@
+"""The sessions of clients that began with a handshake over HTTP. Each belongs to who began it, and is nobody else's."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final, NamedTuple
+
+from paddock.core.call import CallContext
+from paddock.core.clock import Clock
+from paddock.core.errors import Busy
+from paddock.core.ids import OperatorId, PrincipalId, Tenant
+from paddock.gateway.conversation import Conversation
+from paddock.gateway.methods import Methods
+from paddock.gateway.streams import Streams
+
+MOST_OF_ONE: Final = 64
+"""Sessions of one caller. One more takes the place of the one that was used longest ago and does nothing."""
+MOST: Final = 10_000
+IDLE: Final = 1800.0
+"""Seconds after which a session that nobody uses is over."""
+
+
+class Owner(NamedTuple):
+    """Whose a session is: whoever acts, and who acts in their name."""
+
+    tenant: Tenant
+    principal: PrincipalId
+    operator: OperatorId | None
+
+
+def owner_of(context: CallContext) -> Owner:
+    return Owner(context.tenant, context.principal.id, context.operator)
+
+
+class Session:
+    """One client, for as long as it comes back."""
+
+    def __init__(self, owner: Owner, methods: Methods, now: float) -> None:
+        self.id = secrets.token_urlsafe(32)
+        self.owner = owner
+        self.conversation = Conversation(methods)
+        self.streams = Streams()
+        self.standing = self.streams.open(primed=False)  # for what belongs to no request
+        self.used_at = now
+
+    @property
+    def idle(self) -> bool:
+        return not self.conversation.busy and not self.standing.followed
+
+    def close(self) -> None:
+        self.conversation.close()
+        self.streams.close()
+
+
+class Sessions:
+    """All of them.
+
+    Args:
+        methods: Answers their requests.
+        clock: Tells how long one was not used.
+    """
+
+    def __init__(self, methods: Methods, clock: Clock) -> None:
+        self._methods = methods
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+        self._of: dict[Owner, dict[str, Session]] = {}
+
+    def open(self, context: CallContext) -> Session:
+        """A new session of whoever acts in this context.
+
+        Raises:
+            Busy: they have too many that do something, or all together have.
+        """
+        owner, now = owner_of(context), self._clock.monotonic()
+        self.sweep()
+        theirs = self._of.get(owner, {})
+        if len(theirs) >= MOST_OF_ONE:
+            oldest = min((one for one in theirs.values() if one.idle), key=lambda one: one.used_at, default=None)
+            if oldest is None:
+                raise Busy(f"{MOST_OF_ONE} sessions are in use already", hint="end one of them first")
+            self.end(oldest)
+        if len(self._sessions) >= MOST:
+            raise Busy(f"{MOST} sessions are in use already", hint="try again later")
+        session = Session(owner, self._methods, now)
+        self._sessions[session.id] = session
+        self._of.setdefault(owner, {})[session.id] = session
+        return session
+
+    def find(self, name: str, context: CallContext) -> Session | None:
+        """A session by its id; None for everybody but its owner, as for one that there never was."""
+        session = self._sessions.get(name)
+        if session is None or session.owner != owner_of(context):
+            return None
+        session.used_at = self._clock.monotonic()
+        return session
+
+    def end(self, session: Session) -> None:
+        """End a session, with all that is under way in it."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        theirs = self._of[session.owner]
+        del theirs[session.id]
+        if not theirs:
+            del self._of[session.owner]
+        session.close()
+
+    def sweep(self) -> None:
+        """End those that nobody has used for a while."""
+        since = self._clock.monotonic() - IDLE
+        for session in [one for one in self._sessions.values() if one.used_at < since and one.idle]:
+            self.end(session)
+
+    def all(self) -> tuple[Session, ...]:
+        return tuple(self._sessions.values())
+
+    def close(self) -> None:
+        for session in self.all():
+            self.end(session)
