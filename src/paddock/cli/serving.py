@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+from starlette.requests import Request
 
 from paddock.cli.private_memory import keep_memory_private
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
+from paddock.gateway.gateway import Gateway
 from paddock.host.host import Host, runtime_value
 from paddock.host.log_files import log_name
 from paddock.host.opening import Config, open_host
+from paddock.http.acting import context_of
 from paddock.http.app import Api
 from paddock.http.listening import claimed, listening
 from paddock.http.local_address import socket_path
@@ -81,7 +84,9 @@ def collect_briefly() -> None:
 
 
 async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
-    api = Api(host, SystemClock(), SystemRandom())
+    clock = SystemClock()
+    gateway = Gateway(host, lambda scope: context_of(host, Request(scope)), clock)
+    api = Api(host, clock, SystemRandom(), mounts={"/mcp": gateway})
     path = socket_path(host.directories)
     async with listening(api, path), anyio.create_task_group() as tasks:
         tasks.start_soon(_tell_how_it_goes, host, tell, str(path))
@@ -90,6 +95,7 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         tell({"event": "draining"})
         await host.drain()  # answers find their way while we still listen
         api.closing.set()
+        gateway.close()
         tasks.cancel_scope.cancel()
 
 

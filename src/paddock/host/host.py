@@ -30,6 +30,7 @@ from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.explaining import Explaining
+from paddock.host.exposing import Exposing
 from paddock.host.followers import Following
 from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
@@ -90,6 +91,7 @@ class Host:
         self.calls = calls
         self.actions = Actions(gate, calls, claims)
         self.offers = Offers(gate)
+        self.exposing = Exposing(gate, calls, claims, rules, reconciler)
         self.approving = approving
         self.credentials = credentials
         self.explaining = explaining
