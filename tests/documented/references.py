@@ -15,7 +15,9 @@ from paddock.core.events import EVENT_TYPES
 from paddock.host.metrics import MEASURES
 from paddock.http.app import Api
 from paddock.http.body import LARGEST
+from paddock.http.checking import as_parameter
 from paddock.http.endpoint import MEMBER
+from paddock.http.openapi import failing_statuses
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
 from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
@@ -200,7 +202,9 @@ def http_reference() -> str:
         " root may use. `/api/v1/openapi.json` describes it for machines.\n",
         "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
         " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
-        f"The body of a request has at most {LARGEST:,} bytes.\n",
+        f"The body of a request is JSON in UTF-8, and has at most {LARGEST:,} bytes. A parameter that a route does not"
+        " know, or that is given twice, is refused. Where `GET` works `HEAD` does; answers are JSON whatever `Accept`"
+        " says, but for those that are told as server-sent events.\n",
         "On the local socket the caller is the operator. Everybody else sends `Authorization: Bearer KEY`, and acts in"
         " the tenant of that key, with what it may do; only the operator may name a `tenant`, or somebody in"
         " `Paddock-As`. A route without a word on whom it is for is for everybody with a credential.\n",
@@ -210,16 +214,12 @@ def http_reference() -> str:
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
         parts += [f"For {one.who.value}.\n"] if one.who is not MEMBER else []
         parts += [f"Body: {one.body}\n"] if one.body else []
-        parts += (
-            [
-                "| query | |\n|---|---|\n"
-                + "\n".join(f"| `{name}` | {what} |" for name, what in one.query.items())
-                + "\n"
-            ]
-            if one.query
-            else []
-        )
+        for place, named in (("query", one.query), ("header", one.headers)):
+            rows = [f"| `{name}` | {as_parameter(given).words} |" for name, given in named.items()]
+            parts += [f"| {place} | |\n|---|---|\n" + "\n".join(rows) + "\n"] if rows else []
         parts.append(f"Answers {one.status}: {one.answer}\n")
+        parts += [f"Also {other.status}: {other.words}\n" for other in one.also if other.status < 400]
+        parts.append(f"Fails with {', '.join(map(str, failing_statuses(one)))}.\n")
     return "\n".join(parts)
 
 

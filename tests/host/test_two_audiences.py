@@ -25,7 +25,7 @@ from paddock.host.host import Host
 from paddock.http.app import Api
 from paddock.http.listening import listening
 from paddock.http.local_address import socket_path
-from paddock.http.problems import full_problem
+from paddock.http.frames import full_problem
 
 pytestmark = pytest.mark.req("O-20")
 

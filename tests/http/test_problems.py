@@ -13,7 +13,8 @@ from paddock.cli.daemon import error_from
 from paddock.core import errors
 from paddock.core.errors import Category, Invalid, PaddockError, Problem
 from paddock.core.outward import exit_code, to_json
-from paddock.http.problems import Problems, full_problem
+from paddock.http.frames import full_problem
+from paddock.http.problems import Problems
 
 SECRET = "hunter2"
 

@@ -78,6 +78,7 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "auth.needed": 401,  # nobody was proven to be anybody
     "auth.refused": 401,
     "http.body_too_large": 413,
+    "http.not_json": 415,
     "http.method_not_allowed": 405,
 }
 

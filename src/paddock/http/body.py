@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from paddock.core.errors import CallerError, Invalid, Problem
+from paddock.core.errors import CallerError
 from paddock.core.printable import printable
-from paddock.http.json_text import LARGEST, kind_of, read_object, words_for
+from paddock.http.json_text import LARGEST, read_object
 
-MOST_MISTAKES = 100  # that are told of one body
+JSON = "application/json"
 
 
 class BodyTooLarge(CallerError):
@@ -20,35 +19,33 @@ class BodyTooLarge(CallerError):
     code = "http.body_too_large"
 
 
+class NotJson(CallerError):
+    """A body of another kind than we read."""
+
+    code = "http.not_json"
+
+
 async def json_object(request: Request) -> dict[str, Any]:
     """The body as an object; an empty body is an empty object.
 
     Raises:
         BodyTooLarge: it has more than a mebibyte; the rest of it is not read.
+        NotJson: it says that it is something else.
         Invalid: it is not JSON, not an object, or more than a plugin could be sent.
     """
     raw = await _read(request)
-    return read_object(raw) if raw else {}
+    if not raw:
+        return {}
+    _require_json(request.headers.get("content-type"))
+    return read_object(raw)
 
 
-def only(body: dict[str, Any], **kinds: type) -> None:
-    """Check the members of a body of ours: all of these kinds, and no others.
-
-    Raises:
-        Invalid: with every mistake, or the first hundred.
-    """
-    problems = [
-        Problem(name, f"is {kind_of(body[name])}", f"give {words_for(kind)}", "wrong_type")
-        for name, kind in kinds.items()
-        if name in body and not isinstance(body[name], kind)
-    ]
-    unknown = (name for name in body if name not in kinds)
-    problems += [
-        Problem(printable(name), "is not known here", f"known: {', '.join(kinds)}", "unknown_field")
-        for name in islice(unknown, MOST_MISTAKES)
-    ]
-    if problems:
-        raise Invalid("the body is not valid", problems, code="invalid_params")
+def _require_json(media: str | None) -> None:
+    """Take what says that it is JSON, or says nothing. A form is what a page of somebody else could make a browser send
+    without asking."""
+    kind = JSON if media is None else media.partition(";")[0].strip().lower()
+    if kind != JSON and not kind.endswith("+json"):
+        raise NotJson(f"the body is {printable(kind, 80) or 'of no kind'}", hint=f"send it as {JSON}")
 
 
 async def _read(request: Request) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 from starlette.requests import Request
@@ -16,10 +16,13 @@ from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import CallerError, Denied
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.http.auth import Caller
+from paddock.http.body import JSON
+from paddock.http.checking import Checks, Parameter, as_parameter
+from paddock.http.frames import PROBLEM, Frame
+from paddock.http.schemas.building import FLAG, OBJECT, Schema
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-JSON = "application/json"
 EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
 AS = "paddock-as"  # the header that names who the operator acts as
@@ -52,6 +55,15 @@ class Who(Enum):
 ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Who
 
 
+class Also(NamedTuple):
+    """Another good answer of a row."""
+
+    status: int
+    media: str
+    words: str
+    schema: Schema = OBJECT
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A verb and a path, with everything the OpenAPI document needs to know."""
@@ -61,20 +73,32 @@ class Endpoint:
     handler: Handler
     summary: str
     answer: str
-    query: dict[str, str] = field(default_factory=dict[str, str])  # name: what it does
+    query: Mapping[str, str | Parameter] = field(default_factory=dict[str, "str | Parameter"])
+    headers: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])  # those that mean something here
     body: str = ""  # what the request's body is, where it has one
+    takes: Schema | None = None  # what it must be; a handler gets it from `body_of`
+    gives: Schema = field(default_factory=lambda: OBJECT)
     status: int = 200
     media: str = JSON
-    also: tuple[tuple[int, str, str], ...] = ()  # other good answers: status, media type, what it is
+    also: tuple[Also, ...] = ()  # other good answers
+    fails: tuple[int, ...] = ()  # with which statuses, besides those that `openapi.py` knows of every row
+    frame: Frame = PROBLEM  # in which errors are told
+    tag: str = ""  # what it is listed under; the first part of its path where none is given
     prefix: str = PREFIX
     for_others: bool = False  # whether the operator may do it as somebody else; see `acting.py`
     who: Who = MEMBER
+    checks: Checks = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        query = {name: as_parameter(one) for name, one in self.query.items()}
+        object.__setattr__(self, "checks", Checks(query, self.headers, self.takes))
 
     def route(self) -> Route:
         """The same row for the router."""
         return Route(self.prefix + self.path, self._answer, methods=[self.method], include_in_schema=False)
 
     async def _answer(self, request: Request) -> Response:
+        request.scope["state"]["frame"] = self.frame
         if not self.who.lets(request.state.caller):
             raise Denied(
                 f"this is for {self.who.value}", code="auth.not_for_you", details={"who": self.who.name.lower()}
@@ -86,6 +110,8 @@ class Endpoint:
                 code="principal.not_here",
                 hint="leave Paddock-As out",
             )
+        self.checks.address(request)
+        await self.checks.body(request)
         response = await self.handler(request)
         if request.method == "HEAD" and isinstance(response, StreamingResponse):
             # Nobody would see what goes on here, and the connection would be held for it.
@@ -105,18 +131,19 @@ def named(request: Request, what: str = "name") -> str:
 
 def flag(request: Request, name: str) -> bool:
     """Whether a query parameter says yes."""
-    return request.query_params.get(name, "").lower() in ("1", "true", "yes")
+    return request.query_params.get(name, "") in ("1", "true", "yes")
 
 
-def number(request: Request, name: str, default: int, most: int) -> int:
-    """A query parameter that is a count.
+def yes_or_no(words: str) -> Parameter:
+    """A query parameter that `flag` reads."""
+    return Parameter(words, FLAG)
 
-    Raises:
-        CallerError: it is not one, or too big.
-    """
-    written = request.query_params.get(name)
-    if written is None:
-        return default
-    if not (written.isascii() and written.isdigit() and len(written) < 10 and 0 < int(written) <= most):
-        raise CallerError(f"{name} must be a number from 1 to {most}", code="invalid_params")
-    return int(written)
+
+def count_of(words: str, default: int, most: int) -> Parameter:
+    """A query parameter that `number` reads."""
+    return Parameter(words, {"type": "integer", "minimum": 1, "maximum": most, "default": default})
+
+
+def number(request: Request, name: str, default: int) -> int:
+    """A query parameter that is a count; what it may be stands in its row."""
+    return int(request.query_params.get(name, default))

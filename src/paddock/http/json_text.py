@@ -61,10 +61,5 @@ def kind_of(value: object) -> str:
     return "null" if value is None else _KINDS[type(value)]
 
 
-def words_for(kind: type) -> str:
-    """What values of this kind are called."""
-    return _KINDS[kind]
-
-
 def _invalid(message: str, hint: str, code: str) -> Invalid:
     return Invalid("the body is not valid", [Problem("", message, hint, code)], code="invalid_request")

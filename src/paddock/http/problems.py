@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from math import ceil
 from time import perf_counter
-from typing import Any
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -14,11 +13,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
-from paddock.core.outward import http_status, problem_body
+from paddock.core.outward import http_status
 from paddock.core.printable import printable
 from paddock.http.auth import ChallengeParameters, challenge
+from paddock.http.frames import PROBLEM, Frame
 
-MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER = "1"
 
 log = logging.getLogger("paddock.http")
@@ -71,11 +70,13 @@ class Problems:
             await self._response(_unforeseen(error), scope, error)(scope, receive, send)
 
     def _response(self, error: PaddockError, scope: Scope, cause: Exception | None = None) -> Response:
-        error_id = self._new_error_id()
-        body = full_problem(error, error_id)
-        if instance := scope.get("state", {}).get("instance"):
+        error_id, status = self._new_error_id(), http_status(error)
+        state = scope.get("state", {})
+        frame: Frame = state.get("frame", PROBLEM)
+        body = frame.body(error, error_id)
+        if (instance := state.get("instance")) and frame.media == PROBLEM.media:
             body["instance"] = instance
-        if body["status"] >= 500:
+        if status >= 500:
             facts = {"error_id": error_id, "code": error.error_code, "path": scope["path"]}
             log.log(
                 logging.ERROR if cause else logging.WARNING,
@@ -87,11 +88,11 @@ class Problems:
                 extra={"facts": facts},
             )
         headers = when_to_try_again(error)
-        if body["status"] == 401:
+        if status == 401:
             headers["www-authenticate"] = challenge(scope, error.error_code, self._challenge)
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
-        return Response(orjson.dumps(body, default=str), body["status"], headers, MEDIA_TYPE)
+        return Response(orjson.dumps(body, default=str), status, headers, frame.media)
 
 
 def when_to_try_again(error: PaddockError) -> dict[str, str]:
@@ -100,17 +101,6 @@ def when_to_try_again(error: PaddockError) -> dict[str, str]:
         return {}
     wait = error.details.get("retry_after")
     return {"retry-after": str(ceil(wait)) if wait else _RETRY_AFTER}
-
-
-def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
-    """The problem body, with the parts that our own command line makes the same error from again."""
-    return problem_body(error, error_id) | {
-        "message": error.message,
-        "hint": error.hint,
-        "category": error.category.value,
-        "retryable": error.retryable,
-        "details": dict(error.details),
-    }
 
 
 def _of_the_router(error: HTTPException, scope: Scope) -> PaddockError:

@@ -9,10 +9,14 @@ from paddock.core.outward import http_status
 from paddock.host.actions import outcome_of
 from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of
-from paddock.http.body import json_object, only
-from paddock.http.endpoint import JSON, WHOSE, Endpoint, answer, named
+from paddock.http.checking import body_of
+from paddock.http.endpoint import JSON, WHOSE, Also, Endpoint, answer, named
 from paddock.http.live import cancelled_when_gone
 from paddock.http.problems import when_to_try_again
+from paddock.http.schemas.building import ref
+from paddock.http.schemas.calls import PERFORM
+
+FAILED = (400, 403, 404, 409, 429, 500, 502, 503, 504)  # what an action that was begun can come to
 
 
 class ActionRoutes:
@@ -31,6 +35,7 @@ class ActionRoutes:
                 "`actions`: those that the rules do not deny the caller, or whom `Paddock-As` names, and whose scopes"
                 " they have. `requires_approval` is true where the plugin or a rule wants a person asked first.",
                 query=WHOSE,
+                gives=ref("Actions"),
                 for_others=True,
             ),
             Endpoint(
@@ -41,17 +46,22 @@ class ActionRoutes:
                 "`status`: `ok` with its `result`. `action_id` is the call's id, as in `/calls/{id}`. What fails has"
                 " `status: error` and the `error`, with the HTTP status of that. `Location` is where to look at the"
                 " call.",
+                gives=ref("ActionDone"),
                 also=(
-                    (
+                    Also(
                         202,
                         JSON,
                         "`status: pending_approval`: a person is asked first, and is shown the `preview`. It goes on"
                         " once they said yes; with its `approval_token` the same caller comes back for it, once.",
+                        ref("ActionPending"),
                     ),
+                    *(Also(status, JSON, "`status: error`: it failed.", ref("ActionFailed")) for status in FAILED),
                 ),
+                fails=FAILED,
                 query=WHOSE,
                 for_others=True,
                 body="`args`: the parameters; `approval_token`: of the same action, which waited for a person.",
+                takes=PERFORM,
             ),
         ]
 
@@ -61,8 +71,7 @@ class ActionRoutes:
         return answer({"name": name, "actions": await self._host.actions.listed(name, context)})
 
     async def perform_action(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, args=dict, approval_token=str)
+        body = body_of(request)
         live = await self._host.actions.begin(
             named(request),
             named(request, "action"),

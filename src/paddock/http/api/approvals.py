@@ -13,8 +13,10 @@ from paddock.host.approving import LISTED, MOST_LISTED
 from paddock.host.host import Host
 from paddock.http.acting import context_of, passed_on_by, sees_all
 from paddock.http.auth import caller_of
-from paddock.http.body import json_object, only
-from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named, number
+from paddock.http.checking import body_of
+from paddock.http.endpoint import WHOSE, Endpoint, answer, count_of, flag, named, number, yes_or_no
+from paddock.http.schemas.approvals import APPROVE, DENY, NOTHING
+from paddock.http.schemas.building import ref
 from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
 from paddock.policy.approvals.standing import unknown
 
@@ -43,10 +45,13 @@ class ApprovalRoutes:
                 " those before them, or null.",
                 query=WHOSE
                 | {
-                    "all": "1: those that ended too.",
-                    "limit": f"How many, at most {MOST_LISTED}; {LISTED} where it is not given.",
+                    "all": yes_or_no("1: those that ended too."),
+                    "limit": count_of(
+                        f"How many, at most {MOST_LISTED}; {LISTED} where it is not given.", LISTED, MOST_LISTED
+                    ),
                     "before": "Only those before the one with this id.",
                 },
+                gives=ref("Approvals"),
             ),
             Endpoint(
                 "GET",
@@ -54,9 +59,18 @@ class ApprovalRoutes:
                 self.list_standing,
                 "List standing approvals",
                 "`standing`.",
-                query=WHOSE | {"all": "1: those that were revoked too."},
+                query=WHOSE | {"all": yes_or_no("1: those that were revoked too.")},
+                gives=ref("StandingApprovals"),
             ),
-            Endpoint("GET", "/approvals/{id}", self.show_approval, "Look at a request", "The request.", query=WHOSE),
+            Endpoint(
+                "GET",
+                "/approvals/{id}",
+                self.show_approval,
+                "Look at a request",
+                "The request.",
+                query=WHOSE,
+                gives=ref("Approval"),
+            ),
             Endpoint(
                 "POST",
                 "/approvals/{id}/approve",
@@ -65,6 +79,9 @@ class ApprovalRoutes:
                 _ANSWERED,
                 body="`comment`; `scope`: once, session or always, and `reach`: tool or plugin, for a yes that lasts;"
                 " `params`: other parameters, which the yes is then to.",
+                takes=APPROVE,
+                gives=ref("Approval"),
+                fails=(409,),
                 query=WHOSE,
                 for_others=True,
             ),
@@ -75,6 +92,9 @@ class ApprovalRoutes:
                 "Say no",
                 "The request.",
                 body="`comment`: why.",
+                takes=DENY,
+                gives=ref("Approval"),
+                fails=(409,),
                 query=WHOSE,
                 for_others=True,
             ),
@@ -84,6 +104,9 @@ class ApprovalRoutes:
                 self.revoke,
                 "End a standing approval",
                 "What it was before: `revoked_at` says when it was revoked already, or null.",
+                body="Nothing.",
+                takes=NOTHING,
+                gives=ref("Standing"),
                 query=WHOSE,
                 for_others=True,
             ),
@@ -91,7 +114,7 @@ class ApprovalRoutes:
 
     async def list_approvals(self, request: Request) -> Response:
         by = await self._by(request)
-        limit, before = number(request, "limit", LISTED, MOST_LISTED), request.query_params.get("before")
+        limit, before = number(request, "limit", LISTED), request.query_params.get("before")
         found = await self._host.approving.listed(
             by.tenant, ended=flag(request, "all"), before=before, limit=limit, to=by
         )
@@ -107,8 +130,7 @@ class ApprovalRoutes:
         return answer(await self._host.approving.find(by.tenant, named(request, "id"), to=by))
 
     async def approve(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, comment=str, scope=str, reach=str, params=dict)
+        body = body_of(request)
         context = await self._answering(request)
         approved = await self._host.approving.approve(
             named(request, "id"),
@@ -121,8 +143,7 @@ class ApprovalRoutes:
         return answer(approved)
 
     async def deny(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, comment=str)
+        body = body_of(request)
         context = await self._answering(request)
         denied = await self._host.approving.deny(
             named(request, "id"),
@@ -133,7 +154,6 @@ class ApprovalRoutes:
         return answer(denied)
 
     async def revoke(self, request: Request) -> Response:
-        only(await json_object(request))
         context, wanted = await context_of(self._host, request), named(request, "id")
         by = caller_of(request).principal
         if not sees_all(by):

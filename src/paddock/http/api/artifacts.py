@@ -10,7 +10,9 @@ from starlette.responses import Response, StreamingResponse
 from paddock.core.errors import CallerError
 from paddock.host.host import Host
 from paddock.http.acting import tenant_of
-from paddock.http.endpoint import WHOSE, Endpoint, named
+from paddock.http.checking import Parameter
+from paddock.http.endpoint import WHOSE, Also, Endpoint, named
+from paddock.http.schemas.building import BYTES, TEXT
 
 OCTETS = "application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
@@ -32,8 +34,10 @@ class ArtifactRoutes:
                 "Its bytes, with the media type that its plugin gave. `sha256` is the last part of its address. With a"
                 " `Range` header of one range 206 and that part.",
                 query=WHOSE,
+                headers={"Range": Parameter("One range of its bytes, as `bytes=0-1023`.", {**TEXT, "maxLength": 80})},
+                gives=BYTES,
                 media=OCTETS,
-                also=((206, OCTETS, "The part that a `Range` header of one range asks for."),),
+                also=(Also(206, OCTETS, "The part that a `Range` header of one range asks for.", BYTES),),
             )
         ]
 

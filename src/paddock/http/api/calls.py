@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.errors import Invalid, NeedsApproval, Problem
+from paddock.core.errors import NeedsApproval
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS
 from paddock.gate.effects.keys import checked_key
@@ -19,33 +19,57 @@ from paddock.host.explaining import to_value
 from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of, is_theirs, sees_all, tenant_of
 from paddock.http.auth import caller_of
-from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, JSON, LONGEST_NAME, WHOSE, Endpoint, answer, flag, named, number
-from paddock.http.live import LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
+from paddock.http.checking import Parameter, body_of
+from paddock.http.endpoint import (
+    EVENTS,
+    JSON,
+    LONGEST_NAME,
+    WHOSE,
+    Also,
+    Endpoint,
+    answer,
+    count_of,
+    flag,
+    named,
+    number,
+    yes_or_no,
+)
+from paddock.http.frames import SHU
+from paddock.http.live import AFTER, LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
+from paddock.http.schemas.building import ref
+from paddock.http.schemas.calls import ANSWER, EXECUTE, MAKE_CALL, PARAMS
 
-_DETACH = WHOSE | {"detach": "1: answer at once with 202 and the call's id, as `Prefer: respond-async` does."}
+_DETACH = WHOSE | {
+    "detach": yes_or_no("1: answer at once with 202 and the call's id, as `Prefer: respond-async` does.")
+}
+_PREFER = {"Prefer": Parameter("`respond-async`: as `detach`.")}
+_CALLING = (409, 429, 502, 504)  # what a call can come to, besides what every row can
 _ANSWER = (
     "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
     " What the plugin asks is put to callers of these two kinds, and declined for one that waits for the result alone."
     " With the header `Paddock-As: user:ann` the operator makes the call as somebody else, with what they may do."
 )
+_EXECUTED = (
+    "Shu's ToolResult: `status`, `data`, and what else the plugin gave with it; `call_id` and `Content-Location` say"
+    " which call it was. "
+) + _ANSWER.partition(". ")[2]
 _ALSO = (
-    (
+    Also(
         200,
         EVENTS,
         "What the plugin tells, each an event `event`; what it asks, each a `question`; then `end` with the call,"
         " whatever became of it. `Content-Location` is where to look at the call, from the first moment on.",
     ),
-    (
+    Also(
         202,
         JSON,
         "The id of a call that goes on without its caller, or that waits for a person, with its `approval`; `Location`"
         " is where to look at it.",
+        {"anyOf": [ref("Call"), ref("Detached")]},
     ),
 )
 _LISTED = 100
-_ACTIONS = ("accept", "decline", "cancel")
 
 
 class CallRoutes:
@@ -64,20 +88,29 @@ class CallRoutes:
                 "Call one callable of a plugin",
                 _ANSWER,
                 query=_DETACH,
-                also=_ALSO,
-                for_others=True,
+                headers=_PREFER,
                 body="The parameters.",
+                takes=PARAMS,
+                gives=ref("Call"),
+                also=_ALSO,
+                fails=_CALLING,
+                for_others=True,
             ),
             Endpoint(
                 "POST",
                 "/plugins/{name}/execute",
                 self.execute_plugin,
                 "Call a plugin that is one callable",
-                _ANSWER,
+                _EXECUTED,
                 query=_DETACH,
+                headers=_PREFER,
+                body="`params`, or `parameters` as Shu's document writes it.",
+                takes=EXECUTE,
+                gives=ref("ToolResult"),
                 also=_ALSO,
+                fails=_CALLING,
+                frame=SHU,
                 for_others=True,
-                body="`params`: the parameters.",
             ),
             Endpoint(
                 "POST",
@@ -86,7 +119,11 @@ class CallRoutes:
                 "Call by full name",
                 _ANSWER,
                 query=_DETACH,
+                headers=_PREFER,
+                takes=MAKE_CALL,
+                gives=ref("Call"),
                 also=_ALSO,
+                fails=(404, *_CALLING),
                 for_others=True,
                 body="`name`: as in `memory-markdown.recall`; `params`: the parameters; `approval_token`: the `token`"
                 " of a call that waited for a person, to come back for it, once, with the same name and parameters;"
@@ -99,7 +136,8 @@ class CallRoutes:
                 "List the last calls",
                 "`calls`: those under way and those that ended, newest first, without their results; for whoever is no"
                 " operator those that they or their keys made.",
-                query=WHOSE | {"limit": "How many (100)."},
+                query=WHOSE | {"limit": count_of(f"How many ({_LISTED}).", _LISTED, KEPT_CALLS)},
+                gives=ref("Calls"),
             ),
             Endpoint(
                 "GET",
@@ -111,6 +149,7 @@ class CallRoutes:
                 " of one that its operator is at work on: how often that was `asked`, the `result` it gave last, when"
                 " it is asked `next`, and `until` when.",
                 query=WHOSE,
+                gives=ref("Call"),
             ),
             Endpoint(
                 "GET",
@@ -123,6 +162,7 @@ class CallRoutes:
                 " that of a request, an approval or an entry of the ledger; `uses` are denials of what plugins asked of"
                 " the host. Read from the ledger: calls are found that the daemon has forgotten.",
                 query=WHOSE,
+                gives=ref("Explanation"),
                 for_others=True,
             ),
             Endpoint(
@@ -134,6 +174,7 @@ class CallRoutes:
                 " `message`, and a `schema` or a `url`, and again with `type` `answered` when that is over; `end` at"
                 " last. `Last-Event-ID` resumes.",
                 query=WHOSE,
+                headers={"Last-Event-ID": AFTER},
                 media=EVENTS,
             ),
             Endpoint(
@@ -145,6 +186,9 @@ class CallRoutes:
                 " 404 for one that is not open any more, 409 once the call is over.",
                 query=WHOSE,
                 body="`action`: accept, decline or cancel; `content`: the answer, where it is accepted.",
+                takes=ANSWER,
+                gives=ref("Call"),
+                fails=(409, 422),
             ),
             Endpoint(
                 "POST",
@@ -153,25 +197,25 @@ class CallRoutes:
                 "Ask for the end of a call",
                 "The call; look again for how it ended.",
                 query=WHOSE,
+                gives=ref("Call"),
+                fails=(409,),
                 status=202,
             ),
         ]
 
     async def call_method(self, request: Request) -> Response:
-        params = await json_object(request)
         name, method = named(request), named(request, "method")
-        return await self._answered(request, await self._begun(request, name, method, params))
+        return await self._answered(request, await self._begun(request, name, method, body_of(request)))
 
     async def execute_plugin(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, params=dict)
-        name, params = named(request), body.get("params", {})
-        return await self._answered(request, await self._begun(request, name, "", params))
+        body = body_of(request)
+        params = body.get("params", body.get("parameters", {}))
+        live = await self._begun(request, named(request), "", params)
+        return await self._answered(request, live, _tool_result)
 
     async def make_call(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, name=str, params=dict, approval_token=str, idempotency_key=str)
-        name, params = body.get("name", "")[:LONGEST_NAME], body.get("params", {})
+        body = body_of(request)
+        name, params = body["name"][:LONGEST_NAME], body.get("params", {})
         context = await context_of(self._host, request)
         if "idempotency_key" in body:
             context = replace(context, idempotency_key=checked_key(body["idempotency_key"]))
@@ -186,7 +230,9 @@ class CallRoutes:
         context = await context_of(self._host, request)
         return self._host.calls.begin(name, method, params, context, answers=_answers(request))
 
-    async def _answered(self, request: Request, live: LiveCall) -> Response:
+    async def _answered(
+        self, request: Request, live: LiveCall, shown: Callable[[LiveCall], dict[str, Any]] = LiveCall.to_json
+    ) -> Response:
         where = address_of(live)
         if _detached(request):
             return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
@@ -199,10 +245,10 @@ class CallRoutes:
             except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
                 return answer(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
         replayed = {} if live.replay_of is None else {"idempotency-replayed": "true"}
-        return answer(live.to_json(), headers={"content-location": where, **replayed})
+        return answer(shown(live), headers={"content-location": where, **replayed})
 
     async def list_calls(self, request: Request) -> Response:
-        most, tenant = number(request, "limit", _LISTED, KEPT_CALLS), await tenant_of(self._host, request)
+        most, tenant = number(request, "limit", _LISTED), await tenant_of(self._host, request)
         return answer({"calls": self._host.calls.recent(most, tenant, _shown_to(request))})
 
     async def show_call(self, request: Request) -> Response:
@@ -223,13 +269,8 @@ class CallRoutes:
 
     async def answer_question(self, request: Request) -> Response:
         live = await self._found(request)
-        body = await json_object(request)
-        only(body, action=str, content=dict)
-        action = body.get("action")
-        if action not in _ACTIONS:
-            problem = Problem("action", "says none of what can be done", f"give {', '.join(_ACTIONS)}", "wrong_value")
-            raise Invalid("the body is not valid", [problem], code="invalid_params")
-        live.questions.answer(named(request, "question"), Answer(action, body.get("content", {})))
+        body = body_of(request)
+        live.questions.answer(named(request, "question"), Answer(body["action"], body.get("content", {})))
         return answer(live.to_json())
 
     async def follow_call(self, request: Request) -> Response:
@@ -257,6 +298,16 @@ def _shown_to(request: Request) -> Callable[[LiveCall], bool] | None:
     """Which calls of their tenant a caller is shown; all where they operate it."""
     by = caller_of(request).principal
     return None if sees_all(by) else lambda live: is_theirs(by, live.context.principal)
+
+
+def _tool_result(live: LiveCall) -> dict[str, Any]:
+    """What came of a call, in Shu's words; a plugin of another document gives only the data."""
+    given: Any = live.result
+    if isinstance(given, dict):
+        told = cast("dict[str, Any]", given)
+        if told.get("status") == "success" and "data" in told:
+            return {**told, "call_id": live.id}
+    return {"status": "success", "data": given, "call_id": live.id}
 
 
 def _follows(request: Request) -> bool:

@@ -13,7 +13,9 @@ from paddock.host.exposition import CONTENT_TYPE
 from paddock.host.host import Host
 from paddock.http.auth import Caller
 from paddock.http.endpoint import ANYBODY, HOST, LOCAL, Endpoint, answer
+from paddock.http.schemas.building import TEXT, ref
 
+_TAG = "daemon"
 _READY = "Yes; 503 when it goes down, or as long as nothing can be recorded."
 _STATUS = (
     "`takes_calls`, and `troubles`: each an error with what it is `about`, which is the `ledger` where nothing can be"
@@ -36,19 +38,43 @@ class DaemonRoutes:
                 self.healthz,
                 "Is the daemon alive?",
                 "`status`; on the local socket its `pid` too.",
+                gives=ref("Alive"),
                 prefix="",
+                tag=_TAG,
                 who=ANYBODY,
             ),
-            Endpoint("GET", "/readyz", self.readyz, "Does it take calls?", _READY, prefix="", who=ANYBODY),
-            Endpoint("GET", "/status", self.status, "How is the daemon doing?", _STATUS, who=HOST),
+            Endpoint(
+                "GET",
+                "/readyz",
+                self.readyz,
+                "Does it take calls?",
+                _READY,
+                gives=ref("Ready"),
+                fails=(503,),
+                prefix="",
+                tag=_TAG,
+                who=ANYBODY,
+            ),
+            Endpoint(
+                "GET",
+                "/status",
+                self.status,
+                "How is the daemon doing?",
+                _STATUS,
+                gives=ref("Condition"),
+                tag=_TAG,
+                who=HOST,
+            ),
             Endpoint(
                 "GET",
                 "/metrics",
                 self.metrics,
                 "Numbers for Prometheus",
                 "Calls, how long they took, decisions, restarts, what waits, what is in doubt.",
+                gives=TEXT,
                 media="text/plain",
                 prefix="",
+                tag=_TAG,
                 who=HOST,
             ),
             Endpoint(
@@ -57,6 +83,8 @@ class DaemonRoutes:
                 self.reconcile,
                 "Look again at what is installed and enabled",
                 "Done: what a command changed is in effect.",
+                gives=ref("Done"),
+                tag=_TAG,
                 who=LOCAL,
             ),
             Endpoint(
@@ -65,6 +93,8 @@ class DaemonRoutes:
                 self.look_again,
                 "Look again at who may act",
                 "Done: no credential is taken any more that a command took away.",
+                gives=ref("Done"),
+                tag=_TAG,
                 who=LOCAL,
             ),
         ]

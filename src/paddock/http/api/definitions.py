@@ -5,14 +5,13 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.errors import Invalid, Problem
 from paddock.host.host import Host
 from paddock.http.acting import tenant_of
 from paddock.http.auth import caller_of
-from paddock.http.body import json_object, only
+from paddock.http.checking import body_of
 from paddock.http.endpoint import OPERATOR, WHOSE, Endpoint, answer, named
-
-_WANTED = ("kind", "name", "hash")
+from paddock.http.schemas.building import ref
+from paddock.http.schemas.plugins import ACCEPT
 
 
 class DefinitionRoutes:
@@ -32,6 +31,7 @@ class DefinitionRoutes:
                 " waits `waiting_hash` and the `difference` from what was accepted, line by line. `tools` is what"
                 " `GET /plugins/{name}/tools` gives.",
                 query=WHOSE,
+                gives=ref("Definitions"),
                 who=OPERATOR,
             ),
             Endpoint(
@@ -43,6 +43,9 @@ class DefinitionRoutes:
                 query=WHOSE,
                 who=OPERATOR,
                 body="`kind` and `name` of the definition; `hash`: the `waiting_hash` of what you were shown.",
+                takes=ACCEPT,
+                gives=ref("AcceptedDefinition"),
+                fails=(409,),
             ),
         ]
 
@@ -52,11 +55,7 @@ class DefinitionRoutes:
         return answer({"name": name, "definitions": shown, "tools": listed["tools"]})
 
     async def accept_definition(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, kind=str, name=str, hash=str)
-        missing = [Problem(field, "is missing", "", "missing") for field in _WANTED if field not in body]
-        if missing:
-            raise Invalid("the body is not valid", missing, code="invalid_params")
+        body = body_of(request)
         by = caller_of(request).principal.id
         tenant = await tenant_of(self._host, request)
         accepted = await self._host.definitions.accept(

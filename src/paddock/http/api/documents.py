@@ -9,15 +9,19 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.errors import Invalid, Problem
 from paddock.core.ids import Tenant
 from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all
-from paddock.http.body import json_object, only
-from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named
+from paddock.http.checking import Parameter, body_of
+from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named, yes_or_no
 from paddock.http.live import cancelled_when_gone
+from paddock.http.schemas.building import ref
+from paddock.http.schemas.plugins import PROMPT
 
+_ADDRESS = Parameter(
+    "Its address: one that is listed, or that fits a template.", {"type": "string", "minLength": 1}, required=True
+)
 _WITHHELD = "`withheld`, with why. `known` is false for a server that never ran."
 
 
@@ -37,7 +41,9 @@ class DocumentRoutes:
                 "`tools`: each with the name to `call` it by, its `description`, its `parameters` in words, both"
                 " schemas, its `effects` and its `standing`; as its manifest declares it, or as its server said when it"
                 " last ran. `known` is false for a server that never ran.",
-                query=WHOSE | {"meet": "1: start a server that never ran, to hear what it offers."},
+                query=WHOSE | {"meet": yes_or_no("1: start a server that never ran, to hear what it offers.")},
+                gives=ref("Tools"),
+                fails=(409, 429, 502, 504),
             ),
             Endpoint(
                 "GET",
@@ -46,6 +52,7 @@ class DocumentRoutes:
                 "List the documents of a plugin",
                 f"`resources` and `templates`, as its server describes them and somebody accepted it; {_WITHHELD}",
                 query=WHOSE,
+                gives=ref("Resources"),
             ),
             Endpoint(
                 "GET",
@@ -53,7 +60,9 @@ class DocumentRoutes:
                 self.read_resource,
                 "Read a document of a plugin",
                 "`contents`, as its server gives them: each with `uri`, `mimeType`, and `text` or `blob`.",
-                query=WHOSE | {"uri": "Its address: one that is listed, or that fits a template."},
+                query=WHOSE | {"uri": _ADDRESS},
+                gives=ref("ResourceContents"),
+                fails=(409, 429, 502, 504),
                 for_others=True,
             ),
             Endpoint(
@@ -63,6 +72,7 @@ class DocumentRoutes:
                 "List the prompts of a plugin",
                 f"`prompts` with their `arguments`; {_WITHHELD}",
                 query=WHOSE,
+                gives=ref("Prompts"),
             ),
             Endpoint(
                 "POST",
@@ -72,6 +82,9 @@ class DocumentRoutes:
                 "`messages`, each with a `role` and its `content`.",
                 query=WHOSE,
                 body="`arguments`: a text for each argument.",
+                takes=PROMPT,
+                gives=ref("FilledPrompt"),
+                fails=(409, 429, 502, 504),
                 for_others=True,
             ),
         ]
@@ -99,17 +112,12 @@ class DocumentRoutes:
         return context.tenant
 
     async def read_resource(self, request: Request) -> Response:
-        uri = request.query_params.get("uri", "")
-        if not uri:
-            problem = Problem("uri", "is missing", "give the address of the document", "missing")
-            raise Invalid("the query is not valid", [problem], code="invalid_params")
+        uri = request.query_params["uri"]
         reading = self._host.read_resource(named(request), uri, context=await context_of(self._host, request))
         return await _answered(request, reading)
 
     async def get_prompt(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, arguments=dict)
-        arguments = body.get("arguments", {})
+        arguments = body_of(request).get("arguments", {})
         asking = self._host.get_prompt(
             named(request), named(request, "prompt"), arguments, context=await context_of(self._host, request)
         )

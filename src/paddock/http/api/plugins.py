@@ -15,9 +15,23 @@ from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all, tenant_of
 from paddock.http.auth import caller_of
-from paddock.http.body import json_object, only
-from paddock.http.endpoint import EVENTS, OPERATOR, WHOSE, Endpoint, answer, flag, named, number
+from paddock.http.checking import body_of
+from paddock.http.endpoint import (
+    EVENTS,
+    OPERATOR,
+    WHOSE,
+    Also,
+    Endpoint,
+    answer,
+    count_of,
+    flag,
+    named,
+    number,
+    yes_or_no,
+)
 from paddock.http.live import Told, event_stream
+from paddock.http.schemas.building import ref
+from paddock.http.schemas.plugins import ENABLE
 from paddock.manifest.capability import BadCapability, Capability, parse
 
 MOST_LINES = 10_000
@@ -41,6 +55,7 @@ class PluginRoutes:
                 "Every plugin with `state`, its installation's, and `runtime`, its process's. Whoever is no operator is"
                 " told of those that they may call something of, without how they are doing.",
                 query=WHOSE,
+                gives=ref("Plugins"),
             ),
             Endpoint(
                 "GET",
@@ -50,6 +65,8 @@ class PluginRoutes:
                 "Versions, trust, capabilities, callables, and `runtime`: how its process is doing. Whoever is no"
                 " operator is told what it is, and `callables`: those that they may call.",
                 query=WHOSE,
+                gives={"anyOf": [ref("Plugin"), ref("OfferedPlugin")]},
+                fails=(502,),
             ),
             Endpoint(
                 "POST",
@@ -58,8 +75,12 @@ class PluginRoutes:
                 "Enable a plugin and start it",
                 "How its process is doing once it runs or is known not to: the fields of `runtime`. 403 with the"
                 " `capabilities` where the plugin asks for more than the tenant granted.",
-                query=WHOSE | {"anew": "1: in a new process; one that runs is ended first, after the calls under way."},
+                query=WHOSE
+                | {"anew": yes_or_no("1: in a new process; one that runs is ended first, after the calls under way.")},
                 body="`grant`: capabilities that somebody said yes to, each as a text.",
+                takes=ENABLE,
+                gives=ref("Started"),
+                fails=(409, 429, 502, 504),
                 who=OPERATOR,
             ),
             Endpoint(
@@ -69,6 +90,7 @@ class PluginRoutes:
                 "Disable a plugin and stop it",
                 "`state`, its installation's, once its process is gone.",
                 query=WHOSE,
+                gives=ref("Disabled"),
                 who=OPERATOR,
             ),
             Endpoint(
@@ -78,8 +100,12 @@ class PluginRoutes:
                 "Read what a plugin wrote to its log",
                 "The last lines, newest last; with `follow`, server-sent events that go on.",
                 query=WHOSE
-                | {"lines": "How many lines (50).", "follow": "1: go on with new lines as server-sent events."},
-                also=((200, EVENTS, "With `follow`: the last lines and every new one, each an event `line`."),),
+                | {
+                    "lines": count_of(f"How many lines ({_LINES}).", _LINES, MOST_LINES),
+                    "follow": yes_or_no("1: go on with new lines as server-sent events."),
+                },
+                gives=ref("LogLines"),
+                also=(Also(200, EVENTS, "With `follow`: the last lines and every new one, each an event `line`."),),
                 who=OPERATOR,
             ),
             Endpoint(
@@ -107,8 +133,7 @@ class PluginRoutes:
         return answer(await self._host.offers.plugin(named(request), context))
 
     async def enable_plugin(self, request: Request) -> Response:
-        body = await json_object(request)
-        only(body, grant=list)
+        body = body_of(request)
         enabled = await self._host.enable(
             named(request),
             tenant=await tenant_of(self._host, request),
@@ -124,7 +149,7 @@ class PluginRoutes:
 
     async def read_logs(self, request: Request) -> Response:
         name, tenant = named(request), await tenant_of(self._host, request)
-        count = number(request, "lines", _LINES, MOST_LINES)
+        count = number(request, "lines", _LINES)
         lines = await self._host.logs(name, tenant=tenant, lines=count)  # not found is told before a stream begins
         if flag(request, "follow"):
             return event_stream(self._log_lines(name, tenant, count), self._closing)

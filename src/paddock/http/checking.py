@@ -1,0 +1,113 @@
+"""What a request may say, checked before a handler sees it: every mistake of query and headers, or of the body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+
+from paddock.core.errors import Invalid, Problem
+from paddock.core.printable import printable
+from paddock.core.schema import CompiledSchema, compile_trusted
+from paddock.http.body import json_object
+from paddock.http.schemas.building import TEXT, Schema
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_MOST_MISTAKES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a query, or a header: what it does, and what it may be."""
+
+    words: str
+    schema: Schema = field(default_factory=lambda: TEXT)
+    required: bool = False
+
+
+def as_parameter(given: str | Parameter) -> Parameter:
+    """A parameter that is only described takes any text."""
+    return Parameter(given) if isinstance(given, str) else given
+
+
+class Checks:
+    """The checks of one row of the API. Schemas are compiled once.
+
+    Args:
+        query: The parameters that may stand in the address. Others are mistakes: `?tenent=acme` must not be taken for
+            a request about the default tenant.
+        headers: Those that mean something here; all others are somebody else's business.
+        takes: What the body must be; None where none is read.
+    """
+
+    def __init__(self, query: Mapping[str, Parameter], headers: Mapping[str, Parameter], takes: Schema | None) -> None:
+        self._query = _Given(query)
+        self._headers = _Given({name.lower(): one for name, one in headers.items()})
+        self._takes_body = takes is not None
+        # Any object at all is what the body is read as.
+        told = takes is not None and takes.keys() - {"type", "description", "examples"}
+        self._body = compile_trusted(dict(takes)) if takes is not None and told else None
+
+    def address(self, request: Request) -> None:
+        """Check the query, and the headers that mean something here.
+
+        Raises:
+            Invalid: with every mistake of both.
+        """
+        problems: list[Problem] = []
+        if request.scope["query_string"] or self._query.needed:
+            problems += self._query.mistakes(request.query_params.multi_items(), "", strict=True)
+        if self._headers.known:
+            given = [(name, text) for name, text in request.headers.items() if name in self._headers.known]
+            problems += self._headers.mistakes(given, "header ", strict=False)
+        if problems:
+            raise Invalid("the request is not valid", problems[:_MOST_MISTAKES], code="invalid_params")
+
+    async def body(self, request: Request) -> None:
+        """Read the body, where one is taken, and keep it for `body_of`.
+
+        Raises:
+            BodyTooLarge: see `json_object`.
+            Invalid: it is no JSON object, or not what is taken here; with every mistake.
+        """
+        if not self._takes_body:
+            return
+        read = await json_object(request)
+        if self._body is not None and (problems := self._body.errors(read)):
+            raise Invalid("the body is not valid", problems, code="invalid_params")
+        request.scope["state"]["body"] = read
+
+
+class _Given:
+    """Named texts against their schemas."""
+
+    def __init__(self, known: Mapping[str, Parameter]) -> None:
+        self.known = known
+        self.needed = any(one.required for one in known.values())
+        self._numbers = {name for name, one in known.items() if one.schema.get("type") == "integer"}
+        self._compiled: CompiledSchema = compile_trusted(
+            {
+                "type": "object",
+                "properties": {name: dict(one.schema) for name, one in known.items()},
+                "required": [name for name, one in known.items() if one.required],
+                "additionalProperties": False,
+            }
+        )
+
+    def mistakes(self, given: list[tuple[str, str]], where: str, *, strict: bool) -> list[Problem]:
+        found: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for name, text in given:
+            if strict and name in found:
+                problems.append(Problem(printable(name, 100), "is given more than once", "give it once", "duplicate"))
+            found[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
+        problems += self._compiled.errors(found)
+        return [Problem(where + one.path, one.message, one.hint, one.code) for one in problems] if where else problems
+
+
+def body_of(request: Request) -> dict[str, Any]:
+    """The body as it was checked."""
+    return request.scope["state"]["body"]

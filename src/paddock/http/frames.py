@@ -1,0 +1,45 @@
+"""The frames that an error can be answered in: ours, and those of the documents whose routes we serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from paddock.core.errors import PaddockError
+from paddock.core.outward import osqr_plugin_error, problem_body, shu_envelope
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Frame(NamedTuple):
+    """How a route tells of errors. `schema` is what the published description calls it."""
+
+    schema: str
+    media: str
+    body: Callable[[PaddockError, str], dict[str, Any]]
+
+
+def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """The problem body, with the parts that our own command line makes the same error from again."""
+    return problem_body(error, error_id) | {
+        "message": error.message,
+        "hint": error.hint,
+        "category": error.category.value,
+        "retryable": error.retryable,
+        "details": dict(error.details),
+    }
+
+
+def _with_shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """Both at once, since neither has a member of the other's name: who knows only one of them reads that."""
+    return full_problem(error, error_id) | shu_envelope(error, error_id)
+
+
+def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
+    del error_id  # OSQR's frame has no place for it; the log has it with the code
+    return osqr_plugin_error(error)
+
+
+PROBLEM = Frame("Problem", MEDIA_TYPE, full_problem)
+SHU = Frame("ShuProblem", MEDIA_TYPE, _with_shu_envelope)
+OSQR = Frame("PluginError", "application/json", _plugin_error)
