@@ -22,3 +22,9 @@ def at_this_machine(operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> Pr
 def context_for(principal: Principal, request: RequestId, operator: str | None) -> CallContext:
     """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
     return CallContext(principal, request, principal.tenant, OperatorId(operator) if operator else None)
+
+
+def passed_on_by(context: CallContext) -> str | None:
+    """The operator who speaks for somebody else here, as in `local:root`; None where they speak for themselves."""
+    operator = f"local:{context.operator}"
+    return None if context.operator is None or operator == context.principal.id else operator

@@ -16,6 +16,7 @@ from paddock.core.errors import CallerError, Denied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
+from paddock.host.callers import passed_on_by as passed_on_by
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
@@ -58,12 +59,6 @@ def address_of(live: LiveCall) -> str:
     """Where a call is looked at: within the tenant that made it, and nowhere else."""
     tenant = live.context.tenant
     return f"{PREFIX}/calls/{live.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
-
-
-def passed_on_by(context: CallContext) -> str | None:
-    """The operator who speaks for somebody else here, as in `local:root`; None where they speak for themselves."""
-    operator = f"local:{context.operator}"
-    return None if context.operator is None or operator == context.principal.id else operator
 
 
 async def tenant_of(host: Host, request: Request) -> Tenant:
