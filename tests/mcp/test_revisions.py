@@ -98,6 +98,8 @@ async def test_a_server_may_ask_the_person_behind_a_call(server: McpPlayer) -> N
     assert answered.split()[:2] == ["accept", "blue"]
     assert [question.message for question in asked] == ["Which colour?"] * 2
     assert asked[0].problems == () and asked[1].problems[0].path == "colour", "green was not on offer"
+    named = "colour" if "mcp:2026-07-28" in (await server.actor.settled()).features else ""
+    assert {question.key for question in asked} == {named}, "what a server calls its question goes with it"
     assert (await server.said("ask")).split()[0] == "decline", "without anybody to ask"
 
 

@@ -21,6 +21,7 @@ class Question:
     schema: Mapping[str, Any] | None = None  # what the answer's content has to look like
     url: str | None = None  # a page to visit; what happens there is between the person and the page
     problems: tuple[Problem, ...] = ()  # what was wrong with the last answer
+    key: str = ""  # what the plugin itself calls it, where it does
 
 
 @dataclass(frozen=True, slots=True)

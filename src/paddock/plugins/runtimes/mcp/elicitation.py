@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from paddock.core.printable import printable
@@ -61,7 +62,8 @@ def asked_back(sent: Message, raw: Any) -> FollowUp | None:
         match request.get("method"):
             case "elicitation/create":
                 params: Any = request.get("params")
-                asked[key] = question_of(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
+                question = question_of(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
+                asked[key] = replace(question, key=key)
             case "roots/list":
                 given[key] = {"roots": []}
             case method:
