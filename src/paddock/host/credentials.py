@@ -56,6 +56,14 @@ class Credentials:
         self._note_use(found)
         return found
 
+    async def token(self, token: str, unit: Unit) -> Principal:
+        """Who acts with an access token that was found good, by what it says and the rows as they are.
+
+        Raises:
+            Denied: `auth.refused`, nobody.
+        """
+        return await self._proven(b"token", token, unit)
+
     def look_again(self) -> None:
         """Forget every proof: who may act was changed."""
         self._epoch += 1

@@ -74,12 +74,13 @@ class Endpoint:
     summary: str
     answer: str
     query: Mapping[str, str | Parameter] = field(default_factory=dict[str, "str | Parameter"])
+    any_query: bool = False  # whether others may add parameters of their own, which mean nothing here
     headers: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])  # those that mean something here
     body: str = ""  # what the request's body is, where it has one
     takes: Schema | None = None  # what it must be; a handler gets it from `body_of`
     gives: Schema = field(default_factory=lambda: OBJECT)
     status: int = 200
-    media: str = JSON
+    media: str = JSON  # empty where the answer has no body
     also: tuple[Also, ...] = ()  # other good answers
     fails: tuple[int, ...] = ()  # with which statuses, besides those that `openapi.py` knows of every row
     frame: Frame = PROBLEM  # in which errors are told
@@ -110,7 +111,8 @@ class Endpoint:
                 code="principal.not_here",
                 hint="leave Paddock-As out",
             )
-        self.checks.address(request)
+        if not self.any_query:
+            self.checks.address(request)
         await self.checks.body(request)
         response = await self.handler(request)
         if request.method == "HEAD" and isinstance(response, StreamingResponse):

@@ -156,7 +156,8 @@ def _good_answers(one: Endpoint) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for status, media, words, schema in (Also(one.status, one.media, one.answer, one.gives), *one.also):
         told = answers.setdefault(str(status), {"description": words, "content": {}})
-        told["content"][media] = {"schema": said(TEXT, words) if media == EVENTS else schema}
+        if media:
+            told["content"][media] = {"schema": said(TEXT, words) if media == EVENTS else schema}
     return answers
 
 

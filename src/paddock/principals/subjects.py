@@ -1,4 +1,4 @@
-"""Whoever can act, by name: `user:ann`, `key:…`, `agent:…`, `adapter:…`, `plugin:…`, `local:…`.
+"""Whoever can act, by name: `user:ann`, `key:…`, `token:ann`, `agent:…`, `adapter:…`, `plugin:…`, `local:…`.
 
 A name proves nothing. Only somebody who may act for anybody, the operator of the host, is let name others.
 """
@@ -14,14 +14,16 @@ from paddock.core.call import OPERATOR, Principal, PrincipalKind
 from paddock.core.errors import Denied, OperatorError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.core.printable import printable
+from paddock.principals.access_tokens import holder
 from paddock.principals.api_keys import principal_with, require_key
-from paddock.principals.people import require_person
+from paddock.principals.people import Person, require_person
 from paddock.principals.tenants import require_tenant
 from paddock.store.transaction import Transaction
 
 KINDS: dict[str, PrincipalKind] = {
     "user": "person",
     "key": "key",
+    "token": "key",
     "agent": "agent",
     "adapter": "adapter",
     "plugin": "plugin",
@@ -83,6 +85,10 @@ def principal_of(tx: Transaction, name: str, tenant: str, now: datetime, *, inte
             return _person(tx, subject, interactive=interactive)
         case "key":
             return _key(tx, subject, now)
+        case "token":
+            # Which scopes the token had is not known any more; whoever asks by name was let in with them before.
+            person = _enabled(tx, subject)
+            return holder(person, frozenset(), person.rights.scopes)
         case "local":
             operator = Principal(subject.id, roles=frozenset({OPERATOR}), kind="local", tenant=subject.tenant)
             return replace(operator, interactive=interactive)
@@ -92,9 +98,7 @@ def principal_of(tx: Transaction, name: str, tenant: str, now: datetime, *, inte
 
 
 def _person(tx: Transaction, subject: Subject, *, interactive: bool) -> Principal:
-    person = require_person(tx, subject.tenant, subject.name)
-    if person.disabled:
-        raise _ended(subject, "disabled", f"let them act again: paddock user enable {person.name}")
+    person = _enabled(tx, subject)
     rights = person.rights
     return Principal(
         person.id,
@@ -104,6 +108,13 @@ def _person(tx: Transaction, subject: Subject, *, interactive: bool) -> Principa
         interactive=interactive,
         tenant=person.tenant,
     )
+
+
+def _enabled(tx: Transaction, subject: Subject) -> Person:
+    person = require_person(tx, subject.tenant, subject.name)
+    if person.disabled:
+        raise _ended(subject, "disabled", f"let them act again: paddock user enable {person.name}")
+    return person
 
 
 def _key(tx: Transaction, subject: Subject, now: datetime) -> Principal:
