@@ -12,7 +12,7 @@ from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema import CompiledSchema, compile_schema
-from paddock.gate.documents import READ, Documents, OfferedPrompt, declared_documents
+from paddock.gate.documents import COMPLETE, READ, Documents, OfferedPrompt, declared_documents
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
@@ -301,6 +301,14 @@ class Catalogue:
             )
         return Target(entry, found.spec, asked=name, schemas=_schemas(found.spec))
 
+    def completion(self, plugin: str) -> Target:
+        """What the arguments of a plugin's prompts and templates may be, as far as its server can guess.
+
+        Raises:
+            NotFound: no such plugin is enabled.
+        """
+        return Target(self.entry(plugin), COMPLETE, asked=COMPLETE.name, schemas=_schemas(COMPLETE))
+
     def entries(self) -> tuple[Entry, ...]:
         """Every plugin that may be called, once."""
         return tuple(entry for name, entry in self._entries.items() if name == entry.manifest.name)
@@ -372,6 +380,8 @@ class Catalogue:
             case Form.PROMPT:
                 found = self.prompt(target.key.plugin, target.asked)
                 return found if isinstance(found, Target) else None
+            case Form.COMPLETION:
+                return self.completion(target.key.plugin)
             case _:
                 return self._by_plugin.get(target.key.plugin, {}).get(target.spec.name)
 

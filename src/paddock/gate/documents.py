@@ -23,6 +23,15 @@ READ: Final = CallableSpec(
     Form.RESOURCE,
     input_schema={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
 )
+COMPLETE: Final = CallableSpec(
+    "completion:complete",
+    Form.COMPLETION,
+    input_schema={
+        "type": "object",
+        "properties": {"ref": {"type": "object"}, "argument": {"type": "object"}, "context": {"type": "object"}},
+        "required": ["ref", "argument"],
+    },
+)
 _ARGUMENT: Final = re.compile(r"\$\{arguments\.([^{}]+)\}|\{\{\s*([^{}]+?)\s*\}\}")
 
 
