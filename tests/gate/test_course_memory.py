@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by
 
 from paddock.core.errors import CallerError
-from paddock.core.ids import DEFAULT_TENANT, CallId
+from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId
 from paddock.gate.course import Course
 from paddock.ledger.entry import Draft, prepared
+from paddock.policy.decision import Allow
 
 
 class Large(dict[str, Any]):
@@ -63,6 +65,27 @@ async def test_what_a_call_tells_the_ledger_is_what_its_event_says(
 
         assert quickly == as_event
         assert quickly.at == at.isoformat()
+
+
+@pytest.mark.req("K-17")
+@pytest.mark.parametrize("took", [0.0, 0.000001, 0.0012345, 0.002, 61.0, 100_000.000001])
+@pytest.mark.parametrize("request_id", ["req_1", "größer", 'a "quoted" one'])
+async def test_what_is_told_of_calls_that_are_alike_is_what_their_events_say(
+    tmp_path: Path, took: float, request_id: str
+) -> None:
+    async with Office(tmp_path).open() as host:
+        target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
+        context = replace(made_by(ANN), request=RequestId(request_id))
+        for number, decision in enumerate((Allow(("a", "ü"), "fine", "pol_1"), Allow(("b",), "fine", "pol_2"))):
+            course = Course(CallId(f"call_{number}"), target, {"text": "x"}, context, 0.0)
+            course.decision, course.ran = decision, True
+            course.end(took, {"found": number}, None)
+            at = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
+
+            quickly = prepared("evt_1", Draft(course.apart, "default", at, "call_1", request_id), NoChance())
+            as_event = prepared("evt_1", Draft(course.ended(), "default", at, "call_1", request_id), NoChance())
+
+            assert quickly == as_event
 
 
 class NoChance:

@@ -50,6 +50,9 @@ class Principal:
     owner: PrincipalId | None = None
     """Whose key it is."""
 
+    def __hash__(self) -> int:
+        return hash(self.id)  # tells enough of them apart; all of it would be hashed for every call
+
     @property
     def person(self) -> PrincipalId:
         """Whom a call of theirs is for: who confirms it and consents to it."""

@@ -13,6 +13,7 @@ from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Proble
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema import CompiledSchema, compile_schema
 from paddock.gate.documents import COMPLETE, READ, Documents, OfferedPrompt, declared_documents
+from paddock.gate.phrase import Phrase
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.offering import Withheld
@@ -35,7 +36,7 @@ class Target:
 
     __slots__ = (
         "_checked_field", "_definition", "_effects", "_input", "_output", "_ruled", "asked", "entry", "key",
-        "lists_itself", "manifest", "met", "schemas", "spec", "withheld",
+        "lists_itself", "manifest", "met", "phrase", "schemas", "spec", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Target:
         self._effects: tuple[str, ...] | None = None
         self._definition: str | None = None
         self._checked_field: str | None = None
+        self.phrase: Phrase | None = None  # how the ledger told of the last call to it
 
     @property
     def ruled(self) -> CallableTarget:

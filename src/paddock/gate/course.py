@@ -20,7 +20,8 @@ from paddock.core.ids import CallId
 from paddock.gate.catalogue import Target
 from paddock.gate.disclosure import undisclosed
 from paddock.gate.effects.records import Effect
-from paddock.ledger.entry import Apart
+from paddock.gate.phrase import Phrase
+from paddock.ledger.entry import Apart, Written
 from paddock.manifest.model import Kind
 from paddock.plugins.supervision.flight import Fate, OnEvent
 from paddock.policy.decision import Decision
@@ -185,15 +186,17 @@ class Course:
 
     def ended(self) -> CallEnded:
         """What became of it, as an event."""
-        _, facts, personal = self.apart()
-        return CallEnded(**{**_UNKNOWN, **facts, **personal})
+        return CallEnded(**{**_UNKNOWN, **self._facts(), **self._personal()})
 
     def apart(self) -> Apart:
         """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once.
 
         What is about people, or was written by a plugin, stands apart; see `ledger/entry.py`.
         """
-        target, context, decision, told, said = self.target, self.context, self.decision, self.told, self._said
+        return Apart(CallEnded, self._written_facts() or self._facts(), self._personal())
+
+    def _facts(self) -> dict[str, Any]:
+        target, context, decision, told = self.target, self.context, self.decision, self.told
         metrics: dict[str, Any] = {}
         if told is not None and told.count:
             metrics["events"] = told.count
@@ -217,31 +220,58 @@ class Course:
             facts["decision"] = decision.word
             facts["policies"] = decision.policies
             facts["policy_version"] = decision.version
-        personal: dict[str, Any] = {"payload_hash": self._payload_hash}
-        if self._result_hash is not None:
-            personal["result_hash"] = self._result_hash
-        for part, name, value in (
-            (facts, "approval", self.approval),
-            (facts, "error_code", self.error_code),
-            (facts, "error_category", self._error_category),
-            (facts, "replay_of", self.replay_of),
-            (facts, "undisclosed", self.undisclosed),
-            (personal, "operator_id", context.operator),
-            (personal, "project_id", context.project),
-            (personal, "session_id", context.session),
-            (personal, "agent_path", context.agent_path),
-            (personal, "owner", context.principal.owner),
-            (personal, "events_hash", None if told is None else told.hash),
-            (personal, "error_message", self._error_message),
-            (personal, "plugin_metrics", said.metrics),
-            (personal, "nondeterminism", said.nondeterminism),
-            (personal, "model", said.model),
-            (personal, "artifacts", said.artifacts),
-            (personal, "proposed", self.proposed),
+        more = {
+            "approval": self.approval,
+            "error_code": self.error_code,
+            "error_category": self._error_category,
+            "replay_of": self.replay_of,
+            "undisclosed": self.undisclosed,
+        }
+        return facts | {name: value for name, value in more.items() if value is not None}
+
+    def _written_facts(self) -> Written | None:
+        """The same as they stand in the ledger, of a call of which there is nothing more to tell than of the one before
+        it; these are nearly all of them."""
+        target, decision = self.target, self.decision
+        if (
+            decision is None
+            or self.status != "succeeded"
+            or not self.ran
+            or self.started
+            or self.tally
+            or self.told is not None
+            or self.approval is not None
+            or self.replay_of is not None
+            or self.undisclosed is not None
         ):
-            if value is not None:
-                part[name] = value
-        return Apart(CallEnded, facts, personal)
+            return None
+        phrase = target.phrase
+        if phrase is None or phrase.decision is not decision:
+            phrase = target.phrase = Phrase.of(decision, self._facts())
+        return phrase.with_both(self.duration_ms, self.context.request, target.key.plugin)
+
+    def _personal(self) -> dict[str, Any]:
+        context, told, said = self.context, self.told, self._said
+        personal: dict[str, Any] = {
+            "payload_hash": self._payload_hash,
+            "result_hash": self._result_hash,
+            "operator_id": context.operator,
+            "project_id": context.project,
+            "session_id": context.session,
+            "agent_path": context.agent_path,
+            "owner": context.principal.owner,
+        }
+        if told is not None or self._error_message is not None or self.proposed is not None or said != _SAID_NOTHING:
+            personal |= {
+                "events_hash": None if told is None else told.hash,
+                "error_message": self._error_message,
+                "plugin_metrics": said.metrics,
+                "nondeterminism": said.nondeterminism,
+                "model": said.model,
+                "artifacts": said.artifacts,
+                "proposed": self.proposed,
+            }
+        return {name: value for name, value in personal.items() if value is not None}
 
 
 class Telling:

@@ -24,6 +24,10 @@ _MOST_KEPT = 10_000
 class Decides(Protocol):
     """Who decides about calls."""
 
+    def at_once(self, target: Target, context: CallContext) -> Decision | None:
+        """The same as `about` where nothing has to be read for it, which is nearly always; None otherwise."""
+        ...
+
     async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
         """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts.
 
@@ -70,13 +74,19 @@ class ByTheRules:
         self._consents = consents
         self._kept: _Kept | None = None
 
+    def at_once(self, target: Target, context: CallContext) -> Decision | None:
+        consents = self._consents.known(context.principal)
+        if consents is None:
+            return None
+        decision = self._decided(target, context, consents)
+        return decision if target.only_reads or isinstance(decision, Allow) else None
+
     async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
         principal = context.principal
         if not anew:
-            consents = self._consents.known(principal)
-            if consents is None:
-                consents = await self._consents.lately(principal)
-            decision = self._decided(target, context, consents)
+            decision = self.at_once(target, context)
+            if decision is None:
+                decision = self._decided(target, context, await self._consents.lately(principal))
             if target.only_reads or isinstance(decision, Allow):
                 return decision
         # Whoever has said yes a moment ago is not refused, nor asked, once more.
@@ -110,9 +120,13 @@ class TheirOwn:
 
     reason: str = "an author tries a plugin of theirs"
 
-    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
-        del target, context, anew
+    def at_once(self, target: Target, context: CallContext) -> Decision:
+        del target, context
         return Allow((), self.reason, "")
+
+    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
+        del anew
+        return self.at_once(target, context)
 
     def holds(self, tx: Transaction, target: Target, context: CallContext, decision: Decision) -> bool:
         del tx, target, context, decision

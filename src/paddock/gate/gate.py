@@ -110,7 +110,7 @@ class Gate:
             if target.lists_itself:
                 course.target = target = await self._met(course)
             self.require_valid(target, payload)
-            course.decision = await self.decides.about(target, context)
+            course.decision = self.decides.at_once(target, context) or await self.decides.about(target, context)
             if approval is None and not isinstance(course.decision, Deny):
                 self.limits.take_shared(context.tenant, target.key.plugin)
             if not target.only_reads or approval is not None or not isinstance(course.decision, Allow):
@@ -149,7 +149,10 @@ class Gate:
                 await self.start.void(context.tenant, approval, error)
             raise
         else:
-            await self._ended(course, result, None, watch)
+            if target.only_reads:
+                self._record(course, result, None)
+            else:
+                await self._ended(course, result, None, watch)
         if course.undisclosed is not None:
             watch.flag(course.undisclosed)
         return result

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CoroutineType
 from typing import Any, TypeAlias
 
 from paddock.core.call import CallContext
@@ -44,13 +43,14 @@ class OnTheirWhitelists:
     rules: InForce
     offers: Offers
 
-    def about(self, target: Target, context: CallContext, *, anew: bool = False) -> CoroutineType[Any, Any, Decision]:
-        # Not async itself: calls of others, which are nearly all, take no further step here.
+    def at_once(self, target: Target, context: CallContext) -> Decision | None:
         agents = context.principal.kind == "agent"
-        return self._about_agent(target, context) if agents else self.inside.about(target, context, anew=anew)
+        return self._of_agent(target, context) if agents else self.inside.at_once(target, context)
 
-    async def _about_agent(self, target: Target, context: CallContext) -> Decision:
-        return self._of_agent(target, context)
+    async def about(self, target: Target, context: CallContext, *, anew: bool = False) -> Decision:
+        if context.principal.kind == "agent":
+            return self._of_agent(target, context)
+        return await self.inside.about(target, context, anew=anew)
 
     def _of_agent(self, target: Target, context: CallContext) -> Decision:
         principal = context.principal

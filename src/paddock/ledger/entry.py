@@ -56,11 +56,18 @@ FACTS = frozenset(
 )
 
 
+class Written(NamedTuple):
+    """Facts that are canonical JSON already; the call and the request that they belong to stand in the draft."""
+
+    text: bytes
+    plugin: str
+
+
 class Apart(NamedTuple):
     """An event that is taken apart already, by whoever makes thousands a second. What is not known is left out."""
 
     kind: type[Event]
-    facts: dict[str, Any]
+    facts: dict[str, Any] | Written
     personal: dict[str, Any]
 
 
@@ -146,19 +153,13 @@ def prepared(name: str, draft: Draft, random: Random) -> Prepared:
     if personal:
         text, salt = _written(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
         commitment = committed(salt, text)
-    return Prepared(
-        name,
-        _written_time(draft.at),
-        kind.type,
-        facts.get(plan.plugin) if plan.plugin else None,
-        draft.call or facts.get("call_id"),
-        draft.request or facts.get("request_id"),
-        principal,
-        _written(facts, plan.unsure_facts),
-        text,
-        salt,
-        commitment,
-    )
+    if isinstance(facts, Written):
+        found, plugin, call, request = facts.text, facts.plugin, draft.call, draft.request
+    else:
+        found, plugin = _written(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
+        call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
+    at = _written_time(draft.at)
+    return Prepared(name, at, kind.type, plugin, call, request, principal, found, text, salt, commitment)
 
 
 def _taken_apart(event: Event) -> Apart:
