@@ -37,6 +37,7 @@ COMMANDS = {
     "group": Entry("paddock.cli.group", "Put people into groups, for rules to speak of."),
     "apikey": Entry("paddock.cli.apikey", "Make and revoke keys for programs."),
     "secret": Entry("paddock.cli.secret", "Keep secrets for plugins; no value is ever shown."),
+    "webhook": Entry("paddock.cli.webhook", "Have events sent to others, signed."),
     "consent": Entry("paddock.cli.consents", "Keep and take back what a person agreed to, callable by callable."),
     "approvals": Entry("paddock.cli.approvals", "See what waits for a person, and answer."),
     "explain": Entry("paddock.cli.explain", "Explain a decision: who, what, which rule, what would have changed it."),

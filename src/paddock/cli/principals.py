@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -14,7 +14,6 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 
 if TYPE_CHECKING:
-    from paddock.core.event import Event
     from paddock.host.command import CommandHost
     from paddock.plugins.plugin_store import PluginStore
     from paddock.policy.approvals.unit import Unit
@@ -26,17 +25,6 @@ T = TypeVar("T")
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose it is (default).")]
 Removed = Annotated[bool, typer.Option("--remove", help="Take it away instead.")]
 DEFAULT = str(DEFAULT_TENANT)
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """Where changes are told: in the record of one tenant, within the unit that makes them."""
-
-    store: PluginStore
-    tx: Transaction
-
-    def publish(self, event: Event) -> None:
-        self.store.publish(self.tx, event)
 
 
 def at_this_machine() -> PrincipalId:
@@ -78,10 +66,7 @@ def put_into_effect(host: CommandHost) -> None:
 
 def changes_in(store: PluginStore) -> Callable[[Transaction], Change]:
     """Makes each unit of work on a tenant's rows a change by whoever types this."""
-    from paddock.principals.change import Change
-
-    by = at_this_machine()
-    return lambda tx: Change(tx, store.tenant, by, store.now(), _Told(store, tx))
+    return store.used_by(at_this_machine()).change
 
 
 def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
@@ -90,14 +75,13 @@ def removal(tenant: str, work: Callable[[Change, Unit], T]) -> T:
     Nothing of it lies in the store's log afterwards, where nobody reads in that right now.
     """
     from paddock.cli.opening import reading
-    from paddock.principals.change import Change
 
     with reading() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
+        change = changes_in(store)
 
         def unit(tx: Transaction) -> T:
-            change = Change(tx, store.tenant, at_this_machine(), store.now(), _Told(store, tx))
-            return work(change, unit_in(store, tx))
+            return work(change(tx), unit_in(store, tx))
 
         removed = store.database.write(unit)
         put_into_effect(host)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z"
@@ -49,6 +53,46 @@ def check_web_address(value: str | None) -> str | None:
     except ValueError:
         sound = False
     return None if sound and value.isprintable() else f"{printable(value)} is not an http:// or https:// address"
+
+
+def private_network(written: str) -> tuple[IPv4Network | IPv6Network, int | None]:
+    """The addresses that `10.0.0.0/8`, `127.0.0.1:5678` or `[::1]:80` stand for, and the one port that is meant.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    import ipaddress
+
+    network, port = written, ""
+    if written.startswith("["):
+        network, _, port = written[1:].partition("]")
+        if port and not port.startswith(":"):
+            raise ValueError(written)
+        port = port[1:]
+    elif written.count(":") == 1:
+        network, _, port = written.partition(":")
+        if not port:
+            raise ValueError(written)
+    if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        raise ValueError(written)
+    return ipaddress.ip_network(network), int(port) if port else None
+
+
+def check_private_networks(value: Sequence[str]) -> str | None:
+    """A complaint when one of these is neither an address nor a network of such, with or without a port."""
+    wrong: list[str] = []
+    for one in value:
+        try:
+            private_network(one)
+        except ValueError:
+            wrong.append(printable(one))
+    return f"neither an address nor a network, such as 127.0.0.1:5678: {', '.join(wrong)}" if wrong else None
+
+
+def check_uri(value: str) -> str | None:
+    """A complaint when this cannot be the beginning of a URI."""
+    sound = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9:/._~-]{1,200}", value)
+    return None if sound else f"{printable(value)} is no URI such as urn:paddock"
 
 
 def check_store_url(value: str | None) -> str | None:

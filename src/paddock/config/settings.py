@@ -16,8 +16,10 @@ from paddock.config.addresses import (
     check_address,
     check_directory,
     check_host_names,
+    check_private_networks,
     check_store_url,
     check_tags,
+    check_uri,
     check_web_address,
 )
 from paddock.config.oidc_settings import OidcSettings
@@ -410,6 +412,41 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EventSettings:
+    """Events that are told to others: see the guide on events."""
+
+    source: str = row(
+        "urn:paddock",
+        "How this host is called in the `source` of its events; the tenant follows. Name each host differently where "
+        "one receiver hears of several.",
+        kind=Kind.TEXT,
+        check=check_uri,
+    )
+    attempts: int = row(
+        14,
+        "How often an event is sent to a webhook that does not take it, before it is a dead letter. The pauses double: "
+        "14 attempts take about eleven hours.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=50,
+    )
+    first_pause_s: float = row(
+        5.0,
+        "How long to wait after the first attempt that failed, in seconds.",
+        kind=Kind.NUMBER,
+        minimum=0.01,
+        maximum=3600,
+    )
+    private_receivers: tuple[str, ...] = row(
+        (),
+        "Addresses that webhooks may be sent to though they are not public, this machine's own among them: "
+        "`127.0.0.1:5678`, `10.0.0.0/8`. Others are refused, whatever name leads to them.",
+        kind=Kind.NAMES,
+        check=check_private_networks,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What goes to the log."""
 
@@ -451,6 +488,7 @@ class Settings:
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    events: EventSettings = field(default_factory=EventSettings)
     log: LogSettings = field(default_factory=LogSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 

@@ -22,3 +22,4 @@ from paddock.core.events_policy import *
 from paddock.core.events_principals import *
 from paddock.core.events_queue import *
 from paddock.core.events_secrets import *
+from paddock.core.events_webhooks import *

@@ -16,6 +16,7 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, RequestId, Tenant, new_id
+from paddock.events.live import LiveEvents
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.effects.keys import checked_key
@@ -40,6 +41,7 @@ from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
 from paddock.host.watching import PluginNews
+from paddock.host.webhooks import Webhooks
 from paddock.manifest.capability import Capability
 from paddock.plugins.details import details_of
 from paddock.plugins.enabling import disable, enable
@@ -81,6 +83,8 @@ class Host:
         departures: Departures,
         artifacts: Artifacts,
         definitions: Definitions,
+        live: LiveEvents,
+        webhooks: Webhooks,
         logs: PluginLogs,
         news: PluginNews,
         clock: Clock,
@@ -100,6 +104,8 @@ class Host:
         self.metrics = metrics
         self.definitions = definitions
         self.artifacts = artifacts
+        self.live = live
+        self.webhooks = webhooks
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor

@@ -20,6 +20,8 @@ from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
+from paddock.events.live import LiveEvents
+from paddock.events.sending import Receivers, Sender
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.deciding import ByTheRules
@@ -49,8 +51,10 @@ from paddock.host.rulebook import open_rulebook
 from paddock.host.secret_keys import secret_keys
 from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
+from paddock.host.telling import open_telling
 from paddock.host.timed_work import open_timed_work, recovery_of
 from paddock.host.watching import PluginNews
+from paddock.host.webhooks import Webhooks
 from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
 from paddock.plugins.plugin_store import trees_in
@@ -188,6 +192,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             news.on_ended = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
             metrics = Metrics(supervisor.statuses, calls, events, database)
             gate.observers += [metrics, CallLog(), *([spans] if spans else [])]
+            receivers = Receivers(settings.events.private_receivers)
+            sender, source = Sender(receivers, clock), settings.events.source
+            live = LiveEvents(database, source, events.landed)
             host = Host(
                 directories=directories,
                 settings=settings,
@@ -207,6 +214,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 departures=departures,
                 artifacts=services.artifacts,
                 definitions=definitions,
+                live=live,
+                webhooks=Webhooks(views, keys, receivers, sender, source, clock, random),
                 logs=logs,
                 news=news,
                 clock=clock,
@@ -245,6 +254,18 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         settle=settle,
                     )
                     await by_itself.enter_async_context(timed)
+                    telling = open_telling(
+                        live,
+                        sender,
+                        settings.events,
+                        database=database,
+                        ledger=events,
+                        node=node,
+                        keys=keys,
+                        clock=clock,
+                        random=random,
+                    )
+                    await by_itself.enter_async_context(telling)
                 try:
                     yield host
                 finally:

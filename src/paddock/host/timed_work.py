@@ -87,10 +87,11 @@ def recovery_of(
     gate: Gate, database: Database, clock: Clock, random: Random, notes: Notes, settle: timedelta
 ) -> Recovery:
     """What finds out what became of effects; see `open_timed_work`. A command does that for whoever waits for it."""
-    return Recovery(gate, database, clock, notes, _publishing(clock, random), settle)
+    return Recovery(gate, database, clock, notes, publishing(clock, random), settle)
 
 
-def _publishing(clock: Clock, random: Random) -> PublishIn:
+def publishing(clock: Clock, random: Random) -> PublishIn:
+    """Where a unit of work that the host does by itself tells what it did."""
     return lambda tx, tenant, call: LedgerTable(tx, clock, random, tenant, call)
 
 
@@ -113,7 +114,7 @@ async def open_timed_work(
     how long after a first look it is certain that one has not happened."""
 
     def worker_of(kinds: Mapping[str, Kind]) -> Worker:
-        return Worker(database, node, clock, random, kinds, _publishing(clock, random))
+        return Worker(database, node, clock, random, kinds, publishing(clock, random))
 
     recover = recovering(recovery_of(gate, database, clock, random, notes, settle))
     # The host's own work has places of its own: plugins that hang, of however many tenants, hold up none of it.

@@ -25,7 +25,9 @@ from paddock.http.api.calls import CallRoutes
 from paddock.http.api.daemon import DaemonRoutes
 from paddock.http.api.definitions import DefinitionRoutes
 from paddock.http.api.documents import DocumentRoutes
+from paddock.http.api.events import EventRoutes
 from paddock.http.api.plugins import PluginRoutes
+from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.endpoint import ANYBODY, Endpoint, answer
 from paddock.http.openapi import document
@@ -70,6 +72,8 @@ class Api:
             *ActionRoutes(host).endpoints(),
             *ApprovalRoutes(host).endpoints(),
             *ArtifactRoutes(host).endpoints(),
+            *EventRoutes(host, self.closing).endpoints(),
+            *WebhookRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),
             *more,

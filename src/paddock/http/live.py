@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import orjson
@@ -19,6 +19,12 @@ HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are
 LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
 AFTER = Parameter("Go on after the event with this id.", {"type": "integer", "minimum": 0})
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class Tellable(Protocol):
+    """What a client is sent, whole: one event or several."""
+
+    def encode(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Told:
 
 
 def event_stream(
-    events: AsyncGenerator[Told, None],
+    events: AsyncGenerator[Tellable, None],
     closing: asyncio.Event,
     *,
     last_words: float = 0,
@@ -53,10 +59,12 @@ def event_stream(
     return StreamingResponse(_lines(events, closing, last_words), headers=headers, media_type="text/event-stream")
 
 
-async def _lines(events: AsyncGenerator[Told, None], closing: asyncio.Event, last_words: float) -> AsyncIterator[bytes]:
+async def _lines(
+    events: AsyncGenerator[Tellable, None], closing: asyncio.Event, last_words: float
+) -> AsyncIterator[bytes]:
     yield b": open\n\n"  # the client sees at once that it is connected
     closed = asyncio.ensure_future(closing.wait())
-    following: asyncio.Future[Told | None] | None = None
+    following: asyncio.Future[Tellable | None] | None = None
     try:
         while True:
             following = following or asyncio.ensure_future(anext(events, None))

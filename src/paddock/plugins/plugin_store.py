@@ -26,6 +26,7 @@ from paddock.store.database import DirectDatabase, Transaction
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.shelf import Environments
+    from paddock.principals.change import Change
     from paddock.secrets.keys import Keys
 
 
@@ -116,6 +117,13 @@ class PluginStore:
         seam: Publish = LedgerTable(tx, self.clock, self.random, self.tenant, by=self.by)
         seam.publish(event)
 
+    def change(self, tx: Transaction) -> Change:
+        """A unit of work as a change of who may act, or of what is theirs, by whoever uses this."""
+        from paddock.principals.change import Change
+
+        assert self.by is not None
+        return Change(tx, self.tenant, self.by, self.now(), _Told(self, tx))
+
     @contextmanager
     def changing(self) -> Generator[None, None, None]:
         """One change to trees and rows at a time, whichever process makes it; the lock dies with its holder."""
@@ -177,6 +185,17 @@ class PluginStore:
         if not self.shared:
             for blob in blobs:
                 self.blobs.delete(blob)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Where changes are told: in the record of one tenant, within the unit that makes them."""
+
+    store: PluginStore
+    tx: Transaction
+
+    def publish(self, event: Event) -> None:
+        self.store.publish(self.tx, event)
 
 
 def tenants_in(directory: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.http.schemas import approvals, calls, daemon, knobs, ledger, plugins, problem, versions
+from paddock.http.schemas import approvals, calls, daemon, knobs, ledger, plugins, problem, versions, webhooks
 from paddock.http.schemas.building import Schema
 
 COMPONENTS: dict[str, Schema] = {
@@ -13,5 +13,6 @@ COMPONENTS: dict[str, Schema] = {
     **calls.SCHEMAS,
     **approvals.SCHEMAS,
     **ledger.SCHEMAS,
+    **webhooks.SCHEMAS,
     **daemon.SCHEMAS,
 }

@@ -1,0 +1,1 @@
+"""What the ledger keeps, told outward as CloudEvents: to webhooks, signed, and to whoever follows."""
