@@ -1,0 +1,105 @@
+"""A provider that changes its keys, goes away, or is another one than it says."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from fixtures.identity_provider import IdentityProvider
+from paddock.core.errors import Denied, Unreachable
+from paddock.http.oidc.provider import AGAIN, FRESH, STALE, Provider
+from paddock.http.oidc.tokens import UnknownKey
+
+
+@dataclass
+class LaterClock:
+    """The real time, and as much later as a test says."""
+
+    later: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.later
+
+
+async def test_what_it_publishes_is_fetched_once_for_many_tokens(provider: IdentityProvider) -> None:
+    asked = Provider(provider.issuer, LaterClock())
+    for _ in range(5):
+        _, claims = await asked.claims(provider.access_token("sub-ann"))
+        assert claims["sub"] == "sub-ann"
+    assert provider.asked == ["/.well-known/openid-configuration", "/jwks"]
+
+
+async def test_a_new_key_is_looked_for_once_and_made_up_ones_make_nobody_look(provider: IdentityProvider) -> None:
+    clock = LaterClock()
+    asked = Provider(provider.issuer, clock)
+    await asked.claims(old := provider.access_token("sub-ann"))
+    provider.rotate()
+    clock.later = AGAIN + 1
+    await asked.claims(provider.access_token("sub-ann"))
+    assert provider.asked.count("/jwks") == 2
+    for _ in range(20):
+        with pytest.raises(UnknownKey):
+            await asked.claims(old)  # signed with what is not published any more
+    assert provider.asked.count("/jwks") == 2
+    clock.later += AGAIN + 1
+    with pytest.raises(UnknownKey):
+        await asked.claims(old)
+    assert provider.asked.count("/jwks") == 3
+
+
+async def test_what_it_said_counts_for_a_day_while_it_does_not_answer(provider: IdentityProvider) -> None:
+    clock = LaterClock()
+    asked = Provider(provider.issuer, clock)
+    token = provider.access_token("sub-ann")
+    await asked.claims(token)
+    provider.about["jwks_uri"] = f"{provider.issuer}/nothing-there"
+    clock.later = FRESH + 1
+    await asked.claims(token)
+    assert provider.asked.count("/nothing-there") == 1
+    clock.later = STALE + 1
+    with pytest.raises(Unreachable):
+        await asked.claims(token)
+
+
+async def test_a_provider_that_cannot_be_reached_is_not_tried_again_for_everybody() -> None:
+    asked = Provider("http://127.0.0.1:9", LaterClock())
+    with pytest.raises(Unreachable) as first:
+        await asked.about()
+    with pytest.raises(Unreachable) as second:
+        await asked.about()
+    assert second.value is first.value
+    assert first.value.error_code == "oidc.unusable"
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        ({"issuer": "https://other.example"}, "calls itself https://other.example"),
+        ({"id_token_signing_alg_values_supported": ["HS256", "none"]}, "signs with nothing"),
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"token_endpoint": "http://other.example/token"}, "no token_endpoint over https"),
+        ({"jwks_uri": "file:///etc/passwd"}, "no jwks_uri over https"),
+        ({"authorization_endpoint": None}, "no authorization_endpoint"),
+    ],
+)
+async def test_a_provider_that_describes_itself_oddly_is_not_used(
+    provider: IdentityProvider, odd: dict[str, object], words: str
+) -> None:
+    provider.about |= odd
+    with pytest.raises(Unreachable, match=words):
+        await Provider(provider.issuer, LaterClock()).about()
+
+
+async def test_a_code_that_the_provider_does_not_know_is_refused(provider: IdentityProvider) -> None:
+    with pytest.raises(Denied) as refused:
+        await Provider(provider.issuer, LaterClock()).id_token(
+            "made-up", "v" * 43, redirect_uri="http://127.0.0.1/", client_id="paddock", secret=None
+        )
+    assert refused.value.error_code == "sign_in.code_refused"
+    assert "made-up" not in str(refused.value)

@@ -1,0 +1,93 @@
+"""What a provider's claims mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.config.oidc_settings import OidcSettings, check_issuer, check_pairs
+from paddock.core.errors import Denied
+from paddock.http.oidc.vouched import arrival, granted, name_in, scope_for, scopes_offered
+
+ANN: dict[str, Any] = {
+    "iss": "https://login.example.org",
+    "sub": "1",
+    "email": "Ann@Example.org",
+    "email_verified": True,
+    "name": "Ann Lee",
+    "groups": ["Admins", "cn=staff,dc=example"],
+}
+
+
+def test_somebody_is_named_by_an_address_that_the_provider_has_verified() -> None:
+    assert name_in(ANN, OidcSettings()) == "ann@example.org"
+    for verified in (False, None, "true", 1):
+        assert name_in(ANN | {"email_verified": verified}, OidcSettings()) is None
+
+
+def test_somebody_is_named_by_whichever_claim_the_settings_say_where_that_can_be_a_name() -> None:
+    by_user_name = OidcSettings(name_claim="preferred_username")
+    assert name_in({"preferred_username": "ANN"}, by_user_name) == "ann"
+    for odd in (None, 7, "", "a/b", "root\n", "x" * 129, ["ann"]):
+        assert name_in({"preferred_username": odd}, by_user_name) is None
+
+
+def test_roles_and_groups_come_from_groups_of_the_provider() -> None:
+    settings = OidcSettings(
+        roles=("Admins=operator", "admins=approver", "cn=staff,dc=example=member"), groups=("Admins=night-shift",)
+    )
+    came = arrival(ANN, settings)
+    assert came.roles == {"operator", "member"}  # `admins` is another group than `Admins`
+    assert came.roles_of_provider == {"operator", "approver", "member"}
+    assert (came.groups, came.groups_of_provider) == ({"night-shift"}, {"night-shift"})
+    assert (came.identity.subject, came.name, came.display_name) == ("1", "ann@example.org", "Ann Lee")
+
+
+@pytest.mark.parametrize(
+    ("settings", "claims", "let_in"),
+    [
+        (OidcSettings(allowed_domains=("example.org",)), {}, True),
+        (OidcSettings(allowed_domains=("example.com",)), {}, False),
+        (OidcSettings(allowed_domains=("example.org",)), {"email_verified": False}, False),
+        (OidcSettings(allowed_domains=("example.org",)), {"email": "ann@evil.example.org"}, False),
+        (OidcSettings(allowed_domains=("example.org",)), {"email": "ann@example.org@evil.example"}, False),
+        (OidcSettings(allowed_domains=("example.org",)), {"email": None}, False),
+        (OidcSettings(allowed_groups=("Admins",)), {}, True),
+        (OidcSettings(allowed_groups=("Admins",)), {"groups": "Admins"}, True),
+        (OidcSettings(allowed_groups=("Admins",)), {"groups": ["admins"]}, False),
+        (OidcSettings(allowed_groups=("Admins",)), {"groups": {"Admins": True}}, False),
+        (OidcSettings(allowed_groups=("Admins",), allowed_domains=("example.com",)), {}, False),
+    ],
+)
+def test_only_people_of_the_allowed_domains_and_groups_are_let_in(
+    settings: OidcSettings, claims: dict[str, Any], let_in: bool
+) -> None:
+    if let_in:
+        assert arrival(ANN | claims, settings).name == "ann@example.org"
+        return
+    with pytest.raises(Denied) as refused:
+        arrival(ANN | claims, settings)
+    assert refused.value.error_code == "sign_in.not_allowed"
+
+
+def test_scopes_of_a_token_stand_for_what_the_settings_say_and_for_nothing_else() -> None:
+    settings = OidcSettings(token_scopes=("mail=email:send", "ops=role:operator"), required_scope="paddock")
+    assert granted(frozenset({"mail", "ops", "email:read", "role:approver"}), settings) == (
+        {"operator"},
+        {"email:send"},
+    )
+    assert scopes_offered(settings) == ["paddock", "mail", "ops"]
+    assert scope_for("email:send", settings) == "mail"
+    assert scope_for("files:read", settings) is None
+
+
+def test_an_issuer_is_reached_over_tls_or_on_this_machine() -> None:
+    for good in (None, "https://a.example", "https://a.example/realms/x", "http://127.0.0.1:8080", "http://[::1]:1/a"):
+        assert check_issuer(good) is None
+    for bad in ("http://a.example", "http://127.0.0.1.evil.example", "http://localhost.evil.example", "ftp://a", "a",
+                "https://a.example/?b=c", "https://a.example/#b"):  # fmt: skip
+        assert check_issuer(bad) is not None
+    assert check_pairs(("Night Shift=nights",)) is None
+    for bad in ("admins", "=operator", "admins=", "admins=two words"):
+        assert check_pairs((bad,)) is not None
