@@ -29,6 +29,7 @@ from paddock.http.acting import context_of
 from paddock.http.app import Api
 from paddock.http.listening import claimed, listening
 from paddock.http.local_address import socket_path
+from paddock.http.oidc.opening import signing_in
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -86,7 +87,16 @@ def collect_briefly() -> None:
 async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
     clock = SystemClock()
     gateway = Gateway(host, lambda scope: context_of(host, Request(scope)), clock)
-    api = Api(host, clock, SystemRandom(), mounts={"/mcp": gateway})
+    provider = signing_in(host, clock)
+    api = Api(
+        host,
+        clock,
+        SystemRandom(),
+        mounts={"/mcp": gateway},
+        more=provider.endpoints if provider else (),
+        bearers=provider.bearers if provider else (),
+        challenge=provider.challenge if provider else None,
+    )
     path = socket_path(host.directories)
     async with listening(api, path), anyio.create_task_group() as tasks:
         tasks.start_soon(_tell_how_it_goes, host, tell, str(path))

@@ -403,6 +403,14 @@ class StoreSettings:
 class HttpSettings:
     """The HTTP API and console."""
 
+    public_url: str | None = row(
+        None,
+        "Where people and programs reach this host, such as `https://paddock.example.org`, where that is not its "
+        "address over TCP. An identity provider sends people back there, and access tokens are for `/mcp` below it.",
+        kind=Kind.TEXT,
+        check=check_web_address,
+    )
+
     address: str = row(
         "127.0.0.1:7433",
         "Host and port for the API over TCP. Nothing obeys it yet: `paddock serve` listens on its local socket alone.",

@@ -40,6 +40,7 @@ from paddock.host.plugin_logs import PluginLogs
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
+from paddock.host.sign_ins import SignIns
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
 from paddock.manifest.capability import Capability
@@ -75,6 +76,7 @@ class Host:
         claims: Claims,
         approving: Approving,
         credentials: Credentials,
+        sign_ins: SignIns,
         explaining: Explaining,
         rules: Rulebook,
         condition: Condition,
@@ -98,6 +100,7 @@ class Host:
         self.exposing = Exposing(gate, calls, claims, rules, reconciler)
         self.approving = approving
         self.credentials = credentials
+        self.sign_ins = sign_ins
         self.explaining = explaining
         self.rules = rules
         self.condition = condition

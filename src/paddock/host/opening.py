@@ -49,6 +49,7 @@ from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.rulebook import open_rulebook
 from paddock.host.secret_keys import secret_keys
+from paddock.host.sign_ins import SignIns
 from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
 from paddock.host.telling import open_telling
@@ -195,6 +196,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             receivers = Receivers(settings.events.private_receivers)
             sender, source = Sender(receivers, clock), settings.events.source
             live = LiveEvents(database, source, events.landed)
+            credentials = Credentials(database, clock, tasks)
             host = Host(
                 directories=directories,
                 settings=settings,
@@ -205,7 +207,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 calls=calls,
                 claims=Claims(approvals, resumption, calls),
                 approving=Approving(approvals, resumption),
-                credentials=Credentials(database, clock, tasks),
+                credentials=credentials,
+                sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 rules=rulebook,
                 condition=Condition(events, rulebook),

@@ -7,14 +7,15 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from starlette.requests import Request
 from starlette.types import Scope
 
 from paddock.config.owners import user_name
 from paddock.core.call import Principal
-from paddock.core.errors import Denied
+from paddock.core.errors import Denied, PaddockError
+from paddock.core.outward import http_status
 from paddock.host.callers import at_this_machine
 from paddock.host.host import Host
 
@@ -24,8 +25,9 @@ REALM = "paddock"
 
 Via: TypeAlias = Literal["socket", "key", "session", "token"]
 
-ChallengeParameters: TypeAlias = Callable[[Scope], Mapping[str, str]]
+ChallengeParameters: TypeAlias = Callable[[Scope, PaddockError], Mapping[str, str]]
 """What a refusal says beside the realm, such as `resource_metadata`."""
+INSUFFICIENT: Final = "insufficient_scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,15 @@ def not_proven() -> NotProven:
     )
 
 
-def challenge(scope: Scope, code: str, more: ChallengeParameters | None) -> str:
-    """The `WWW-Authenticate` of a refusal (RFC 6750): without an error where nothing was brought."""
-    said = {"realm": REALM} | ({"error": "invalid_token"} if code == "auth.refused" else {})
-    said |= dict(more(scope)) if more else {}
+def challenge(scope: Scope, error: PaddockError, more: ChallengeParameters | None) -> str | None:
+    """The `WWW-Authenticate` of a refusal (RFC 6750): without an error where nothing was brought.
+
+    None where another credential would change nothing.
+    """
+    said = {"realm": REALM} | ({"error": "invalid_token"} if error.error_code == "auth.refused" else {})
+    said |= dict(more(scope, error)) if more else {}
+    if http_status(error) != 401 and said.get("error") != INSUFFICIENT:
+        return None
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in said.items())
 
 

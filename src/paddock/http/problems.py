@@ -88,8 +88,8 @@ class Problems:
                 extra={"facts": facts},
             )
         headers = when_to_try_again(error)
-        if status == 401:
-            headers["www-authenticate"] = challenge(scope, error.error_code, self._challenge)
+        if status in (401, 403) and (said := challenge(scope, error, self._challenge)) is not None:
+            headers["www-authenticate"] = said
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), status, headers, frame.media)

@@ -1,0 +1,67 @@
+"""Everything about the identity provider that the HTTP application needs, put together from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.types import Scope
+
+from paddock.config.oidc_settings import OidcSettings
+from paddock.core.clock import Clock
+from paddock.core.errors import OperatorError, PaddockError
+from paddock.host.host import Host
+from paddock.http.auth import INSUFFICIENT, Bearer, Caller
+from paddock.http.endpoint import Endpoint
+from paddock.http.oidc.bearer import InsufficientScope, TokenBearer, wider_scope
+from paddock.http.oidc.protected_resource import ProtectedResource
+from paddock.http.oidc.provider import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class SigningIn:
+    """What the application gets for a provider."""
+
+    endpoints: tuple[Endpoint, ...]
+    bearers: tuple[Bearer, ...]
+    settings: OidcSettings
+    metadata: str
+
+    def challenge(self, scope: Scope, error: PaddockError) -> Mapping[str, str]:
+        """What a refusal says of how to be let in (RFC 6750, RFC 9728)."""
+        where = {"resource_metadata": self.metadata}
+        caller: Caller | None = scope["state"].get("caller")
+        of_a_token = isinstance(error, InsufficientScope) or (caller is not None and caller.via == "token")
+        if of_a_token and (wider := wider_scope(error, self.settings)):
+            return {"error": INSUFFICIENT, "scope": wider, **where}
+        needed = self.settings.required_scope
+        return where if needed is None else {"scope": needed, **where}
+
+
+def signing_in(host: Host, clock: Clock) -> SigningIn | None:
+    """The parts for the provider that the settings name; None where they name none.
+
+    Raises:
+        OperatorError: the settings do not go together.
+    """
+    settings, public_url = host.settings.oidc, host.settings.http.public_url
+    if settings.issuer is None:
+        return None
+    if public_url is None:
+        raise OperatorError(
+            "an identity provider sends people back to an address, and none is set",
+            code="oidc.no_public_url",
+            hint="set http.public_url to where people reach this host, such as https://paddock.example.org",
+        )
+    if settings.create and not (settings.allowed_domains or settings.allowed_groups):
+        raise OperatorError(
+            "oidc.create would add everybody whom the provider knows",
+            code="oidc.open_to_all",
+            hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
+        )
+    public_url = public_url.rstrip("/")
+    provider, sign_ins = Provider(settings.issuer, clock), host.sign_ins
+    resource = ProtectedResource(public_url, settings)
+    rows = resource.endpoints()
+    bearer = TokenBearer(provider, sign_ins, settings, resource.resource, clock)
+    return SigningIn(tuple(rows), (bearer,), settings, resource.metadata)
