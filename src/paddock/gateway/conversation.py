@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import orjson
 
@@ -14,12 +14,9 @@ from paddock.gateway.exchange import Exchange, Tell, notification
 from paddock.gateway.methods import Methods
 from paddock.gateway.revisions import HANDSHAKE, LEVELS, NEWEST_HANDSHAKE, NOTHING, Asks, Revision, asks_of
 from paddock.gateway.tool_results import SERVER
-from paddock.gateway.writing import answer_of, fault_as
-from paddock.rpc.faults import INVALID_PARAMS, INVALID_REQUEST, RESOURCE_BUSY, RpcFault
+from paddock.gateway.under_way import UnderWay
+from paddock.rpc.faults import INVALID_PARAMS, INVALID_REQUEST, RpcFault
 from paddock.rpc.message import Failure, MessageId, Notification, Request, Result
-
-MOST_UNDER_WAY: Final = 256
-CANCELLED: Final = -32800  # nobody reads it but a connection that has to end
 
 
 class Conversation:
@@ -34,9 +31,7 @@ class Conversation:
         self.revision: Revision | None = None  # until they have shaken hands
         self._asks: Asks = NOTHING
         self._level = "info"
-        # By its id, whatever kind that has: 1 and "1" are two requests.
-        self._under_way: dict[MessageId, asyncio.Task[Any]] = {}
-        self._unwanted: set[asyncio.Task[Any]] = set()
+        self._under_way = UnderWay()
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._count = 0
 
@@ -47,26 +42,19 @@ class Conversation:
 
     def close(self) -> None:
         """The client is gone, and nobody wants what is under way."""
-        for task in self._under_way.values():
-            task.cancel()
+        self._under_way.close()
 
     def hear(self, message: Notification | Result | Failure) -> None:
         """Something that wants no answer: news, or the answer to a question of ours."""
         match message:
             case Notification("notifications/cancelled", params):
-                self._cancel(params.get("requestId"))
+                self._under_way.cancel(params.get("requestId"))
             case Notification():
                 pass
             case Result(number, value):
                 self._answered(number, value)
             case Failure(number, _):
                 self._answered(number, None)
-
-    def _cancel(self, number: Any) -> None:
-        task = self._under_way.get(number) if type(number) in (int, str) else None
-        if task is not None and task not in self._unwanted:
-            self._unwanted.add(task)
-            task.cancel()
 
     def _answered(self, number: MessageId | None, value: Any) -> None:
         waiting = self._asked.pop(number, None) if isinstance(number, str) else None
@@ -75,26 +63,8 @@ class Conversation:
 
     async def answer(self, request: Request, context: CallContext, tell: Tell | None) -> bytes:
         """The answer to a request, as a message. It is run in a task of its own, which ends when nobody wants it."""
-        number = request.id
-        if number in self._under_way:
-            return fault_as(number, RpcFault(INVALID_REQUEST, "a request with this id is under way already"))
-        if len(self._under_way) >= MOST_UNDER_WAY:
-            return fault_as(number, RpcFault(RESOURCE_BUSY, f"{MOST_UNDER_WAY} requests are under way already"))
-        task = asyncio.current_task()
-        assert task is not None
-        self._under_way[number] = task
-        try:
-            return answer_of(number, await self._served(request, context, tell))
-        except RpcFault as fault:
-            return fault_as(number, fault)
-        except asyncio.CancelledError:
-            if task not in self._unwanted:
-                raise
-            task.uncancel()
-            return fault_as(number, RpcFault(CANCELLED, "the request was cancelled"))
-        finally:
-            del self._under_way[number]
-            self._unwanted.discard(task)
+        refused = self._under_way.refusal(request.id)
+        return refused or await self._under_way.answer(request.id, self._served(request, context, tell))
 
     async def _served(self, request: Request, context: CallContext, tell: Tell | None) -> bytes:
         method, params, revision = request.method, request.params, self.revision
@@ -106,7 +76,7 @@ class Conversation:
             return b"{}"
         if method == "logging/setLevel":
             return self._set_level(params)
-        exchange = Exchange(context, revision, self._asks, self._level, tell, number=self._name)
+        exchange = Exchange(context, revision, self._asks, self._level, tell, request.id, named=self._name)
         if tell is not None and self._asks is not NOTHING:
             exchange.put = lambda asked: self._put(asked, tell)
         return await self._methods.serve(exchange, method, params)

@@ -11,6 +11,7 @@ import orjson
 from paddock.core.call import CallContext
 from paddock.core.questions import Answer, Question
 from paddock.gateway.revisions import LEVELS, NOTHING, Asks, Revision
+from paddock.rpc.message import MessageId
 
 Tell: TypeAlias = Callable[[bytes], None]
 """Sends a message to the client, beside the answer and before it."""
@@ -30,8 +31,9 @@ class Exchange:
     asks: Asks = NOTHING
     level: str | None = None  # the least important log message that the client wants; None for none at all
     tell: Tell | None = None  # None: the answer is all that it can be told
+    number: MessageId = 0  # the id that the client gave the request
     put: Put | None = None  # None: nobody can be asked
-    number: Callable[[], str] = lambda: ""  # names a question, where the revision wants that
+    named: Callable[[], str] = lambda: ""  # names a question, where the revision wants that
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self.tell is not None:
@@ -80,7 +82,7 @@ class Exchange:
         problems = "".join(f"\n{problem}" for problem in question.problems)
         params: dict[str, Any] = {"message": f"{who}: {question.message}{problems}"[:LONGEST_MESSAGE]}
         if question.url is not None:
-            number = {} if self.revision.stateless else {"elicitationId": self.number()}
+            number = {} if self.revision.stateless else {"elicitationId": self.named()}
             return {"mode": "url", **params, "url": question.url, **number}
         mode = {"mode": "form"} if self.revision.urls else {}
         schema: dict[str, Any] = {"type": "object", "properties": {}, **dict(question.schema or {})}

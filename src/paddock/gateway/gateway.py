@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.types import Receive, Scope, Send
 
 from paddock.core.clock import Clock
+from paddock.core.ids import Tenant
+from paddock.gateway.asking_people import AskingPeople
+from paddock.gateway.exchange import notification
 from paddock.gateway.http_app import ContextOf, McpApp
 from paddock.gateway.methods import Methods
+from paddock.gateway.news import News, method_for
 from paddock.gateway.sessions import Sessions
 from paddock.gateway.shelves import Shelves
+from paddock.gateway.stateless import Stateless
+from paddock.gateway.waiting_calls import WaitingCalls
 from paddock.host.host import Host
 
 
@@ -18,18 +26,34 @@ class Gateway:
     Args:
         host: What it is in front of.
         context_of: Says who makes a request, for the application.
+        link: Where a person answers a request for their yes, by its id; empty where nowhere.
         clock: The time.
     """
 
-    def __init__(self, host: Host, context_of: ContextOf, clock: Clock) -> None:
+    def __init__(
+        self, host: Host, context_of: ContextOf, clock: Clock, *, link: Callable[[str], str] = lambda _: ""
+    ) -> None:
         shelves = Shelves(host, {}, clock)
-        self.methods = Methods(host, shelves, instructions="", page_size=1000, clock=clock)
-        self._sessions = Sessions(self.methods, clock)
-        self._app = McpApp(self.methods, self._sessions, context_of)
+        self.news = News(host)
+        people = AskingPeople(host, link)
+        self.methods = Methods(host, shelves, people, self.news, instructions="", page_size=1000)
+        self._waiting = WaitingCalls()
+        self.stateless = Stateless(self.methods, self._waiting)
+        self._sessions = Sessions(self.methods, clock, self.news.know)
+        self._app = McpApp(self._sessions, self.stateless, context_of)
+        self.news.listen(self._changed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
+    def _changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
+        for session in self._sessions.all():
+            if session.owner.tenant == tenant:
+                for kind in sorted(kinds):
+                    session.standing.put(notification(method_for(kind), {}))
+
     def close(self) -> None:
         """End every session and stream: the daemon goes down."""
+        self.news.close()
         self._sessions.close()
+        self._waiting.close()

@@ -14,13 +14,13 @@ from paddock.core.errors import CallerError, PaddockError
 from paddock.core.outward import http_status, mcp_error
 from paddock.core.printable import printable
 from paddock.gateway.http_reply import EVENTS, JSON, Reply, hung_up, respond, stream_out
-from paddock.gateway.methods import Methods
 from paddock.gateway.revisions import HANDSHAKE, STATELESS
 from paddock.gateway.sessions import Session, Sessions
-from paddock.gateway.writing import fault_as
+from paddock.gateway.stateless import HTTP_STATUS, Stateless, stands_alone, unsupported
+from paddock.gateway.writing import answer_of, fault_as
 from paddock.rpc.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
-from paddock.rpc.message import MAX_FRAME, Malformed, Message, Noise, Request, decode
+from paddock.rpc.message import MAX_FRAME, Malformed, Message, Noise, Notification, Request, decode
 from paddock.rpc.structure import StructureCounter
 
 ContextOf: TypeAlias = Callable[[Scope], Awaitable[CallContext]]
@@ -41,19 +41,26 @@ class Refused(Exception):
         self.status = status
         self.fault = RpcFault(code, reason)
 
+    @classmethod
+    def by(cls, status: int, fault: RpcFault) -> Refused:
+        """The same for a fault that says more."""
+        refused = cls(status, fault.message)
+        refused.fault = fault
+        return refused
+
 
 class McpApp:
     """The application.
 
     Args:
-        methods: Answers requests.
         sessions: Of clients that begin with a handshake.
+        stateless: Answers those that do not.
         context_of: Says who calls.
     """
 
-    def __init__(self, methods: Methods, sessions: Sessions, context_of: ContextOf) -> None:
-        self._methods = methods
+    def __init__(self, sessions: Sessions, stateless: Stateless, context_of: ContextOf) -> None:
         self._sessions = sessions
+        self._stateless = stateless
         self._context_of = context_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,18 +86,44 @@ class McpApp:
         context = await self._context_of(scope)
         body = await _body(receive, headers)
         message = decode(body)
-        version = headers.get(VERSION)
+        version = headers.get(VERSION, b"").decode("latin-1")
         if isinstance(message, Request):
             if message.method == "initialize":
                 await self._begin(message, context, receive, send, headers)
+                return
+            if version in STATELESS or stands_alone(message):
+                await self._alone(message, context, scope, receive, send, headers)
                 return
             session = self._session(headers, context)
             reply = _reply(receive, send, headers, session)
             await reply.answer_with(session.conversation.answer(message, context, reply.tell))
             return
-        del version
+        if version in STATELESS:
+            # There is nothing that a client of this revision could tell us: it hangs up where others cancel.
+            await respond(send, 202 if isinstance(message, Notification) else 400)
+            return
         session = self._session(headers, context)
         await self._other(message, body, session, context, receive, send, headers)
+
+    async def _alone(
+        self, request: Request, context: CallContext, scope: Scope, receive: Receive, send: Send, headers: Headers
+    ) -> None:
+        """A request that stands for itself."""
+        json, events = _accepted(headers)
+        if request.method == "subscriptions/listen" and not events:
+            raise Refused(406, "accept text/event-stream")
+        reply = Reply(receive, send, json=json, events=events)
+
+        async def work() -> bytes:
+            try:
+                return answer_of(
+                    request.id, await self._stateless.result(request, context, reply.tell, scope["headers"])
+                )
+            except RpcFault as fault:
+                reply.status = HTTP_STATUS.get(fault.code, 200)
+                return fault_as(request.id, fault)
+
+        await reply.answer_with(work())
 
     async def _begin(
         self, request: Request, context: CallContext, receive: Receive, send: Send, headers: Headers
@@ -201,7 +234,7 @@ class McpApp:
         """
         name, version = headers.get(SESSION), headers.get(VERSION)
         if version is not None and version.decode("latin-1") not in HANDSHAKE:
-            raise Refused(400, f"{printable(version.decode('latin-1'), 40)} is not a revision that has sessions")
+            raise Refused.by(400, unsupported(printable(version.decode("latin-1"), 40)))
         if name is None:
             raise Refused(400, "Mcp-Session-Id is missing: begin with `initialize`")
         session = self._sessions.find(name.decode("latin-1"), context)
@@ -223,9 +256,7 @@ async def _all(
 
 
 def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, named: bool = False) -> Reply:
-    json, events = _accepts(headers, JSON), _accepts(headers, EVENTS)
-    if not json and not events:
-        raise Refused(406, "accept application/json and text/event-stream")
+    json, events = _accepted(headers)
     revision = session.conversation.revision
     primed = revision is not None and revision.primed
     return Reply(
@@ -236,6 +267,18 @@ def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, 
         open_stream=lambda: session.streams.open(primed=primed),
         headers=((SESSION, session.id.encode()),) if named else (),
     )
+
+
+def _accepted(headers: Headers) -> tuple[bool, bool]:
+    """Whether a client takes JSON, and whether it takes streams.
+
+    Raises:
+        Refused: neither.
+    """
+    json, events = _accepts(headers, JSON), _accepts(headers, EVENTS)
+    if not json and not events:
+        raise Refused(406, "accept application/json and text/event-stream")
+    return json, events
 
 
 def _accepts(headers: Headers, kind: bytes) -> bool:

@@ -56,7 +56,9 @@ class Reply:
         events: Whether it takes a stream.
         open_stream: Makes the stream.
         headers: Beside those of the kind of answer.
-        status: The status of an answer that is JSON, by what it is.
+
+    Attributes:
+        status: Of an answer that is JSON.
     """
 
     def __init__(
@@ -68,7 +70,6 @@ class Reply:
         events: bool,
         open_stream: Callable[[], Stream] = Stream,
         headers: Iterable[Header] = (),
-        status: Callable[[bytes], int] = lambda _: 200,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -76,7 +77,7 @@ class Reply:
         self._events = events
         self._open_stream = open_stream
         self._headers = headers
-        self._status = status
+        self.status = 200
         self._stream: Stream | None = None
         self._streaming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -106,7 +107,7 @@ class Reply:
         try:
             answer = await work
             if self._stream is None and self._json:
-                await respond(self._send, self._status(answer), answer, self._headers)
+                await respond(self._send, self.status, answer, self._headers)
                 return
             stream = self._opened()
             stream.put(answer)

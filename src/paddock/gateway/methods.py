@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
 import orjson
 
-from paddock.core.clock import Clock
+from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
+from paddock.core.ids import Tenant
 from paddock.core.outward import mcp_error
 from paddock.core.printable import printable
 from paddock.core.questions import Answer, Question
 from paddock.gate.catalogue import Target
 from paddock.gate.effects.keys import checked_key
+from paddock.gate.live_call import LiveCall
+from paddock.gateway.asking_people import AskingPeople
 from paddock.gateway.exchange import Exchange
-from paddock.gateway.revisions import HANDSHAKE, STATELESS, Revision, knows
-from paddock.gateway.shelves import Shelves, cursor_of, tool_list
-from paddock.gateway.tool_results import SERVER, complete, tool_failure, tool_pending, tool_result
+from paddock.gateway.library import Library
+from paddock.gateway.news import News
+from paddock.gateway.revisions import HANDSHAKE, OLDEST, STATELESS, Revision, knows
+from paddock.gateway.shelves import Shelf, Shelves, cursor_of, tool_list
+from paddock.gateway.tool_results import complete, tool_failure, tool_pending, tool_result
 from paddock.host.host import Host
 from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
 KEY: Final = "dev.paddock/idempotency-key"
 TOKEN: Final = "dev.paddock/approval-token"  # noqa: S105  # the name of a field
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_UNKNOWN: Final = frozenset({"callable.not_found", "plugin.not_enabled", "tool.gone"})
 _NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
@@ -34,20 +42,32 @@ class Methods:
     Args:
         host: What they want something of.
         shelves: What there is for whom.
+        people: Whom calls wait for.
+        news: Of what there is.
         instructions: What models are told of all of it.
         page_size: How much of a list stands on a page.
-        clock: Tells when something was made.
     """
 
-    def __init__(self, host: Host, shelves: Shelves, *, instructions: str, page_size: int, clock: Clock) -> None:
+    def __init__(
+        self, host: Host, shelves: Shelves, people: AskingPeople, news: News, *, instructions: str, page_size: int
+    ) -> None:
         self._host = host
         self._shelves = shelves
+        self._library = Library(host)
+        self._people = people
+        self._news = news
         self._instructions = instructions
         self._page_size = page_size
-        self._clock = clock
         self._served: dict[str, Callable[[Exchange, dict[str, Any]], Awaitable[bytes]]] = {
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._prompt,
+            "completion/complete": self._complete,
+            "subscriptions/listen": self._listen,
             "ping": self._ping,
             "server/discover": self._discover,
         }
@@ -77,9 +97,8 @@ class Methods:
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """What we can do for a client."""
         changing = {"listChanged": True}
-        told: dict[str, Any] = {"tools": changing}
-        del revision
-        return told
+        told: dict[str, Any] = {"tools": changing, "resources": changing, "prompts": changing, "logging": {}}
+        return told if revision.name == OLDEST else told | {"completions": {}}
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
@@ -91,9 +110,11 @@ class Methods:
     async def _call_tool(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         name, arguments = params.get("name"), params.get("arguments")
         context, revision = exchange.context, exchange.revision
-        target = self._shelves.counter(context.tenant).tools.get(name) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            raise RpcFault(INVALID_PARAMS, "`name` is not text")
+        target = self._shelves.counter(context.tenant).tools.get(name)
         if target is None:
-            raise RpcFault(INVALID_PARAMS, f"Unknown tool: {printable(str(name), 80)}")
+            raise RpcFault(INVALID_PARAMS, f"Unknown tool: {printable(name, 80)}")
         if arguments is None:
             arguments = {}
         elif not isinstance(arguments, dict):
@@ -102,10 +123,10 @@ class Methods:
         if KEY in meta:
             context = replace(context, idempotency_key=checked_key(_text(meta, KEY)))
         given = cast("dict[str, Any]", arguments)
+        token = _text(meta, TOKEN) if TOKEN in meta else self._people.token(exchange, name, given)
         try:
-            if TOKEN in meta:
-                live = await self._host.exposing.claimed(_text(meta, TOKEN), target, given, context)
-                result = await live.wait()
+            if token is not None:
+                result = await self._claimed(exchange, name, target, given, context, token)
             else:
                 result = await self._host.exposing.call(
                     target,
@@ -115,19 +136,91 @@ class Methods:
                     ask=self._asker(exchange, target),
                 )
         except NeedsApproval as held:
-            return orjson.dumps(tool_pending(held, "", revision), default=str)
+            return orjson.dumps(await self._held(exchange, name, target, given, held), default=str)
         except NotFound as error:
-            if error.error_code not in ("callable.not_found", "plugin.not_enabled", "tool.gone"):
+            if error.error_code not in _UNKNOWN:
                 return orjson.dumps(tool_failure(error, revision), default=str)
             raise  # it was there a moment ago
         except PaddockError as error:
             return orjson.dumps(tool_failure(error, revision), default=str)
         return orjson.dumps(tool_result(target, result, revision), default=str)
 
+    async def _held(
+        self, exchange: Exchange, name: str, target: Target, given: dict[str, Any], held: NeedsApproval
+    ) -> dict[str, Any]:
+        """What is told of a call that waits for a person; its result where they are there to answer."""
+        revision = exchange.revision
+        try:
+            live = await self._people.confirmed(exchange, held)
+            if live is not None:
+                return tool_result(target, await _until_over(live), revision)
+        except NeedsApproval as again:
+            held = again
+        except PaddockError as error:
+            return tool_failure(error, revision)
+        self._people.remember(exchange, name, given, held)
+        return tool_pending(held, self._people.link(held.details["approval"]), revision)
+
+    async def _claimed(
+        self, exchange: Exchange, name: str, target: Target, given: dict[str, Any], context: CallContext, token: str
+    ) -> Any:
+        """The result of a call that waited for a person, for whoever comes back for it."""
+        try:
+            live = await self._host.exposing.claimed(token, target, given, context)
+            result = await _until_over(live)
+        except NeedsApproval:
+            raise
+        except PaddockError:
+            self._people.forget(exchange, name, given)
+            raise
+        self._people.forget(exchange, name, given)
+        return result
+
     def _asker(self, exchange: Exchange, target: Target) -> Callable[[Question], Awaitable[Answer]] | None:
         if exchange.put is None:
             return None
         return lambda question: exchange.ask(target.key.plugin, question)
+
+    # --- documents and prompts ----------------------------------------------------------------------------------------
+
+    async def _list_resources(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        return await self._page(exchange, params, "resources", self._library.resources)
+
+    async def _list_templates(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        return await self._page(exchange, params, "resourceTemplates", self._library.templates)
+
+    async def _list_prompts(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        return await self._page(exchange, params, "prompts", self._library.prompts)
+
+    async def _page(
+        self,
+        exchange: Exchange,
+        params: dict[str, Any],
+        kind: str,
+        listed: Callable[[Shelf, Tenant], Awaitable[dict[str, dict[str, Any]]]],
+    ) -> bytes:
+        cursor, context = cursor_of(params), exchange.context
+        shelf = await self._shelves.of(context)
+        every = await listed(shelf, context.tenant)
+        return shelf.page(kind, cursor, exchange.revision, self._page_size, lambda: every)
+
+    async def _read(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise RpcFault(INVALID_PARAMS, "`uri` is not text")
+        found = dict(await self._library.read(exchange, await self._shelves.of(exchange.context), uri))
+        if exchange.revision.stateless:
+            found |= {"ttlMs": 0, "cacheScope": "private"}
+        return orjson.dumps(complete(found, exchange.revision), default=str)
+
+    async def _prompt(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        shelf = await self._shelves.of(exchange.context)
+        found = await self._library.prompt(exchange, shelf, params.get("name"), params.get("arguments"))
+        return orjson.dumps(complete(dict(found), exchange.revision), default=str)
+
+    async def _complete(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        found = await self._library.complete(exchange, await self._shelves.of(exchange.context), params)
+        return orjson.dumps(complete({"completion": found}, exchange.revision), default=str)
 
     # --- everything else ----------------------------------------------------------------------------------------------
 
@@ -135,16 +228,33 @@ class Methods:
         del exchange, params
         return b"{}"
 
+    async def _listen(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        """Be told of changes, for as long as the client listens."""
+        meta = {SUBSCRIPTION: exchange.number}
+        wanted = self._news.wanted(params.get("notifications"))
+        exchange.notify("notifications/subscriptions/acknowledged", {"notifications": wanted, "_meta": meta})
+        async for method in self._news.follow(exchange.context.tenant, wanted):
+            exchange.notify(method, {"_meta": meta})
+        return orjson.dumps(complete({"_meta": meta}, exchange.revision))
+
     async def _discover(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         del params
         told: dict[str, Any] = {
             "supportedVersions": [*STATELESS, *reversed(tuple(HANDSHAKE))],
-            "serverInfo": SERVER,
             **self.greeting(exchange.revision),
             "ttlMs": 0,
             "cacheScope": "private",
         }
         return orjson.dumps(complete(told, exchange.revision))
+
+
+async def _until_over(live: LiveCall) -> Any:
+    """The result of a call that goes on by itself, unless whoever waits for it goes."""
+    try:
+        return await live.wait()
+    except asyncio.CancelledError:
+        live.hung_up()
+        raise
 
 
 def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ class Revision:
     urls: bool = False  # we may send them to a page
     primed: bool = False  # a stream may begin with an event that has nothing but its id
     any_output: bool = False  # structured content may be something else than an object
+    not_found: int = -32002  # the number of the error for a document that there is not
 
 
 _TABLE: Final = (
@@ -28,10 +29,20 @@ _TABLE: Final = (
     Revision("2025-03-26", batches=True, audio=True),
     Revision("2025-06-18", audio=True, structured=True, elicits=True),
     Revision("2025-11-25", audio=True, structured=True, elicits=True, urls=True, primed=True),
-    Revision("2026-07-28", stateless=True, audio=True, structured=True, elicits=True, urls=True, any_output=True),
+    Revision(
+        "2026-07-28",
+        stateless=True,
+        audio=True,
+        structured=True,
+        elicits=True,
+        urls=True,
+        any_output=True,
+        not_found=-32602,
+    ),
 )
 HANDSHAKE: Final[Mapping[str, Revision]] = MappingProxyType({one.name: one for one in _TABLE if not one.stateless})
 STATELESS: Final[Mapping[str, Revision]] = MappingProxyType({one.name: one for one in _TABLE if one.stateless})
+OLDEST: Final = _TABLE[0].name
 NEWEST_HANDSHAKE: Final = "2025-11-25"
 
 _BOTH: Final = frozenset(
@@ -40,7 +51,7 @@ _BOTH: Final = frozenset(
         "prompts/get", "completion/complete",
     }
 )  # fmt: skip
-_OF_SESSIONS: Final = frozenset({"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+_OF_SESSIONS: Final = frozenset({"ping", "logging/setLevel"})
 _OF_STATELESS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

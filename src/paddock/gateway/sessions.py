@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy
-from paddock.core.ids import OperatorId, PrincipalId, Tenant
+from paddock.core.ids import Tenant
 from paddock.gateway.conversation import Conversation
 from paddock.gateway.methods import Methods
+from paddock.gateway.owners import Owner, owner_of
 from paddock.gateway.streams import Streams
 
 MOST_OF_ONE: Final = 64
@@ -18,18 +20,6 @@ MOST_OF_ONE: Final = 64
 MOST: Final = 10_000
 IDLE: Final = 1800.0
 """Seconds after which a session that nobody uses is over."""
-
-
-class Owner(NamedTuple):
-    """Whose a session is: whoever acts, and who acts in their name."""
-
-    tenant: Tenant
-    principal: PrincipalId
-    operator: OperatorId | None
-
-
-def owner_of(context: CallContext) -> Owner:
-    return Owner(context.tenant, context.principal.id, context.operator)
 
 
 class Session:
@@ -58,11 +48,13 @@ class Sessions:
     Args:
         methods: Answers their requests.
         clock: Tells how long one was not used.
+        opened: Hears whose a new one is.
     """
 
-    def __init__(self, methods: Methods, clock: Clock) -> None:
+    def __init__(self, methods: Methods, clock: Clock, opened: Callable[[Tenant], None]) -> None:
         self._methods = methods
         self._clock = clock
+        self._opened = opened
         self._sessions: dict[str, Session] = {}
         self._of: dict[Owner, dict[str, Session]] = {}
 
@@ -83,6 +75,7 @@ class Sessions:
         if len(self._sessions) >= MOST:
             raise Busy(f"{MOST} sessions are in use already", hint="try again later")
         session = Session(owner, self._methods, now)
+        self._opened(owner.tenant)
         self._sessions[session.id] = session
         self._of.setdefault(owner, {})[session.id] = session
         return session

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections import Counter as Counted
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -17,6 +18,7 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
 from paddock.gate.catalogue import Catalogue, Entry, Target
+from paddock.gate.documents import READ, Documents, declared_documents
 from paddock.gate.offering import Offered
 from paddock.gateway.exposed_names import exposed
 from paddock.gateway.revisions import Revision
@@ -28,6 +30,14 @@ from paddock.rpc.faults import INVALID_PARAMS, RpcFault
 GOOD_FOR: Final = 5.0
 """Seconds that a list is given again without asking the rules: what somebody consented to may have changed since."""
 _MOST_KEPT: Final = 256  # lists of callers
+
+
+class PromptOf(NamedTuple):
+    """A prompt of a plugin; what asks for it, where its server is asked."""
+
+    plugin: str
+    name: str
+    target: Target | None
 
 
 class Counter:
@@ -44,16 +54,28 @@ class Counter:
         }
         names = exposed(targets, chosen)
         self.tools: dict[str, Target] = {names[own]: target for own, target in targets.items()}
+        # Whoever may read one document of a plugin may read all of them.
+        self.readers: dict[str, Target] = {
+            entry.manifest.name: Target(entry, READ) for entry in self.entries if entry.lists_itself and entry.met
+        }
+        self.prompts: dict[str, PromptOf] = _prompts(self.entries)
+        listed = Counted(uri for plugin in self.readers for uri in documents_of(catalogue.entry(plugin)).resources)
+        self.shared = frozenset(name for name, count in listed.items() if count > 1)
 
 
 class Shelf:
     """What one caller sees of it: each list made once, and written once for each revision."""
 
-    def __init__(self, counter: Counter, rules: object, made_at: float, tools: dict[str, Offered]) -> None:
+    def __init__(self, counter: Counter, rules: object, made_at: float, offered: Iterable[Offered]) -> None:
         self.counter = counter
         self.rules = rules
         self.made_at = made_at
-        self.tools = tools
+        by_target = {one.target: one for one in offered}
+        self.tools = {name: by_target[target] for name, target in counter.tools.items() if target in by_target}
+        self.readers = frozenset(plugin for plugin, target in counter.readers.items() if target in by_target)
+        self.prompts = {
+            name: one for name, one in counter.prompts.items() if one.target is None or one.target in by_target
+        }
         self._pages: dict[tuple[str, str, str], bytes] = {}
 
     def page(
@@ -135,18 +157,36 @@ class Shelves:
         found, now, rules = self._shelves.get(context.principal), self._clock.monotonic(), exposing.rules
         if found is not None and found.counter is counter and found.rules is rules and now - found.made_at < GOOD_FOR:
             return found
-        names = {target: name for name, target in counter.tools.items()}
-        offered = await exposing.offered(context, counter.tools.values())
-        tools = {names[one.target]: one for one in offered}
+        prompts = (one.target for one in counter.prompts.values() if one.target is not None)
+        offered = await exposing.offered(context, (*counter.tools.values(), *counter.readers.values(), *prompts))
         if len(self._shelves) >= _MOST_KEPT:
             self._shelves.clear()
-        self._shelves[context.principal] = shelf = Shelf(counter, rules, now, tools)
+        self._shelves[context.principal] = shelf = Shelf(counter, rules, now, offered)
         return shelf
 
 
 def tool_list(shelf: Shelf, revision: Revision) -> dict[str, dict[str, Any]]:
     """Every tool that a caller sees, by name."""
     return {name: definition_of(offered, name, revision) for name, offered in shelf.tools.items()}
+
+
+def documents_of(entry: Entry) -> Documents:
+    """What a plugin has to read."""
+    return entry.documents if entry.documents is not None else declared_documents(entry.manifest)
+
+
+def _prompts(entries: Iterable[Entry]) -> dict[str, PromptOf]:
+    """Every prompt that can be had, by the name that clients use: filled in here, or by a server that was met."""
+    found = {
+        (entry.manifest.name, name): PromptOf(
+            entry.manifest.name, name, None if prompt.text is not None else Target(entry, prompt.spec, asked=name)
+        )
+        for entry in entries
+        for name, prompt in documents_of(entry).prompts.items()
+        if prompt.text is not None or (entry.lists_itself and entry.met)
+    }
+    names = exposed(found, {})
+    return {names[own]: prompt for own, prompt in found.items()}
 
 
 def cursor_of(params: Mapping[str, Any]) -> str:

@@ -1,0 +1,64 @@
+"""The requests of one client that are under way, by the ids that it gave them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from paddock.gateway.writing import answer_of, fault_as
+from paddock.rpc.faults import INVALID_REQUEST, RESOURCE_BUSY, RpcFault
+from paddock.rpc.message import MessageId
+
+MOST: Final = 256
+CANCELLED: Final = -32800
+
+
+class UnderWay:
+    """Requests that wait for their answers. 1 and "1" are two of them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[MessageId, asyncio.Task[Any]] = {}
+        self._unwanted: set[asyncio.Task[Any]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def refusal(self, number: MessageId) -> bytes | None:
+        """The answer to a request that cannot be taken; None where it can."""
+        if number in self._tasks:
+            return fault_as(number, RpcFault(INVALID_REQUEST, "a request with this id is under way already"))
+        if len(self._tasks) >= MOST:
+            return fault_as(number, RpcFault(RESOURCE_BUSY, f"{MOST} requests are under way already"))
+        return None
+
+    async def answer(self, number: MessageId, work: Awaitable[bytes]) -> bytes:
+        """The answer to a request that is not refused, as a message; what it is worked on in is the task of this one
+        request, which is cancelled when nobody wants it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[number] = task
+        try:
+            return answer_of(number, await work)
+        except RpcFault as fault:
+            return fault_as(number, fault)
+        except asyncio.CancelledError:
+            if task not in self._unwanted:
+                raise
+            task.uncancel()
+            return fault_as(number, RpcFault(CANCELLED, "the request was cancelled"))
+        finally:
+            del self._tasks[number]
+            self._unwanted.discard(task)
+
+    def cancel(self, number: Any) -> None:
+        """The client does not want this request any more. Harmless where it is over."""
+        task = self._tasks.get(number) if type(number) in (int, str) else None
+        if task is not None and task not in self._unwanted:
+            self._unwanted.add(task)
+            task.cancel()
+
+    def close(self) -> None:
+        """Nobody wants any of them."""
+        for task in self._tasks.values():
+            task.cancel()
