@@ -22,6 +22,7 @@ from paddock.config.addresses import (
     check_uri,
     check_web_address,
 )
+from paddock.config.gateway_settings import GatewaySettings
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.setting import Kind, Setting, Tighter, row
 
@@ -495,6 +496,7 @@ class Settings:
     secrets: SecretSettings = field(default_factory=SecretSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     events: EventSettings = field(default_factory=EventSettings)
     log: LogSettings = field(default_factory=LogSettings)
