@@ -33,10 +33,18 @@ class Gateway:
     def __init__(
         self, host: Host, context_of: ContextOf, clock: Clock, *, link: Callable[[str], str] = lambda _: ""
     ) -> None:
-        shelves = Shelves(host, {}, clock)
+        settings = host.settings.gateway
+        shelves = Shelves(host, settings.chosen(), clock)
         self.news = News(host)
         people = AskingPeople(host, link)
-        self.methods = Methods(host, shelves, people, self.news, instructions="", page_size=1000)
+        self.methods = Methods(
+            host,
+            shelves,
+            people,
+            self.news,
+            instructions=settings.instructions or "",
+            page_size=settings.page_size,
+        )
         self._waiting = WaitingCalls()
         self.stateless = Stateless(self.methods, self._waiting)
         self._sessions = Sessions(self.methods, clock, self.news.know)
