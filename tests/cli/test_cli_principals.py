@@ -144,3 +144,19 @@ def test_the_same_holds_on_a_shared_store(postgres_address: str, tmp_path: Path)
     paddock.quickly("user", "add", "ann")
     token = paddock.quickly("apikey", "create", "ann").out.strip()
     assert known(paddock, token).person == "user:ann"
+
+
+def test_who_somebody_is_at_an_identity_provider_can_be_said_shown_and_forgotten(paddock: Paddock) -> None:
+    paddock.quickly("user", "add", "ann")
+    unset = paddock.quickly("user", "identity", "ann", "--subject", "s1", "--json", code=6)
+    assert unset.error["code"] == "oidc.no_issuer"
+    there = ("--issuer", "https://login.example.org")
+    said = paddock.quickly("user", "identity", "ann", "--subject", "s1", *there, "--json").json
+    assert said == {"id": "user:ann", "identities": [{"issuer": there[1], "subject": "s1"}]}
+    assert paddock.quickly("user", "identity", "ann", "--subject", "s2", *there, "--json", code=1).error["code"] == (
+        "identity.taken"
+    )
+    assert paddock.quickly("user", "identity", "ann", "--remove", *there, "--json").json["identities"] == []
+    assert len(told(paddock, "identity.linked")) == 2
+    gone = paddock.quickly("user", "identity", "ann", "--remove", *there, "--json", code=3)
+    assert gone.error["code"] == "identity.not_found"

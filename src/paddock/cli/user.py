@@ -132,6 +132,41 @@ def scope(
     _change_rights(name, "scopes", scopes, remove=remove, tenant=tenant, as_json=as_json)
 
 
+@app.command(
+    "identity",
+    epilog="Examples: paddock user identity ann --subject 00u1abcd   ·   paddock user identity ann --remove",
+)
+@reporting
+def identity(
+    name: Name,
+    *,
+    subject: Annotated[str | None, typer.Option(help="What the provider calls them, its claim sub.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Forget it: whoever has their name there is them.")] = False,
+    issuer: Annotated[str | None, typer.Option(help="The identity provider; that of oidc.issuer.")] = None,
+    tenant: OfTenant = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show who a person is at the identity provider, or say it. Their first sign-in says it by itself."""
+    from paddock.principals.identities import Identity, identities, link, unlink
+    from paddock.principals.people import require_person
+
+    if remove:
+        there = _issuer(issuer)
+        change(tenant, lambda made: unlink(made, name, there))
+    elif subject is not None:
+        who = Identity(_issuer(issuer), subject)
+        change(tenant, lambda made: link(made, name, who))
+    person = read(lambda tx: require_person(tx, tenant, name))
+    known = read(lambda tx: identities(tx, person))
+    if as_json:
+        document({"id": person.id, "identities": [{"issuer": one.issuer, "subject": one.subject} for one in known]})
+        return
+    for one in known:
+        result(f"{printable(one.subject, 255)}  {printable(one.issuer, 255)}")
+    if not known:
+        say(f"nobody at an identity provider is known to be {person.id}")
+
+
 @app.command("disable", epilog="Example: paddock user disable ann")
 @reporting
 def disable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
@@ -163,6 +198,20 @@ def remove(name: Name, *, tenant: OfTenant = DEFAULT, yes: Yes = False, as_json:
     )
     person = removal(tenant, lambda made, unit: remove_person(made, unit, name))
     done(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)
+
+
+def _issuer(named: str | None) -> str:
+    """The provider that is meant."""
+    from paddock.cli.opening import reading
+    from paddock.core.errors import OperatorError
+
+    with reading() as host:
+        issuer = named or host.loaded.settings.oidc.issuer
+    if issuer is None:
+        raise OperatorError(
+            "no identity provider is set", code="oidc.no_issuer", hint="name it with --issuer, or set oidc.issuer"
+        )
+    return issuer
 
 
 def _change_rights(
