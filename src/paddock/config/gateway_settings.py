@@ -29,7 +29,7 @@ class GatewaySettings:
 
     names: tuple[str, ...] = row(
         (),
-        "Names of tools, each as `name=plugin.callable`, such as `search=web.search`. A tool that is not here is "
+        "Names of tools and prompts, each as `name=plugin.callable`, such as `search=web.search`. What is not here is "
         "called `plugin__callable`.",
         kind=Kind.NAMES,
         check=check_names,

@@ -58,7 +58,7 @@ class Counter:
         self.readers: dict[str, Target] = {
             entry.manifest.name: Target(entry, READ) for entry in self.entries if entry.lists_itself and entry.met
         }
-        self.prompts: dict[str, PromptOf] = _prompts(self.entries)
+        self.prompts: dict[str, PromptOf] = _prompts(self.entries, chosen)
         listed = Counted(uri for plugin in self.readers for uri in documents_of(catalogue.entry(plugin)).resources)
         self.shared = frozenset(name for name, count in listed.items() if count > 1)
 
@@ -175,7 +175,7 @@ def documents_of(entry: Entry) -> Documents:
     return entry.documents if entry.documents is not None else declared_documents(entry.manifest)
 
 
-def _prompts(entries: Iterable[Entry]) -> dict[str, PromptOf]:
+def _prompts(entries: Iterable[Entry], chosen: Mapping[str, str]) -> dict[str, PromptOf]:
     """Every prompt that can be had, by the name that clients use: filled in here, or by a server that was met."""
     found = {
         (entry.manifest.name, name): PromptOf(
@@ -185,7 +185,7 @@ def _prompts(entries: Iterable[Entry]) -> dict[str, PromptOf]:
         for name, prompt in documents_of(entry).prompts.items()
         if prompt.text is not None or (entry.lists_itself and entry.met)
     }
-    names = exposed(found, {})
+    names = exposed(found, chosen)
     return {names[own]: prompt for own, prompt in found.items()}
 
 
