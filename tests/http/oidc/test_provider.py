@@ -98,7 +98,7 @@ async def test_a_provider_that_describes_itself_oddly_is_not_used(
 
 async def test_a_code_that_the_provider_does_not_know_is_refused(provider: IdentityProvider) -> None:
     with pytest.raises(Denied) as refused:
-        await Provider(provider.issuer, LaterClock()).id_token(
+        await Provider(provider.issuer, LaterClock()).tokens(
             "made-up", "v" * 43, redirect_uri="http://127.0.0.1/", client_id="paddock", secret=None
         )
     assert refused.value.error_code == "sign_in.code_refused"

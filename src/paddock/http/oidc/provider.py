@@ -24,7 +24,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Denied, Unreachable
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
-from paddock.http.oidc.tokens import ALGORITHMS, Head, KeySet, UnknownKey, claims_of, head_of, key_set
+from paddock.http.oidc.tokens import ALGORITHMS, BadToken, Head, KeySet, UnknownKey, claims_of, head_of, key_set
 from paddock.rpc.http_client import HttpClient, HttpLost, TooLarge, split_url
 
 FRESH: Final = 3600.0
@@ -50,6 +50,7 @@ class Published:
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
+    userinfo_endpoint: str | None
     secret_in_header: bool
     names_itself: bool  # in what it sends people back with (RFC 9207)
 
@@ -96,10 +97,10 @@ class Provider:
                 raise
             return head, claims_of(token, head, newer)
 
-    async def id_token(
+    async def tokens(
         self, code: str, verifier: str, *, redirect_uri: str, client_id: str, secret: Secret | None
-    ) -> str:
-        """The ID token that a code is good for, once.
+    ) -> tuple[str, Secret]:
+        """The ID token and the access token that a code is good for, once.
 
         Raises:
             Denied: the provider does not take the code.
@@ -115,9 +116,9 @@ class Provider:
         elif secret is not None:
             form["client_secret"] = secret.reveal()
         status, said = await self._ask("POST", about.token_endpoint, headers, urlencode(form).encode())
-        token = said.get("id_token")
+        token, access = said.get("id_token"), said.get("access_token")
         if status == 200 and isinstance(token, str):
-            return token
+            return token, Secret(access if isinstance(access, str) else "")
         reason = said.get("error")
         told = printable(reason, 60) if isinstance(reason, str) else f"status {status}"
         if status in (400, 401, 403):
@@ -127,6 +128,24 @@ class Provider:
                 hint="sign in again; where that happens every time, look at oidc.client_id and oidc.client_secret",
             )
         raise self._unusable(f"gave no ID token ({told})")
+
+    async def more_claims(self, access: Secret, subject: str) -> dict[str, Any]:
+        """What it says of somebody beside their ID token; some say nothing but the subject there.
+
+        Raises:
+            BadToken: it speaks of somebody else.
+            Unreachable: it gives no answer that we can use.
+        """
+        endpoint = (await self.about()).userinfo_endpoint
+        if endpoint is None or not access or not access.reveal().isascii() or not access.reveal().isprintable():
+            return {}
+        headers = [("Authorization", f"Bearer {access.reveal()}"), ("Accept", "application/json")]
+        status, said = await self._ask("GET", endpoint, headers)
+        if status != 200:
+            raise self._unusable(f"says nothing more of somebody (status {status})")
+        if said.get("sub") != subject:
+            raise BadToken("subject")
+        return said
 
     async def _discovered(self) -> Published:
         status, said = await self._ask("GET", self.issuer.rstrip("/") + _WELL_KNOWN)
@@ -142,6 +161,7 @@ class Provider:
             raise self._unusable("does not know PKCE with S256")
         return Published(
             *(self._address(said, name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")),
+            userinfo_endpoint=self._address(said, "userinfo_endpoint") if said.get("userinfo_endpoint") else None,
             # What counts where it says nothing, by the standard.
             secret_in_header=_mentions(
                 said, "token_endpoint_auth_methods_supported", "client_secret_basic", unsaid=True

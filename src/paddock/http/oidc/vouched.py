@@ -52,6 +52,16 @@ def name_in(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
         return None
 
 
+def wanting(claims: Mapping[str, Any], settings: OidcSettings) -> bool:
+    """Whether more has to be asked about somebody than their ID token says."""
+    needed = [settings.name_claim]
+    if settings.allowed_domains or settings.name_claim == "email":
+        needed += ["email", "email_verified"]
+    if settings.allowed_groups or settings.roles or settings.groups:
+        needed.append(settings.groups_claim)
+    return any(name not in claims for name in needed)
+
+
 def granted(scopes: frozenset[str], settings: OidcSettings) -> tuple[frozenset[str], frozenset[str]]:
     """What the OAuth scopes of a token stand for: roles, and scopes of ours."""
     meant = {ours for theirs, ours in pairs(settings.token_scopes) if theirs in scopes}
