@@ -30,8 +30,8 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Iterable[
     await send({"type": "http.response.body", "body": body})
 
 
-async def stream_out(send: Send, stream: Stream, after: int = 0, headers: Iterable[Header] = ()) -> None:
-    """A response that is a stream, from behind an event until its end."""
+async def stream_out(send: Send, stream: Stream, after: int | None = None, headers: Iterable[Header] = ()) -> None:
+    """A response that is a stream, from its beginning or from behind an event until its end."""
     await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_HEADERS, *headers]})
 
     async def write(event: bytes) -> None:
@@ -96,7 +96,7 @@ class Reply:
     def _opened(self) -> Stream:
         if self._stream is None:
             self._stream = self._open_stream()
-            self._streaming = asyncio.ensure_future(stream_out(self._send, self._stream, 0, self._headers))
+            self._streaming = asyncio.ensure_future(stream_out(self._send, self._stream, None, self._headers))
         return self._stream
 
     async def answer_with(self, work: Awaitable[bytes]) -> None:

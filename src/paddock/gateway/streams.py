@@ -49,14 +49,17 @@ class Stream:
         self.ended = True
         self._news.set()
 
-    async def read(self, write: Write, after: int = 0) -> None:
-        """Write everything behind an event, and what comes, until the end or until somebody else reads it."""
+    async def read(self, write: Write, after: int | None = None) -> None:
+        """Write everything from the beginning or from behind an event, and what comes, until the end or until somebody
+        else reads it."""
         self._readers += 1
         self._news.set()  # whoever read it before looks up, and goes
         mine, self.followed = self._readers, True
         try:
-            if self._primed and not after:
-                await write(b"id: %b-0\ndata: \n\n" % self.name.encode())
+            if after is None:
+                after = 0
+                if self._primed:
+                    await write(b"id: %b-0\ndata: \n\n" % self.name.encode())
             while mine == self._readers:
                 self._news.clear()
                 for number, message in [one for one in self._kept if one[0] > after]:
