@@ -424,7 +424,7 @@ class Host:
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""
-        await self.calls.drain(DRAIN)
+        await asyncio.gather(self.calls.drain(DRAIN), self.exposing.drain(DRAIN))
 
     async def _name(self, name: str) -> str:
         plugin = await self._views.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))
