@@ -34,7 +34,7 @@ class AskingPeople:
 
     Args:
         host: Takes their answers.
-        link: Where a request can be looked at and answered, by its id; empty where nowhere.
+        link: Where a request can be looked at and answered, by its id.
     """
 
     def __init__(self, host: Host, link: Callable[[str], str]) -> None:

@@ -78,7 +78,7 @@ class Conversation:
             return self._set_level(params)
         exchange = Exchange(context, revision, self._asks, self._level, tell, request.id, named=self._name)
         if tell is not None and self._asks is not NOTHING:
-            exchange.put = lambda asked: self._put(asked, tell)
+            exchange.put = lambda asked, _: self._put(asked, tell)
         return await self._methods.serve(exchange, method, params)
 
     def _initialize(self, params: Mapping[str, Any]) -> bytes:

@@ -9,15 +9,16 @@ from typing import Any, Final, TypeAlias, cast
 import orjson
 
 from paddock.core.call import CallContext
-from paddock.core.questions import Answer, Question
+from paddock.core.questions import Answer, Ask, Question
 from paddock.gateway.revisions import LEVELS, NOTHING, Asks, Revision
 from paddock.rpc.message import MessageId
 
 Tell: TypeAlias = Callable[[bytes], None]
 """Sends a message to the client, beside the answer and before it."""
 
-Put: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Any]]
-"""Has the client do an `elicitation/create` with these parameters, and gives its result."""
+Put: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Any]]
+"""Has the client do an `elicitation/create` with these parameters, and gives its result. The text is what the plugin
+calls its question, where it does."""
 
 LONGEST_MESSAGE: Final = 4_000
 
@@ -76,7 +77,11 @@ class Exchange:
         """Put a question to the person behind the client; declined where it cannot be."""
         if self.put is None or not self.can_ask(question):
             return Answer("decline")
-        return _answer(await self.put(self._elicitation(who, question)))
+        return _answer(await self.put(self._elicitation(who, question), question.key))
+
+    def asker(self, plugin: str) -> Ask | None:
+        """What puts the questions of a plugin; None where nobody can be asked."""
+        return None if self.put is None else lambda question: self.ask(plugin, question)
 
     def _elicitation(self, who: str, question: Question) -> dict[str, Any]:
         problems = "".join(f"\n{problem}" for problem in question.problems)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.types import Receive, Scope, Send
 
 from paddock.core.clock import Clock
@@ -26,17 +24,15 @@ class Gateway:
     Args:
         host: What it is in front of.
         context_of: Says who makes a request, for the application.
-        link: Where a person answers a request for their yes, by its id; empty where nowhere.
         clock: The time.
     """
 
-    def __init__(
-        self, host: Host, context_of: ContextOf, clock: Clock, *, link: Callable[[str], str] = lambda _: ""
-    ) -> None:
-        settings = host.settings.gateway
+    def __init__(self, host: Host, context_of: ContextOf, clock: Clock) -> None:
+        settings, http = host.settings.gateway, host.settings.http
+        base = (http.public_url or f"http://{http.address}").rstrip("/")
         shelves = Shelves(host, settings.chosen(), clock)
         self.news = News(host)
-        people = AskingPeople(host, link)
+        people = AskingPeople(host, lambda approval: f"{base}/api/v1/approvals/{approval}")
         self.methods = Methods(
             host,
             shelves,

@@ -88,7 +88,7 @@ class McpApp:
         message = decode(body)
         version = headers.get(VERSION, b"").decode("latin-1")
         if isinstance(message, Request):
-            if message.method == "initialize":
+            if message.method == "initialize" and version not in STATELESS:
                 await self._begin(message, context, receive, send, headers)
                 return
             if version in STATELESS or stands_alone(message):

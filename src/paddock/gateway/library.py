@@ -75,7 +75,9 @@ class Library:
             PaddockError: see `Host.read_resource`.
         """
         plugin, own = self._whose(exchange, shelf, uri)
-        found = await self._host.read_resource(plugin, own, context=exchange.context)
+        target = shelf.counter.catalogue.resource(plugin, own)
+        asker = exchange.asker(plugin)
+        found = await self._host.exposing.call(target, {"uri": own}, exchange.context, ask=asker)
         if own == uri:
             return found
         contents = cast("list[Any]", found["contents"])
@@ -122,7 +124,11 @@ class Library:
         """
         found = self._found(shelf, name)
         given = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
-        return await self._host.get_prompt(found.plugin, found.name, given, context=exchange.context)
+        if found.target is None:
+            return await self._host.get_prompt(found.plugin, found.name, given, context=exchange.context)
+        asked = {"name": found.name, "arguments": given}
+        asker = exchange.asker(found.plugin)
+        return await self._host.exposing.call(found.target, asked, exchange.context, ask=asker)
 
     def _found(self, shelf: Shelf, name: Any) -> PromptOf:
         found = shelf.prompts.get(name) if isinstance(name, str) else None

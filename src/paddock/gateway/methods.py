@@ -14,7 +14,6 @@ from paddock.core.errors import NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import Tenant
 from paddock.core.outward import mcp_error
 from paddock.core.printable import printable
-from paddock.core.questions import Answer, Question
 from paddock.gate.catalogue import Target
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
@@ -33,6 +32,8 @@ KEY: Final = "dev.paddock/idempotency-key"
 TOKEN: Final = "dev.paddock/approval-token"  # noqa: S105  # the name of a field
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _UNKNOWN: Final = frozenset({"callable.not_found", "plugin.not_enabled", "tool.gone"})
+MISSING_CAPABILITY: Final = -32021
+"""A server wants something of its client that this one cannot do. No words for a model: the client has to change."""
 _NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
@@ -133,7 +134,7 @@ class Methods:
                     given,
                     context,
                     on_event=exchange.hears(meta.get("progressToken"), logs=not speaks_mcp(target.manifest)),
-                    ask=self._asker(exchange, target),
+                    ask=exchange.asker(target.key.plugin),
                 )
         except NeedsApproval as held:
             return orjson.dumps(await self._held(exchange, name, target, given, held), default=str)
@@ -142,6 +143,8 @@ class Methods:
                 return orjson.dumps(tool_failure(error, revision), default=str)
             raise  # it was there a moment ago
         except PaddockError as error:
+            if revision.stateless and error.details.get("rpc_code") == MISSING_CAPABILITY:
+                raise RpcFault(MISSING_CAPABILITY, error.message, error.details.get("data")) from error
             return orjson.dumps(tool_failure(error, revision), default=str)
         return orjson.dumps(tool_result(target, result, revision), default=str)
 
@@ -175,11 +178,6 @@ class Methods:
             raise
         self._people.forget(exchange, name, given)
         return result
-
-    def _asker(self, exchange: Exchange, target: Target) -> Callable[[Question], Awaitable[Answer]] | None:
-        if exchange.put is None:
-            return None
-        return lambda question: exchange.ask(target.key.plugin, question)
 
     # --- documents and prompts ----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from paddock.core.call import CallContext
 from paddock.gateway.exchange import Exchange, Tell
-from paddock.gateway.methods import Methods, meta_of
+from paddock.gateway.methods import MISSING_CAPABILITY, Methods, meta_of
 from paddock.gateway.revisions import HANDSHAKE, LEVELS, NOTHING, STATELESS, asks_of
 from paddock.gateway.waiting_calls import WaitingCalls
 from paddock.rpc.faults import INVALID_PARAMS, RpcFault
@@ -30,7 +30,8 @@ _NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name",
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 HTTP_STATUS: Final[Mapping[int, int]] = {
-    -32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, UNSUPPORTED_REVISION: 400, -32601: 404,
+    -32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_REVISION: 400,
+    -32601: 404,
 }  # fmt: skip
 """Of an answer that is an error, by its number; what is not here has the status of any answer."""
 
@@ -71,7 +72,7 @@ class Stateless:
         if level is not None and level not in LEVELS:
             raise RpcFault(INVALID_PARAMS, f"`{LEVEL_KEY}` is none of {', '.join(LEVELS)}")
         exchange = Exchange(context, revision, asks_of(revision, meta[CAPABILITIES_KEY]), level, tell, request.id)
-        if request.method == "tools/call" and exchange.asks is not NOTHING:
+        if request.method in _NAMED and exchange.asks is not NOTHING:
             return await self._waiting.result(exchange, request, self._methods.serve)
         return await self._methods.serve(exchange, request.method, params)
 
@@ -127,7 +128,8 @@ def _require(told: Mapping[bytes, bytes], name: bytes, wanted: Any) -> None:
     value = told.get(name)
     if value is None:
         raise RpcFault(HEADER_MISMATCH, f"the header {name.decode()} is missing")
-    said = _decoded(value.decode("latin-1")) if name == _NAME else value.decode("latin-1")
+    written = value.decode("latin-1").strip(" \t")
+    said = _decoded(written) if name == _NAME else written
     if said is None or said != wanted:
         raise RpcFault(HEADER_MISMATCH, f"the header {name.decode()} says something else than the body")
 

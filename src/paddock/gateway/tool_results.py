@@ -96,13 +96,13 @@ def tool_pending(held: NeedsApproval, link: str, revision: Revision) -> dict[str
     lines = [
         held.message,
         "Nothing has happened yet. The call is made as soon as a person says yes; it does not have to be made again.",
-        f"To answer: {link}" if link else "",
+        f"To answer: {link}",
         f"Or at a terminal: {held.hint}",
         f"Call id: {held.details['call_id']}. The same call again gives its result once there is one.",
     ]
     told: dict[str, Any] = {
         "isError": True,
-        "content": [{"type": "text", "text": "\n".join(line for line in lines if line)}],
-        "_meta": {PENDING: {**held.details, **({"link": link} if link else {})}},
+        "content": [{"type": "text", "text": "\n".join(lines)}],
+        "_meta": {PENDING: {**held.details, "link": link}},
     }
     return complete(told, revision)

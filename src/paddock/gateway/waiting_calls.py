@@ -22,6 +22,7 @@ from paddock.rpc.message import Request
 
 MOST_OF_ONE: Final = 32
 MOST: Final = 1_000
+LONGEST_KEY: Final = 128
 PATIENCE: Final = 900.0
 """Seconds for a client to come back."""
 
@@ -34,17 +35,21 @@ class WaitingCall:
     def __init__(self, exchange: Exchange, request: Request) -> None:
         self.exchange = exchange
         self.owner: Owner = owner_of(exchange.context)
-        self.asked_for = (request.method, request.params.get("name"), request.params.get("arguments"))
+        self.asked_for = _asked_for(request)
         self.work: asyncio.Future[bytes] | None = None
         self.until: asyncio.TimerHandle | None = None
         self._open: dict[str, tuple[Mapping[str, Any], asyncio.Future[Any]]] = {}
         self._count = 0
+        self._early = _answers(request)
         self._turn = asyncio.Event()
 
-    async def put(self, params: Mapping[str, Any]) -> Any:
-        """Have the client asked, and wait for what it says."""
+    async def put(self, params: Mapping[str, Any], key: str) -> Any:
+        """Have the client asked, and wait for what it says. It may have said it already."""
+        early: Any = self._early.pop(key, None) if key else None
+        if isinstance(early, dict):
+            return cast("dict[str, Any]", early)
         self._count += 1
-        number = f"q{self._count}"
+        number = key if 0 < len(key) <= LONGEST_KEY and key not in self._open else f"q{self._count}"
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[number] = (params, waiting)
         self._turn.set()
@@ -117,15 +122,13 @@ class WaitingCalls:
             call.work.add_done_callback(_seen)
         else:
             call = self._claimed(handle, exchange, request)
-            found: Any = request.params.get("inputResponses")
-            call.answer(cast("dict[str, Any]", found) if isinstance(found, dict) else {})
+            call.answer(_answers(request))
         result = await call.next()
         return result if result is not None else call.questions(self._kept(call))
 
     def _claimed(self, handle: Any, exchange: Exchange, request: Request) -> WaitingCall:
         call = self._calls.get(handle) if isinstance(handle, str) else None
-        asked_for = (request.method, request.params.get("name"), request.params.get("arguments"))
-        if call is None or call.owner != owner_of(exchange.context) or call.asked_for != asked_for:
+        if call is None or call.owner != owner_of(exchange.context) or call.asked_for != _asked_for(request):
             raise RpcFault(INVALID_PARAMS, "`requestState` is not known for this request: make it without one")
         del self._calls[handle]
         if call.until is not None:
@@ -153,6 +156,17 @@ class WaitingCalls:
         """Give all of them up."""
         for handle in tuple(self._calls):
             self._forget(handle)
+
+
+def _asked_for(request: Request) -> tuple[Any, ...]:
+    """What tells one call from another."""
+    params = request.params
+    return request.method, params.get("name"), params.get("arguments"), params.get("uri")
+
+
+def _answers(request: Request) -> dict[str, Any]:
+    found: Any = request.params.get("inputResponses")
+    return dict(cast("dict[str, Any]", found)) if isinstance(found, dict) else {}
 
 
 def _seen(work: asyncio.Future[bytes]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.core.errors import NeedsApproval
+from paddock.core.errors import Busy, NeedsApproval
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Catalogue, Target
@@ -37,6 +38,7 @@ class Exposing:
         self._claims = claims
         self._rules = rules
         self._reconciler = reconciler
+        self._under_way: set[asyncio.Task[Any]] = set()  # what each is made in; a task makes one at a time
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
         """What there is for a tenant right now. A new one takes its place when that changes."""
@@ -65,12 +67,30 @@ class Exposing:
         on_event: OnEvent | None = None,
         ask: Ask | None = None,
     ) -> Any:
-        """Call or read something and wait for the result. See `Host.call`."""
+        """Call or read something and wait for the result. See `Host.call`.
+
+        Raises:
+            Busy: the host is going down.
+        """
+        if self._calls.going_down:
+            raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except NeedsApproval as held:
             self._calls.held(CallId(held.details["call_id"]), target, context, held)
             raise
+        finally:
+            self._under_way.discard(task)
+
+    async def drain(self, seconds: float) -> None:
+        """Give those under way this long. No new ones are taken, once `calls` takes none."""
+        if self._under_way:
+            _, late = await asyncio.wait(tuple(self._under_way), timeout=seconds)
+            for task in late:
+                task.cancel()
 
     async def claimed(self, token: str, target: Target, params: Mapping[str, Any], context: CallContext) -> LiveCall:
         """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
