@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paddock.cli.odd_words import tell_odd_words
 from paddock.cli.output import AsJson, Yes, ask, document, interactive, reporting, result, say, styled, table
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NeedsConsent, NotFound, PluginError
@@ -142,6 +143,7 @@ def _show(one: Shown) -> None:
     for line in one.difference:
         colour = _COLOURS.get(line[:1])
         say(f"    {styled(line, colour) if colour else line}")
+    tell_odd_words([hint.to_value() for hint in one.hints], f"paddock plugin tools {row.plugin}")
     say()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +88,8 @@ def _read(source: Path) -> Reading:
     if source.suffix.lower() in ARCHIVE_SUFFIXES and source.exists():
         return _read_package(source, SourceKind.ARCHIVE)
     try:
-        return read_file(source)
+        reading = read_file(source)
+        return replace(reading, warnings=_with_odd_words(reading, source.parent))
     except OSError as error:
         raise NotFound(
             f"{source} cannot be read: {error.strerror}",
@@ -96,10 +98,18 @@ def _read(source: Path) -> Reading:
         ) from None
 
 
+def _with_odd_words(reading: Reading, root: Path) -> tuple[Problem, ...]:
+    """The warnings of a reading, and what people would be told of the words when they install it."""
+    from paddock.plugins.definitions.flagging.surveying import Survey
+
+    hints = [hint for one in reading.plugins for hint in Survey(one.manifest, root).hints()]
+    told = [Problem(f"{hint.name}.{hint.where}", str(hint), "write it otherwise", hint.flag.value) for hint in hints]
+    return (*reading.warnings, *told)
+
+
 def _read_package(source: Path, kind: SourceKind) -> Reading:
     import tempfile
     from contextlib import ExitStack
-    from dataclasses import replace
 
     from paddock.core.errors import Invalid
     from paddock.manifest.read import read_package
@@ -120,7 +130,7 @@ def _read_package(source: Path, kind: SourceKind) -> Reading:
             return replace(reading, errors=(*unsafe.problems, *reading.errors))
         reading = read_staged(staged)
         imports = [problem for one in reading.plugins for problem in import_problems(one.manifest, staged.root)]
-        reading = replace(reading, errors=(*reading.errors, *imports))
+        reading = replace(reading, errors=(*reading.errors, *imports), warnings=_with_odd_words(reading, staged.root))
         verdict = signature_state(staged.tree.digest, read_signature(staged.root), {})
         if verdict.state is not SignatureState.MODIFIED:
             return reading

@@ -252,6 +252,7 @@ def settle(
     ]
     show_problems(warnings, "!", "yellow")
     value["warnings"] = [problem.to_dict() for problem in warnings]
+    value["hints"] = [hint.to_value() for hint in prepared.hints]
     new = prepared.to_acknowledge
     if upgrading:
         flags = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paddock.cli.odd_words import tell_odd_words
 from paddock.cli.output import AsJson, Yes, document, reporting, say, show_problems, styled
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.printable import printable
@@ -86,6 +87,7 @@ def enable(
         _done(as_json, words, **facts, runtime=runtime_of(started), warnings=[one.to_dict() for one in warnings])
         if not was_known:
             _tell_of_tools(started["name"], tenant, shown["callables"])
+            tell_odd_words(shown["hints"], f"paddock plugin tools {started['name']}{for_tenant(tenant)}")
         return
     with changing(tenant) as host:
         row = enable_plugin(host.plugins, name, granted)
@@ -109,10 +111,12 @@ def _granted(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Ca
     if tenant == DEFAULT and not grants:
         return []  # it was asked for when the plugin was installed
     from paddock.cli.opening import reading
+    from paddock.plugins.definitions.tools import tools_of
     from paddock.plugins.granting import standing_for
 
     with reading(tenant) as host:
         standing = host.plugins.database.read(lambda tx: standing_for(tx, host.plugins, name))
+        hints = tools_of(host.plugins, name).hints()
     missing = standing.missing()
     first = standing.grant is None and tenant != DEFAULT
     if not (missing or first or grants):
@@ -125,7 +129,7 @@ def _granted(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Ca
     require_asked(grants, manifest_of(standing.row), "install a version that asks for it")
     named = parse_grants(grants)
     if first:
-        screen = grant_screen(standing.row, tenant)
+        screen = grant_screen(standing.row, tenant, hints)
         show_screen(screen)
         confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
         return missing

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from paddock.cli.odd_words import tell_odd_words
 from paddock.cli.output import AsJson, document, reporting, result, say, styled, wrapped
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.core.schema_walk import as_object
+from paddock.plugins.definitions.flagging.hints import in_words
 
 MOST_TOOLS = 200
 MOST_LINES = 12  # of a description, where all tools are listed
@@ -86,6 +88,7 @@ def _show_all(listed: Mapping[str, Any]) -> None:
         _show(listed["name"], one, MOST_LINES)
     if len(found) > MOST_TOOLS:
         say(f"and {len(found) - MOST_TOOLS} more, which --json prints")
+    tell_odd_words(listed["hints"], f"paddock plugin info {listed['name']}")
     if not listed["known"]:
         say(_unknown(listed["name"]))
     elif not found:
@@ -135,6 +138,8 @@ def _show(plugin: str, tool: Mapping[str, Any], most_lines: int | None = None) -
         result("    • takes no parameters" if _takes_nothing(tool) else "    • does not say what it takes")
     for label, words in _about(plugin, tool):
         result(wrapped(f"    {label}: {printable(words, LONGEST_LINE)}", 8))
+    for hint in tool["hints"]:
+        result(wrapped(styled(f"    odd: {in_words(hint)}", "yellow", stream=sys.stdout), 8))
 
 
 def _about(plugin: str, tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

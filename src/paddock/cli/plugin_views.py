@@ -214,6 +214,7 @@ def info(
             result(wrapped(f"    • {printable(line, 400)}", 6))
     _show_definitions(details)
     _show_instructions(details)
+    _show_hints(details)
     if listed["callables"]:
         say(wrapped(f"what each does and takes: paddock plugin tools {listed['name']}{for_tenant(tenant)}", 2))
     _warn(details)
@@ -242,6 +243,18 @@ def _show_instructions(details: Details) -> None:
         result("  What its server says to models")
         for line in details.instructions.splitlines():
             result(wrapped(f"    {printable(line, 2_000)}", 4))
+
+
+def _show_hints(details: Details) -> None:
+    """What is odd about its words."""
+    from paddock.plugins.consent import odd_words
+
+    for section in odd_words(details.tools.hints()):
+        result("")
+        result(f"  {section.title}")
+        for line in section.lines:
+            shown = styled(line, "yellow", stream=sys.stdout) if line in section.alarming else line
+            result(wrapped(f"    • {shown}", 6))
 
 
 def _process_word(runtime: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ def try_(
     whitelisted: Annotated[bool, typer.Option("--whitelisted", help="As if it were on the agent's whitelist.")] = False,
     effect: Annotated[Words, typer.Option(help="An effect it has, instead of those it declares.")] = None,
     tag: Annotated[Words, typer.Option(help="A policy tag it has, instead of its own.")] = None,
+    flag: Annotated[Words, typer.Option(help="What is odd about its words, instead of what was found.")] = None,
     kind: Annotated[str, typer.Option(help="Its kind: plugin, agent, operator, tool or adapter.")] = "",
     background: Annotated[bool, typer.Option("--background", help="As if nobody waited for it.")] = False,
     as_json: AsJson = False,
@@ -48,7 +49,7 @@ def try_(
         installed = callable_now(host.plugins, name, described=bool(effect))
         subject = host.plugins.database.read(lambda tx: subject_now(tx, asked, DEFAULT, now, described=described))
     target = installed or CallableTarget(name, name.rpartition(".")[0] or name)
-    target = _described(target, policy.rules.vocabulary, effect, tag, kind)
+    target = _described(target, policy.rules.vocabulary, effect, tag, flag, kind)
     subject = replace(
         subject,
         roles=subject.roles.union(role or ()),
@@ -62,6 +63,7 @@ def try_(
         about = {
             "effects": sorted(target.effects),
             "tags": sorted(target.traits.tags),
+            "flags": sorted(target.flags),
             "installed": installed is not None,
         }
         document(explained.to_value() | {"roles": sorted(subject.roles), "target": about})
@@ -74,7 +76,9 @@ def try_(
         result(line)
 
 
-def _described(target: CallableTarget, words: Vocabulary, effect: Words, tag: Words, kind: str) -> CallableTarget:
+def _described(
+    target: CallableTarget, words: Vocabulary, effect: Words, tag: Words, flag: Words, kind: str
+) -> CallableTarget:
     """The target with what was typed about it.
 
     Raises:
@@ -82,6 +86,8 @@ def _described(target: CallableTarget, words: Vocabulary, effect: Words, tag: Wo
     """
     if effect:
         target = replace(target, effects=frozenset(_known("effect", one, words.words["Effect"]) for one in effect))
+    if flag:
+        target = replace(target, flags=frozenset(_known("flag", one, words.words["Flag"]) for one in flag))
     changed: dict[str, Any] = {}
     if tag:
         changed["tags"] = frozenset(_known("tag", one, words.tags) for one in tag)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.event import Event, event
 
 
@@ -47,3 +49,25 @@ class PluginDefinitionsLeftOut(Event):
     name: str
     kept: int
     left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class OddWords:
+    """One odd thing in one definition: what of, which flag, where it stands, the words themselves, and why."""
+
+    kind: str
+    definition: str
+    flag: str
+    where: str
+    words: str
+    why: str
+
+
+@event("plugin.flagged")
+class PluginFlagged(Event):
+    """Words of a plugin are odd when it is installed, upgraded or met, or when they changed: hints, and no verdict."""
+
+    name: str
+    occasion: str
+    flags: tuple[str, ...]
+    hints: tuple[OddWords, ...]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError
 from paddock.doctor.check import STORE_WAIT, Check, Status
+from paddock.manifest.flags import Flag
+
+if TYPE_CHECKING:
+    from paddock.plugins.plugin_store import PluginStore
 
 _WHY = "A plugin whose files changed never loads."
+_WHY_ODD = "Models act on what they read there. It is a hint and no verdict: look at the words."
+_PRESSING = (Flag.HIDDEN_CHARACTERS, Flag.HIDDEN_TEXT, Flag.HIDDEN_INSTRUCTIONS, Flag.SHADOWING)
 _MOST = 10
 
 
@@ -27,6 +36,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
             return Check("plugins", Status.OK, "none are installed")
         with open_plugin_store(directories, settings, wait=STORE_WAIT) as store:
             listed = list_plugins(store)
+            odd = _odd_words(store, [one.plugin.name for one in listed if one.state is State.ENABLED])
     except PaddockError as error:
         return _unknown(error.message)
     modified = [one.plugin.name for one in listed if one.state is State.MODIFIED]
@@ -41,7 +51,24 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         first = next(iter(given_up))
         why = f"It is not started again until a person sees to it: {mend_and_enable(first)}."
         return Check("plugins", Status.WARN, found, why, f"paddock plugin logs {first}", "plugin.failed", reasons)
+    if odd:
+        found = f"{len(odd)} of {len(listed)} say something odd to models: {', '.join(odd)}"
+        told = tuple(line for lines in odd.values() for line in lines)[:_MOST]
+        fix = f"paddock plugin tools {next(iter(odd))}"
+        return Check("plugins", Status.WARN, found, _WHY_ODD, fix, "plugin.flagged", (*reasons, *told))
     return Check("plugins", Status.OK, f"{len(listed)} installed, each as you consented to it")
+
+
+def _odd_words(store: PluginStore, names: Iterable[str]) -> dict[str, list[str]]:
+    """Of plugins that may run: what nobody should leave unread. Names that others have too are no trouble."""
+    from paddock.plugins.definitions.tools import tools_of
+
+    found: dict[str, list[str]] = {}
+    for name in names:
+        told = [f"{name}: {hint}" for hint in tools_of(store, name).hints() if hint.flag in _PRESSING]
+        if told:
+            found[name] = told
+    return found
 
 
 def _unknown(reason: str) -> Check:

@@ -16,6 +16,7 @@ from paddock.gate.documents import COMPLETE, READ, Documents, OfferedPrompt, dec
 from paddock.gate.phrase import Phrase
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.plugins.definitions.examining import shown_name
 from paddock.plugins.definitions.offering import Withheld
 from paddock.plugins.mending import for_tenant, mend_and_enable
 from paddock.plugins.runtimes.envelopes import checked_field, inside
@@ -69,8 +70,9 @@ class Target:
     def ruled(self) -> CallableTarget:
         """What the rules see of it."""
         if self._ruled is None:
+            entry = self.entry
             self._ruled = callable_target(
-                self.manifest, self.spec, tier=self.entry.tier, signature=self.entry.signature
+                self.manifest, self.spec, tier=entry.tier, signature=entry.signature, flags=entry.flags_of(self)
             )
         return self._ruled
 
@@ -149,6 +151,16 @@ class Entry:
     documents: Documents | None = None  # None: what the manifest says
     tier: str = "personal"  # the effective trust tier
     signature: str = "unsigned"  # or what its signature is worth here, or `embedded`, or `remote`
+    # What is odd about the words of each callable, by its name; under the empty name, about those of the whole plugin.
+    flags: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def flags_of(self, target: Target) -> frozenset[str]:
+        """What is odd about the words of one target."""
+        if not self.flags:
+            return frozenset()
+        read = target.spec.form is Form.RESOURCE
+        name = f"resource:{shown_name(target.asked)}" if read else target.spec.name
+        return self.flags.get("", frozenset[str]()) | self.flags.get(name, frozenset[str]())
 
 
 def _targets(entry: Entry) -> dict[str, Target]:

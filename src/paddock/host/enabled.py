@@ -13,6 +13,11 @@ from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import BadCapability, Capability, covers, parse, uncovered
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.read import DirectoryFiles, read_bytes
+from paddock.plugins.definitions.flagging.hints import flags_by_callable
+from paddock.plugins.definitions.flagging.neighbours import Names, Neighbourhood
+from paddock.plugins.definitions.flagging.reading import OwnWords
+from paddock.plugins.definitions.flagging.surveying import declared_names, survey_plugin, with_listed
+from paddock.plugins.definitions.standing import Standing as Stands
 from paddock.plugins.granting import not_granted
 from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
@@ -31,6 +36,8 @@ class Enabled:
     deployment: Deployment
     entry: Entry
     listing: Listing  # of its tools, where a server lists them
+    words: OwnWords | None = None  # what it says to models; None: nobody looks, for it is the application's own
+    beside: Neighbourhood | None = None  # whom its entry's flags were worked out beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class EnabledPlugins:
         self.lost: dict[Tenant, dict[str, str]] = {}  # by name and alias: why what was wanted may not be called
         self._known: dict[tuple[object, ...], Enabled | Unfit] = {}
         self._manifests: dict[tuple[str, str], Manifest] = {}  # by digest and text: tenants share what is installed
+        self._names: dict[tuple[str, str], Names] = {}  # the same, of what its manifest calls itself
+        self._neighbours: dict[Tenant, tuple[tuple[Names, ...], Neighbourhood]] = {}
 
     def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unfit]]:
         """Every enabled plugin of every tenant, in the version that is in use."""
@@ -82,8 +91,11 @@ class EnabledPlugins:
                 granted = (tenant, name, grant.capabilities)
                 key = (*granted, row.digest, row.manifest_text, own, listing.fingerprint, standing)
                 known[key] = self._known.get(key) or self._read(store.of(tenant), row, grant, own, listing, standing)
+        beside = self._neighbourhoods(versions, grants, listings)
+        known = {key: _flagged(one, beside) if isinstance(one, Enabled) else one for key, one in known.items()}
         self._known = known
         in_use = {(row.digest, row.manifest_text) for row in versions.values()}
+        self._names = {key: names for key, names in self._names.items() if key in in_use}
         self._manifests = {key: manifest for key, manifest in self._manifests.items() if key in in_use}
         found = [one for one in known.values() if isinstance(one, Enabled)]
         unfit = [one for one in known.values() if isinstance(one, Unfit)]
@@ -111,18 +123,42 @@ class EnabledPlugins:
             return Unfit(key, row.version, "not granted", not_granted(store.tenant, row, missing))
         if store.tenant != DEFAULT_TENANT:
             manifest = replace(manifest, start="lazy")  # there may be many tenants, and most sleep most of the time
+        root = local_root(store, row)
+        words = store.database.read(
+            lambda tx: survey_plugin(tx, store.tenant, manifest, root, accepted=True)
+        ).own_words()
         signature = "remote" if isinstance(manifest.runtime, RemoteRuntime) else standing.state.value
         deployment = Deployment(key, manifest, granted, tier=standing.tier, signature=signature)
         if speaks_mcp(manifest):
             entry = listed_entry(store, deployment, listing, aliases)
-            return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing)
-        root = local_root(store, row)
+            return Enabled(deployment, replace(entry, tier=standing.tier, signature=signature), listing, words)
         schemas = {
             spec.name: Schemas(schema_value(spec.input_schema, root), schema_value(spec.output_schema, root))
             for spec in manifest.callables
         }
         entry = Entry(key, manifest, schemas, aliases, tier=standing.tier, signature=signature)
-        return Enabled(deployment, entry, listing)
+        return Enabled(deployment, entry, listing, words)
+
+    def _neighbourhoods(
+        self,
+        versions: Mapping[str, VersionRow],
+        grants: Iterable[Tenant],
+        listings: Mapping[tuple[Tenant, str], Listing],
+    ) -> dict[Tenant, Neighbourhood]:
+        """The names of all that is installed, as each tenant knows them; anew only where they changed."""
+        for row in versions.values():
+            if (row.digest, row.manifest_text) not in self._names:
+                self._names[row.digest, row.manifest_text] = declared_names(row)
+        neighbours: dict[Tenant, tuple[tuple[Names, ...], Neighbourhood]] = {}
+        for tenant in grants:
+            everybody = tuple(
+                with_listed(self._names[row.digest, row.manifest_text], _listed(listings.get((tenant, plugin))))
+                for plugin, row in sorted(versions.items())
+            )
+            before = self._neighbours.get(tenant)
+            neighbours[tenant] = before if before and before[0] == everybody else (everybody, Neighbourhood(everybody))
+        self._neighbours = neighbours
+        return {tenant: found for tenant, (_, found) in neighbours.items()}
 
     def _manifest(self, store: PluginStore, row: VersionRow) -> Manifest:
         known = self._manifests.get((row.digest, row.manifest_text))
@@ -132,6 +168,20 @@ class EnabledPlugins:
             known = read_bytes("paddock.yaml", row.manifest_text.encode(), files).single()
             self._manifests[row.digest, row.manifest_text] = known
         return known
+
+
+def _listed(listing: Listing | None) -> Iterable[str]:
+    return (row.name for row in listing.tools if row.standing is not Stands.GONE) if listing else ()
+
+
+def _flagged(one: Enabled, beside: Mapping[Tenant, Neighbourhood]) -> Enabled:
+    """The same with what is odd about its words, by themselves and beside those of its neighbours."""
+    neighbours = beside[one.deployment.key.tenant]
+    if one.words is None or one.beside is neighbours:
+        return one
+    flags = flags_by_callable(one.words.hints + neighbours.hints_about(one.words))
+    entry = one.entry if one.entry.flags == flags else replace(one.entry, flags=flags)
+    return replace(one, entry=entry, beside=neighbours)
 
 
 def _lost(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from paddock.core.call import Principal
 from paddock.core.errors import NotFound
-from paddock.manifest.model import CallableSpec, Form
+from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.manifest.names import full_name
+from paddock.plugins.definitions.flagging.hints import flags_by_callable
+from paddock.plugins.definitions.flagging.surveying import names_of_all, survey_plugin
 from paddock.plugins.keys import KeyId
 from paddock.plugins.listing import Listed, State, list_plugins
+from paddock.plugins.local_copy import local_root
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of
-from paddock.plugins.rows import current_versions
+from paddock.plugins.rows import VersionRow, current_versions
 from paddock.plugins.trust import standing_of, trusted_keys
 from paddock.policy.subject import Subject, subject_of
 from paddock.policy.target import CallableTarget, callable_target
@@ -62,7 +65,7 @@ def callable_now(store: PluginStore, name: str, *, described: bool = False) -> C
 def installed_callables(store: PluginStore) -> InstalledCallables:
     """What is installed right now, looked at once."""
     keys = store.database.read(trusted_keys)
-    return InstalledCallables(list_plugins(store), {key.key_id: key.label for key in keys})
+    return InstalledCallables(list_plugins(store), {key.key_id: key.label for key in keys}, store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,12 @@ class InstalledCallables:
     Args:
         listed: The plugins.
         trusted: The labels of trusted keys, by their ids.
+        store: Where their words are, which may be odd.
     """
 
     listed: Sequence[Listed]
     trusted: Mapping[KeyId, str]
+    store: PluginStore
 
     def find(self, name: str, described: bool) -> CallableTarget | None:
         """The installed callable of that full name; None where no plugin of that name is installed.
@@ -104,5 +109,18 @@ class InstalledCallables:
             if spec is None:
                 continue
             standing = standing_of(row, self.trusted, intact=listed.state is not State.MODIFIED)
-            return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state))
+            flags = self._flags(row, manifest, spec.name)
+            return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state), flags=flags)
         return None
+
+    def _flags(self, row: VersionRow, manifest: Manifest, name: str) -> frozenset[str]:
+        """What is odd about the words of a callable, and of its plugin as a whole."""
+        store, root = self.store, local_root(self.store, row)
+        survey, everybody = store.database.read(
+            lambda tx: (
+                survey_plugin(tx, store.tenant, manifest, root, accepted=True),
+                names_of_all(tx, store.tenant),
+            )
+        )
+        flags = flags_by_callable(replace(survey, everybody=everybody).hints())
+        return flags.get("", frozenset[str]()) | flags.get(name, frozenset[str]())

@@ -3,7 +3,7 @@ console each draw it in their own way."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from paddock.core.printable import printable
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
+from paddock.plugins.definitions.flagging.hints import Hint
 from paddock.plugins.environments.lock import changes
 from paddock.plugins.preparing import Prepared
 from paddock.plugins.registry import manifest_of
@@ -19,6 +20,7 @@ from paddock.plugins.signature import SignatureState
 from paddock.plugins.tree import Difference
 
 _MOST_CHANGES = 40
+_MOST_HINTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,11 @@ def install_screen(prepared: Prepared) -> Screen:
     manifest = prepared.manifest
     heading = f"{manifest.display_name} {manifest.version}"
     packages = Section("What is installed for it", tuple(_package_lines(prepared)))
-    sections = [*consent_sections(manifest), *([packages] if packages.lines else [])]
+    sections = [*odd_words(prepared.hints), *consent_sections(manifest), *([packages] if packages.lines else [])]
     return Screen(heading, _facts(prepared), tuple(sections), f"Install {heading}?")
 
 
-def grant_screen(row: VersionRow, tenant: str) -> Screen:
+def grant_screen(row: VersionRow, tenant: str, hints: Sequence[Hint] = ()) -> Screen:
     """Everything about an installed plugin that is new to a tenant."""
     manifest = manifest_of(row)
     heading = f"{manifest.display_name} {manifest.version}"
@@ -62,7 +64,18 @@ def grant_screen(row: VersionRow, tenant: str) -> Screen:
         ("tenant", tenant),
     )
     known = tuple((label, value) for label, value in facts if value)
-    return Screen(heading, known, tuple(consent_sections(manifest)), f"Enable {heading} for {tenant}?")
+    sections = (*odd_words(hints), *consent_sections(manifest))
+    return Screen(heading, known, sections, f"Enable {heading} for {tenant}?")
+
+
+def odd_words(hints: Sequence[Hint]) -> list[Section]:
+    """What is odd about its words, with the words; nothing where nothing is."""
+    if not hints:
+        return []
+    lines = [str(hint) for hint in hints[:_MOST_HINTS]]
+    lines += [f"and {len(hints) - _MOST_HINTS} more"] if len(hints) > _MOST_HINTS else []
+    told = "Models act on what they read there. These are hints and no verdict: look at the words before you agree"
+    return [Section("What is odd about its words", (*lines, told), tuple(lines))]
 
 
 def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
@@ -74,7 +87,7 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     alarming = {f"new: {line}" for section in consent_sections(prepared.manifest) for line in section.alarming}
     files = Section("Files", tuple(_file_lines(prepared.files))) if prepared.files else None
     packages = Section("Packages it runs with", tuple(_package_changes(prepared)))
-    sections = [trust, *difference_sections(upgrade, alarming), packages, files]
+    sections = [trust, *odd_words(prepared.hints), *difference_sections(upgrade, alarming), packages, files]
     return Screen(
         f"{name} {step}",
         _facts(prepared),

@@ -56,6 +56,7 @@ class Details:
         return [f"{what} {path}" for what, paths in named.items() for path in paths]
 
     def to_value(self) -> dict[str, Any]:
+        hints = self.tools.hints()
         return self.facts | {
             "difference": {
                 "changed": list(self.difference.changed),
@@ -65,7 +66,8 @@ class Details:
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
-            "tools": list(self.tools.values()),
+            "tools": list(self.tools.values(hints)),
+            "hints": [hint.to_value() for hint in hints],
             "definitions": [row.to_value() for row in self.definitions],
             "instructions": self.instructions,
         }

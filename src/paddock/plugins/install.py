@@ -18,6 +18,7 @@ from paddock.core.semver import Version
 from paddock.manifest.asked import asked_of
 from paddock.manifest.capability import Capability, uncovered
 from paddock.manifest.native_writer import to_document
+from paddock.plugins.definitions.flagging.surveying import flagged_event
 from paddock.plugins.entries import Report
 from paddock.plugins.kept_keys import changed_keys, require_key, sealing, written
 from paddock.plugins.leavings import refuse_leaving
@@ -234,6 +235,8 @@ def _insert(tx: Transaction, store: PluginStore, prepared: Prepared, row: Versio
     save_grant(
         tx, Grant(store.tenant, row.plugin, bool(grant and grant.enabled), capabilities, row.digest), row.installed_at
     )
+    if prepared.hints:
+        store.publish(tx, flagged_event(row.plugin, "installed" if before is None else "upgraded", prepared.hints))
     if before is None:
         source = prepared.staged.source.describe()
         store.publish(

@@ -16,6 +16,9 @@ from paddock.manifest.environment_command import LOCK_FILES
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_package
+from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.neighbours import Names
+from paddock.plugins.definitions.flagging.surveying import Survey, names_of_all
 from paddock.plugins.entries import Report
 from paddock.plugins.import_scan import require_allowed_imports
 from paddock.plugins.keys import KeyId
@@ -63,6 +66,7 @@ class Prepared:
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
     lock: Lock | None = None  # the packages that it runs with
     lock_before: Lock | None = None  # those of the version in use
+    hints: tuple[Hint, ...] = ()  # what is odd about its words, and was not so in the version in use
 
     @property
     def unchanged(self) -> bool:
@@ -223,7 +227,16 @@ def _prepared(
         values,
         lock,
         known.lock,
+        _new_hints(store, known, manifest, staged.root),
     )
+
+
+def _new_hints(store: PluginStore, known: _Known, manifest: Manifest, root: Path) -> tuple[Hint, ...]:
+    found = Survey(manifest, root, known.names).hints()
+    if not found or known.row is None:
+        return found
+    before = Survey(manifest_of(known.row), local_root(store, known.row), known.names).hints()
+    return tuple(hint for hint in found if hint not in before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +248,7 @@ class _Known:
     grant: Grant | None
     keys: Mapping[KeyId, TrustedKey]
     lock: Lock | None
+    names: tuple[Names, ...]  # of all that is installed
 
 
 def _known(tx: Transaction, store: PluginStore, manifest: Manifest, *, locked: bool) -> _Known:
@@ -248,6 +262,7 @@ def _known(tx: Transaction, store: PluginStore, manifest: Manifest, *, locked: b
         find_grant(tx, store.tenant, manifest.name),
         trusted_by_id(tx),
         _lock_before(tx, row) if row and locked else None,
+        names_of_all(tx, store.tenant),
     )
 
 

@@ -25,6 +25,7 @@ DEFAULT_RULES: Final = Path(__file__).with_name("default.cedar")
 #: Attributes of whatever rules speak about, for guesses at what was meant.
 _ATTRIBUTES: Final = (
     *("tenant", "scopes", "consents", "interactive", "may_call", "kind", "tier", "signature", "tags", "effects"),
+    "flags",
     *("requires_approval", "family", "writes", "background", "dry_run", "project", "agent_path", "method", "granted"),
     *("call_effects", "underway_effects"),
 )

@@ -53,6 +53,7 @@ entity Plugin in [Role, Group] {{
 entity Callable in [Plugin] {{
 {_TRAITS},
   effects: Set<Effect>,
+  flags: Set<Flag>,
   requires_approval: Bool,
 }};
 

@@ -43,6 +43,8 @@ class CallableTarget:
     traits: Traits = NOBODY_BEHIND_IT
     effects: frozenset[str] = frozenset({"unknown"})
     requires_approval: bool = False
+    flags: frozenset[str] = frozenset()
+    """What is odd about its words."""
 
     def __str__(self) -> str:
         return self.name
@@ -65,7 +67,9 @@ class CapabilityTarget:
 Target: TypeAlias = CallableTarget | CapabilityTarget
 
 
-def callable_target(manifest: Manifest, spec: CallableSpec, *, tier: str, signature: str) -> CallableTarget:
+def callable_target(
+    manifest: Manifest, spec: CallableSpec, *, tier: str, signature: str, flags: frozenset[str] = frozenset()
+) -> CallableTarget:
     """The target that a callable of a plugin is; made once, when the plugin is enabled."""
     return CallableTarget(
         full_name(manifest.name, spec.name),
@@ -73,6 +77,7 @@ def callable_target(manifest: Manifest, spec: CallableSpec, *, tier: str, signat
         traits_of(manifest, tier=tier, signature=signature, tags=spec.policy_tags),
         frozenset(map(str, effects_of(manifest, spec))),
         spec.requires_approval,
+        flags,
     )
 
 
@@ -121,5 +126,6 @@ def target_entity(target: Target, known_tags: frozenset[str]) -> Entity:
         }
         return {"uid": uid("Capability", target.name), "attrs": attributes, "parents": []}
     attributes = trait_attributes(target.traits, known_tags)
-    attributes |= {"effects": effects, "requires_approval": target.requires_approval}
+    flags = [reference("Flag", flag) for flag in sorted(target.flags)]
+    attributes |= {"effects": effects, "flags": flags, "requires_approval": target.requires_approval}
     return {"uid": uid("Callable", target.name), "attrs": attributes, "parents": [uid("Plugin", target.plugin)]}

@@ -205,6 +205,7 @@ def described_target(name: str, said: Mapping[str, Any], found: CallableTarget |
         described_traits(said, "kind", base.traits),
         frozenset(said.get("effects", base.effects)),
         said.get("requires_approval", base.requires_approval),
+        frozenset(said.get("flags", base.flags)),
     )
 
 
@@ -249,6 +250,7 @@ def _schema(vocabulary: Vocabulary) -> dict[str, Any]:
             "kind": one_of("Kind"),
             **dict.fromkeys(("effects", "call_effects", "underway_effects"), effects),
             "tags": tags,
+            "flags": {"type": "array", "items": one_of("Flag")},
             **traits,
             **dict.fromkeys(("requires_approval", "background", "dry_run", "writes", "granted"), flag),
         },

@@ -8,6 +8,7 @@ from typing import Final
 
 from paddock.manifest.capability import HOST_FAMILIES
 from paddock.manifest.effects import Effect
+from paddock.manifest.flags import Flag
 from paddock.manifest.model import Kind
 
 #: Tags that plugins of the documented examples carry, and those that the shipped rules speak of.
@@ -44,6 +45,7 @@ class Vocabulary:
         return {
             "Effect": tuple(map(str, Effect)),
             "Family": FAMILIES,
+            "Flag": tuple(map(str, Flag)),
             "Kind": tuple(map(str, Kind)),
             "Signature": SIGNATURES,
             "Tag": self.tags,

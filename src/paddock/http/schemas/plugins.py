@@ -18,6 +18,7 @@ from paddock.http.schemas.building import (
     ref,
     said,
 )
+from paddock.manifest.flags import Flag
 from paddock.plugins.listing import State as Installation
 
 _STATE = one_of(("disabled", "spawning", "running", "crashed", "failed", "stopped"))
@@ -55,6 +56,17 @@ _LISTED: dict[str, Schema] = {
     "runtime": maybe(ref("Runtime")),
 }
 
+_HINTS = listed(ref("Hint"))
+
+_HINT: dict[str, Schema] = {
+    "kind": said(TEXT, "What of: `tool`, `prompt`, …, or `plugin`."),
+    "name": TEXT,
+    "flag": one_of(map(str, Flag)),
+    "where": said(TEXT, "In the definition."),
+    "words": said(TEXT, "What stands there, with everything hidden written out."),
+    "why": TEXT,
+}
+
 _TOOL: dict[str, Schema] = {
     "name": TEXT,
     "call": said(TEXT, "The name to call it by."),
@@ -71,6 +83,7 @@ _TOOL: dict[str, Schema] = {
     "parameters": listed(record({"name": TEXT, "type": TEXT, "required": YES_NO, "description": TEXT})),
     "input_schema": said({"type": ["object", "boolean", "null"]}, "A JSON Schema."),
     "output_schema": said({"type": ["object", "boolean", "null"]}, "A JSON Schema."),
+    "hints": _HINTS,
 }
 
 _DEFINITION: dict[str, Schema] = {
@@ -118,6 +131,7 @@ _PLUGIN: dict[str, Schema] = {
     "obstacles": listed(ref("Mistake")),
     "warnings": listed(ref("Mistake")),
     "tools": listed(ref("Tool")),
+    "hints": _HINTS,
     "definitions": listed(ref("Definition")),
     "instructions": TEXT,
     "runtime": maybe(ref("Runtime")),
@@ -150,13 +164,14 @@ SCHEMAS: dict[str, Schema] = {
     "Disabled": record({"name": TEXT, "version": TEXT, "state": one_of(("disabled",))}),
     "LogLines": record({"name": TEXT, "lines": listed(record({"at": TIME, "line": TEXT}))}),
     "Tool": record(_TOOL),
-    "Tools": record({"name": TEXT, "known": _KNOWN, "tools": listed(ref("Tool"))}),
+    "Hint": record(_HINT, says="Something odd about the words of a plugin: for a person to judge, and no verdict."),
+    "Tools": record({"name": TEXT, "known": _KNOWN, "tools": listed(ref("Tool")), "hints": _HINTS}),
     "Definition": record(_DEFINITION, says="What a server says of one thing that it offers."),
     "AcceptedDefinition": record({"plugin": TEXT, **_DEFINITION}),
     "Definitions": record(
         {
             "name": TEXT,
-            "definitions": listed(record({**_DEFINITION, "difference": TEXTS})),
+            "definitions": listed(record({**_DEFINITION, "difference": TEXTS, "hints": _HINTS})),
             "tools": listed(ref("Tool")),
         }
     ),

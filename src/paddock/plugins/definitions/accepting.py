@@ -9,6 +9,10 @@ from typing import Any
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.events_definitions import PluginDefinitionAccepted
 from paddock.plugins.definitions.examining import shape_of
+from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.neighbours import Names
+from paddock.plugins.definitions.flagging.reading import read_words
+from paddock.plugins.definitions.flagging.surveying import beside_others, listed_words, names_of_all
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import (
     DefinitionRow,
@@ -32,14 +36,23 @@ class Shown:
 
     row: DefinitionRow
     texts: Texts
+    everybody: tuple[Names, ...] = ()  # whom its words may speak of
 
     @property
     def difference(self) -> tuple[str, ...]:
         """Compared when it is asked for, and no sooner: much takes long, and the store must not wait for it."""
         return tuple(difference(self.texts.accepted, self.texts.waiting)) if self.row.waiting_hash is not None else ()
 
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """What is odd about what the server says now."""
+        text = self.texts.waiting or self.texts.accepted
+        own = read_words(self.row.plugin, "", listed_words([(self.row.kind, self.row.name, text)]))
+        return own.hints + beside_others(own, self.everybody)
+
     def to_value(self) -> dict[str, Any]:
-        return self.row.to_value() | {"difference": list(self.difference)}
+        hints = [hint.to_value() for hint in self.hints]
+        return self.row.to_value() | {"difference": list(self.difference), "hints": hints}
 
 
 def shown_definitions(store: PluginStore, plugin: str) -> list[Shown]:
@@ -51,8 +64,9 @@ def shown_definitions(store: PluginStore, plugin: str) -> list[Shown]:
 
     def unit(tx: Transaction) -> list[Shown]:
         name = require_plugin(tx, plugin).name
+        everybody = names_of_all(tx, store.tenant)
         return [
-            Shown(row, texts_of(tx, store.tenant, name, row.kind, row.name) if row.waiting_hash else Texts("", ""))
+            Shown(row, texts_of(tx, store.tenant, name, row.kind, row.name), everybody)
             for row in definitions_of(tx, store.tenant, name)
         ]
 

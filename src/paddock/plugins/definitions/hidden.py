@@ -37,12 +37,20 @@ _HIDDEN = re.compile(
 
 def hidden_text(raw: Any) -> str:
     """What a definition hides and where, in words; nothing when it hides nothing."""
-    for path, text in _texts(raw):
-        if not text.isascii() or not text.isprintable():
-            found = _HIDDEN.search(text)
-            if found:
-                return f"{path or 'it'} hides the character {_named(found[0])}"
+    for path, text in texts_in(raw):
+        if found := first_hidden(text):
+            return f"{path or 'it'} hides the character {named(found[0])}"
     return ""
+
+
+def first_hidden(text: str) -> re.Match[str] | None:
+    """The first character of a text that does not show."""
+    return None if text.isascii() and text.isprintable() else _HIDDEN.search(text)
+
+
+def without_hidden(text: str) -> str:
+    """The text as it shows on a screen."""
+    return text if text.isascii() and text.isprintable() else _HIDDEN.sub("", text)
 
 
 def unhidden(text: str) -> str:
@@ -54,12 +62,13 @@ def _escaped(code: int) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _named(character: str) -> str:
+def named(character: str) -> str:
+    """A character as people can look it up."""
     name = unicodedata.name(character, "a control character").lower()
     return f"U+{ord(character):04X} ({name})"
 
 
-def _texts(raw: Any) -> Iterator[tuple[str, str]]:
+def texts_in(raw: Any) -> Iterator[tuple[str, str]]:
     """Every text of a JSON value with the place it stands at, keys too."""
     pending: list[tuple[str, Any]] = [("", raw)]
     while pending:

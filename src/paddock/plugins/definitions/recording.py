@@ -8,7 +8,11 @@ from typing import TypeAlias
 from paddock.core.events_definitions import PluginDefinitionChanged, PluginDefinitionsLeftOut, PluginDefinitionsTrusted
 from paddock.core.ids import Tenant
 from paddock.plugins.definitions.comparing import Comparison, Finding, compare
-from paddock.plugins.definitions.examining import RESOURCE, Examined
+from paddock.plugins.definitions.examining import RESOURCE, TOOL, Examined
+from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.neighbours import Names
+from paddock.plugins.definitions.flagging.reading import read_words
+from paddock.plugins.definitions.flagging.surveying import beside_others, flagged_event, listed_words, names_of_all
 from paddock.plugins.definitions.readable import difference
 from paddock.plugins.definitions.rows import (
     lock_plugin,
@@ -45,6 +49,7 @@ def meet(
         left_out: How much more it lists than is kept.
     """
     told = _differences(store, tenant, plugin, listed)
+    odd = _hints(store, tenant, plugin, listed)
 
     def unit(tx: Transaction) -> Comparison:
         if not lock_plugin(tx, plugin):  # uninstalled meanwhile
@@ -52,6 +57,9 @@ def meet(
         first = note_met(tx, tenant, plugin, store.now())
         found = compare(pins_of(tx, tenant, plugin), listed, first=first)
         _record(tx, store, tenant, plugin, found, told)
+        news = {(one.kind, one.name) for one in found.all() if one.news}
+        if hints := [hint for hint in odd if (hint.kind, hint.name) in news]:
+            store.publish(tx, flagged_event(plugin, "met" if first else "changed", hints))
         if left_out:
             store.publish(tx, PluginDefinitionsLeftOut(name=plugin, kept=len(listed), left_out=left_out))
         return found
@@ -79,6 +87,21 @@ def _differences(store: PluginStore, tenant: Tenant, plugin: str, listed: Sequen
         for one, old in store.database.read(look)
         if (new := _listed_instead(one))
     }
+
+
+def _hints(store: PluginStore, tenant: Tenant, plugin: str, listed: Sequence[Examined]) -> tuple[Hint, ...]:
+    """What is odd about the words that are news: told when they come, as what differs is."""
+
+    def look(tx: Transaction) -> tuple[set[tuple[str, str]], tuple[Names, ...]]:
+        found = compare(pins_of(tx, tenant, plugin), listed, first=not was_met(tx, tenant, plugin))
+        news = {(one.kind, one.name) for one in found.all() if one.news and one.listed is not None}
+        return news, names_of_all(tx, tenant) if news else ()
+
+    news, everybody = store.database.read(look)
+    said = ((one.kind, one.name, one.text) for one in listed if (one.kind, one.name) in news)
+    own = read_words(plugin, "", listed_words(said))
+    siblings = Names(plugin, "", tuple(one.name for one in listed if one.kind == TOOL))
+    return own.hints + beside_others(own, (*everybody, siblings))
 
 
 def _record(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from paddock.core.schema_walk import as_object
 from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import CallableSpec, Form, Manifest
 from paddock.plugins.definitions.examining import TOOL
+from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.surveying import Survey, survey_plugin
 from paddock.plugins.definitions.offering import overlaid
 from paddock.plugins.definitions.parameters import parameters_of, visible
 from paddock.plugins.definitions.rows import DefinitionRow, Texts, all_texts, definitions_of, was_met
@@ -43,12 +45,27 @@ class Tools:
     root: Path
     rows: tuple[DefinitionRow, ...] = ()
     texts: Mapping[str, Texts] | None = None  # of a server's tools, by name
+    survey: Survey | None = None  # what it says to models, and beside whom
 
     def to_value(self) -> dict[str, Any]:
-        return {"name": self.name, "known": self.known, "tools": list(self.values())}
+        hints = self.hints()
+        of_all = [hint.to_value() for hint in hints if hint.kind != TOOL]
+        return {"name": self.name, "known": self.known, "tools": list(self.values(hints)), "hints": of_all}
 
-    def values(self) -> Iterator[dict[str, Any]]:
-        """Each callable as data, in the order in which they are declared or by name."""
+    def hints(self) -> tuple[Hint, ...]:
+        """What is odd about its words."""
+        return self.survey.hints() if self.survey is not None else ()
+
+    def values(self, hints: Iterable[Hint] = ()) -> Iterator[dict[str, Any]]:
+        """Each callable as data, in the order in which they are declared or by name, with what is odd about it."""
+        odd: dict[str, list[dict[str, Any]]] = {}
+        for hint in hints:
+            if hint.kind == TOOL:
+                odd.setdefault(hint.name, []).append(hint.to_value())
+        for value in self._values():
+            yield value | {"hints": odd.get(value["name"], [])}
+
+    def _values(self) -> Iterator[dict[str, Any]]:
         if self.texts is None or not self.known:
             standing = DECLARED if self.texts is None else UNMET
             for spec in self.manifest.callables:
@@ -127,12 +144,14 @@ def tools_of(store: PluginStore, plugin: str) -> Tools:
 def recorded_tools(tx: Transaction, store: PluginStore, version: VersionRow, manifest: Manifest) -> Tools:
     """The same of one version of it."""
     root = local_root(store, version)
+    survey = survey_plugin(tx, store.tenant, manifest, root)
     if not speaks_mcp(manifest):
-        return Tools(version.plugin, True, manifest, root)
+        return Tools(version.plugin, True, manifest, root, survey=survey)
     rows = definitions_of(tx, store.tenant, version.plugin)
     tools = tuple(row for row in rows if row.kind == TOOL)
     known = bool(rows) or was_met(tx, store.tenant, version.plugin)
-    return Tools(version.plugin, known, manifest, root, tools, all_texts(tx, store.tenant, version.plugin, TOOL))
+    texts = all_texts(tx, store.tenant, version.plugin, TOOL)
+    return Tools(version.plugin, known, manifest, root, tools, texts, survey)
 
 
 def _read(raw: Any) -> CallableSpec | None:

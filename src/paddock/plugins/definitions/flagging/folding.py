@@ -1,0 +1,43 @@
+"""Texts and names as a hasty reader takes them: letters that look alike become one. Pure.
+
+A small part of Unicode's table of confusables (UTS 39), of what stands for letters and digits of Latin. Names of tools
+are plain ASCII anyway; titles and texts are not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from paddock.plugins.definitions.hidden import without_hidden
+
+_CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝһӏв", "ABESIJKMHOPCTYXaesijopcyxdqwhlb", strict=True))
+_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαινυρ", "ABEZHIKMNOPTYXoaivup", strict=True))
+_LATIN = dict(zip("ıɑɡɩʟⅼⅰⅴⅹ", "iagiLlivx", strict=True))
+STRANGE = _CYRILLIC | _GREEK  # letters of other scripts that pass for Latin ones
+_LOOKS_LIKE = str.maketrans(STRANGE | _LATIN)
+_SEPARATORS = re.compile(r"[-_./\s]+")
+_EYES = str.maketrans("10i5", "lols")  # what the eye takes for another
+
+
+def folded(text: str) -> str:
+    """A text without what hides in it, in plain letters where others stand for them, with single spaces."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", without_hidden(text)).translate(_LOOKS_LIKE)
+    return " ".join(text.split())
+
+
+def skeleton(name: str) -> str:
+    """A name without what the eye skips over: separators, case, and letters that look like others."""
+    plain = _SEPARATORS.sub("", folded(name).lower()).replace("rn", "m").replace("vv", "w")
+    return plain.translate(_EYES)
+
+
+def mixed_scripts(text: str) -> str:
+    """The first word in which letters of another script pass for Latin ones among Latin ones; empty where none does."""
+    if text.isascii():
+        return ""
+    for word in re.findall(r"\w+", text):
+        if any(letter in STRANGE for letter in word) and any(letter.isascii() and letter.isalpha() for letter in word):
+            return word
+    return ""

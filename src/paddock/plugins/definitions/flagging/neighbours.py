@@ -1,0 +1,114 @@
+"""What is odd about one plugin's names and words beside those of others. Pure.
+
+It goes both ways on purpose: of two that share a name nobody can say which one passes for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from paddock.manifest.flags import Flag
+from paddock.plugins.definitions.examining import TOOL
+from paddock.plugins.definitions.flagging.folding import skeleton
+from paddock.plugins.definitions.flagging.hints import PLUGIN, Hint
+from paddock.plugins.definitions.flagging.reading import MOST_HINTS, OwnWords
+
+SHORTEST_SLIP = 5  # letters of a name that one letter more or less is told of
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a plugin and its tools are called."""
+
+    plugin: str
+    title: str = ""
+    tools: tuple[str, ...] = ()
+
+
+class Neighbourhood:
+    """The names of all installed plugins and of their tools, for looking up.
+
+    Args:
+        everybody: Each plugin once.
+    """
+
+    def __init__(self, everybody: Iterable[Names]) -> None:
+        self._tools: dict[str, set[str]] = {}  # by name: the plugins that have it
+        self._plugins: set[str] = set()
+        self._alike: dict[tuple[str, str], set[tuple[str, str]]] = {}  # by kind and shape: (plugin, name)
+        for one in everybody:
+            self._plugins.add(one.plugin)
+            for shape in {*_shapes(one.plugin), *([skeleton(one.title)] if one.title else ())}:
+                self._alike.setdefault((PLUGIN, shape), set()).add((one.plugin, one.plugin))
+            for tool in one.tools:
+                self._tools.setdefault(tool, set()).add(one.plugin)
+                for shape in _shapes(tool):
+                    self._alike.setdefault((TOOL, shape), set()).add((one.plugin, tool))
+
+    def hints_about(self, own: OwnWords) -> tuple[Hint, ...]:
+        """What is odd about a plugin beside all others."""
+        found = [*self._of_names(own), *self._of_mentions(own)]
+        return tuple(dict.fromkeys(found))[:MOST_HINTS]
+
+    def _of_names(self, own: OwnWords) -> Iterator[Hint]:
+        for other in self._similar(own, PLUGIN, own.plugin, _shapes(own.plugin)):
+            yield Hint(PLUGIN, own.plugin, Flag.LOOK_ALIKE, "name", "", f"can be taken for the plugin {other[0]}")
+        for other in self._similar(own, PLUGIN, own.plugin, {skeleton(own.title)} if own.title else set[str]()):
+            yield Hint(
+                PLUGIN, own.plugin, Flag.LOOK_ALIKE, "title", own.title, f"can be taken for the plugin {other[0]}"
+            )
+        for tool in own.tools:
+            others = sorted(self._tools.get(tool, set[str]()) - {own.plugin})
+            if others:
+                why = f"{others[0]} has a tool of this name too"
+                yield Hint(TOOL, tool, Flag.SAME_NAME, "name", "", why)
+            for plugin, name in self._similar(own, TOOL, tool, _shapes(tool)):
+                why = f"can be taken for {name} of {plugin}"
+                yield Hint(TOOL, tool, Flag.LOOK_ALIKE, "name", "", why)
+
+    def _similar(self, own: OwnWords, kind: str, name: str, shapes: set[str]) -> list[tuple[str, str]]:
+        """Others' names that are not this one and pass for it; the first is enough to look at."""
+        found = {one for shape in shapes for one in self._alike.get((kind, shape), ())}
+        others = sorted(one for one in found if one[0] != own.plugin and one[1] != name)
+        return [one for one in others if kind == PLUGIN or _one_slip(one[1], name)][:1]
+
+    def _of_mentions(self, own: OwnWords) -> Iterator[Hint]:
+        mine = {own.plugin, *own.tools}
+        for word, at in own.mentions.items():
+            tool = word if word in self._tools else word.replace("__", ".").rpartition(".")[2]
+            owner = word.replace("__", ".").rpartition(".")[0]
+            owners = self._tools.get(tool, set[str]())
+            if mine.intersection((word, tool, *owners)):
+                continue  # its own, or one that it has too
+            plain = tool == word and not (at.marked or _is_name(word))  # an ordinary word, and no more
+            named = set[str]() if plain else owners if tool == word else owners & {owner}
+            if named:
+                yield Hint(
+                    at.kind, at.name, Flag.SHADOWING, at.where, at.words, f"speaks of {tool} of {sorted(named)[0]}"
+                )
+            elif word in self._plugins and (at.marked or _is_name(word)):
+                yield Hint(at.kind, at.name, Flag.SHADOWING, at.where, at.words, f"speaks of the plugin {word}")
+
+
+def _is_name(word: str) -> bool:
+    return not word.isalpha() or not word.islower()
+
+
+def _shapes(name: str) -> set[str]:
+    """What a name and those that pass for it have in common: its skeleton, and that with any one letter left out."""
+    whole = skeleton(name)
+    if len(whole) < SHORTEST_SLIP:
+        return {whole}
+    return {whole, *(whole[:at] + whole[at + 1 :] for at in range(len(whole)))}
+
+
+def _one_slip(one: str, other: str) -> bool:
+    """Whether two names that have a shape in common differ in one letter at most, and not in a number alone."""
+    a, b = skeleton(one), skeleton(other)
+    if a == b:
+        return True
+    if len(a) == len(b):
+        differ = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
+        return len(differ) == 1 and not (differ[0][0].isdigit() or differ[0][1].isdigit())
+    return abs(len(a) - len(b)) == 1
