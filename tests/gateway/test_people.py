@@ -1,0 +1,127 @@
+"""Calls that wait for a person: who may say yes through a client, and how the others come back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tests.gateway.speaking import FORMS, Client, alone, calling
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.mail import mail
+
+pytestmark = pytest.mark.req("B-01")
+
+PENDING = "dev.paddock/approval"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("people")
+    paddock = Paddock(folder / "home")
+    paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
+    paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("user", "add", "ann")
+    with daemon(paddock) as started:
+        yield started
+
+
+def key_of(served: Daemon, who: str) -> dict[str, str]:
+    token = served.paddock.quickly("apikey", "create", who, "--json").json["token"]
+    return {"authorization": f"Bearer {token}"}
+
+
+def approved(served: Daemon, pending: dict[str, Any]) -> None:
+    assert served.ask("POST", f"/approvals/{pending['approval']}/approve", {}).status == 200
+
+
+@pytest.mark.parametrize(("action", "made"), [("accept", True), ("decline", False)])
+def test_the_person_whose_call_it_is_confirms_it_through_their_client(served: Daemon, action: str, made: bool) -> None:
+    client = Client(served, capabilities=FORMS)
+    with client.posting(calling("mail__odd", 1, turn=action)) as events:
+        asked = [next(events), next(events)][-1]["data"]
+        assert asked["method"] == "elicitation/create"
+        assert "Paddock asks: mail odd waits for a person" in asked["params"]["message"]
+        assert asked["params"]["requestedSchema"] == {"type": "object", "properties": {}}
+        client.post({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action, "content": {}}})
+        result = next(events)["data"]["result"]
+
+    assert result.get("isError", False) is not made
+    if made:
+        assert result["structuredContent"] == {"odd": True}
+    told = served.paddock.quickly("ledger", "tail", "--type", "approval.answered", "--json").json["entries"][-1]
+    assert told["personal"]["answered_by"].startswith("local:")
+    assert told["facts"]["approved"] is made
+
+
+def test_without_a_session_it_is_confirmed_by_coming_back(served: Daemon) -> None:
+    asked = alone(served, calling("mail__odd", turn="alone"), FORMS).result
+    ((number, _),) = asked["inputRequests"].items()
+    again = calling("mail__odd", 2, turn="alone")
+    again["params"] |= {"requestState": asked["requestState"], "inputResponses": {number: {"action": "accept"}}}
+    assert alone(served, again, FORMS).result["structuredContent"] == {"odd": True}
+
+
+def test_what_somebody_has_to_allow_is_never_asked_through_a_client(served: Daemon) -> None:
+    """The client could say yes by itself."""
+    client = Client(served, capabilities=FORMS)
+    told = client.call("mail__send", to="bob")
+    assert not told.streamed, "nothing was asked"
+    pending = told.result["_meta"][PENDING]
+    assert (told.result["isError"], pending["kind"]) == (True, "action")
+    words = told.result["content"][0]["text"]
+    assert "Nothing has happened yet" in words and pending["call_id"] in words and pending["approval"] in words
+    assert pending["link"] in words
+
+    # Answers that nobody asked for change nothing.
+    for number in ("paddock-1", pending["approval"], 1):
+        client.post({"jsonrpc": "2.0", "id": number, "result": {"action": "accept", "content": {}}})
+    assert served.ask("GET", f"/approvals/{pending['approval']}").body["state"] == "pending"
+
+
+def test_the_same_call_again_waits_on_and_then_gives_the_result_once(served: Daemon) -> None:
+    client = Client(served)
+    first = client.call("mail__send", to="carol").result["_meta"][PENDING]
+    again = client.call("mail__send", 2, to="carol").result["_meta"][PENDING]
+    assert again["call_id"] == first["call_id"], "nobody is asked twice"
+    other = client.call("mail__send", to="dora").result["_meta"][PENDING]
+    assert other["call_id"] != first["call_id"]
+
+    approved(served, first)
+    assert client.call("mail__send", 3, to="carol").result["structuredContent"] == {"sent": "carol"}
+    assert client.call("mail__send", 4, to="carol").result["_meta"][PENDING]["call_id"] != first["call_id"]
+
+
+def test_a_program_comes_back_with_the_token_or_with_its_key(served: Daemon) -> None:
+    client = Client(served)
+    pending = client.call("mail__send", to="erin").result["_meta"][PENDING]
+    approved(served, pending)
+    mine = {"dev.paddock/approval-token": pending["token"]}
+    assert Client(served).call("mail__send", meta=mine, to="erin").result["structuredContent"] == {"sent": "erin"}
+
+    key = {"dev.paddock/idempotency-key": "mail-to-fay"}
+    held = client.call("mail__send", meta=key, to="fay").result["_meta"][PENDING]
+    approved(served, held)
+    for _ in range(2):
+        done = alone(served, calling("mail__send", meta=key, to="fay")).result
+        assert done["structuredContent"] == {"sent": "fay"}
+    clash = client.call("mail__send", meta=key, to="gus").result
+    assert clash["isError"] and clash["_meta"]["dev.paddock/error"]["category"] == "conflict"
+
+
+def test_a_key_is_no_person_and_is_only_told_where_one_answers(served: Daemon) -> None:
+    client = Client(served, capabilities=FORMS, more=key_of(served, "ann"))
+    told = client.call("mail__odd")
+    assert not told.streamed
+    assert told.result["_meta"][PENDING]["kind"] == "confirmation"
+
+
+def test_what_waits_is_its_callers_alone(served: Daemon) -> None:
+    ann = key_of(served, "ann")
+    held = Client(served).call("mail__send", to="hal").result["_meta"][PENDING]
+    theirs = Client(served, more=ann).call("mail__send", to="hal").result["_meta"][PENDING]
+    assert theirs["call_id"] != held["call_id"]
+    stolen = Client(served, more=ann).call("mail__send", meta={"dev.paddock/approval-token": held["token"]}, to="hal")
+    assert stolen.result["isError"] and stolen.result["_meta"]["dev.paddock/error"]["category"] == "policy"
