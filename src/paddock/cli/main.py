@@ -30,6 +30,7 @@ COMMANDS = {
     "run": Entry("paddock.cli.run", "See what is not known of calls with an effect, and settle it."),
     "artifact": Entry("paddock.cli.artifact", "Fetch the big bytes that plugins made."),
     "serve": Entry("paddock.cli.serve", "Run the enabled plugins and take calls until stopped."),
+    "mcp": Entry("paddock.cli.mcp", "Be an MCP server on stdin and stdout, for a client that starts it."),
     "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
     "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
     "tenant": Entry("paddock.cli.tenant", "Make and remove tenants, which share nothing."),

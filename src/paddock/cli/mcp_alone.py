@@ -1,0 +1,67 @@
+"""One MCP client on lines without a daemon: a host is opened for as long as the client stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from starlette.types import Scope
+
+from paddock.config.owners import user_name
+from paddock.config.project import working_directory
+from paddock.core.call import CallContext
+from paddock.core.clock import SystemClock
+from paddock.gateway.gateway import Gateway
+from paddock.gateway.lines import Lines, open_lines
+from paddock.host.host import Host
+from paddock.host.opening import Config, open_host
+
+FINISHING: Final = 2.0  # seconds for calls under way when the client says nothing more
+
+
+class Alone:
+    """Made by `alone`."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.feed = lines.feed
+        self._lines = lines
+
+    async def finish(self) -> None:
+        """Let what is under way end, for a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FINISHING):
+                await self._lines.finished()
+
+
+@asynccontextmanager
+async def alone(acting_as: str | None, tenant: str, write: Callable[[bytes], None]) -> AsyncGenerator[Alone, None]:
+    """A host and a client of it for as long as the block runs. `acting_as` is in whose name, and `tenant` where.
+
+    Raises:
+        PaddockError: the host cannot be opened, or nobody has that name.
+    """
+    config = Config(role="command", start="enabled", cwd=working_directory())
+    async with open_host(config) as host:
+        context = await _context(host, acting_as, tenant)
+        gateway = Gateway(host, _nobody, SystemClock())
+        try:
+            async with open_lines(gateway, context, write) as lines:
+                yield Alone(lines)
+        finally:
+            gateway.close()
+
+
+async def _context(host: Host, acting_as: str | None, tenant: str) -> Callable[[], CallContext]:
+    operator, whose = user_name(os.geteuid()), await host.tenant(tenant)
+    if acting_as is None:
+        return lambda: host.operator_context(operator, whose)
+    principal = await host.principal(acting_as, whose)
+    return lambda: host.context_of(principal, operator=operator)
+
+
+async def _nobody(scope: Scope) -> CallContext:
+    del scope
+    raise AssertionError("nothing comes over HTTP here")
