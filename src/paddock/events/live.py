@@ -109,17 +109,18 @@ class LiveEvents:
         """How many follow."""
         return sum(len(channel.followers) for channel in self._channels.values())
 
-    async def follow(
-        self, tenant: Tenant, patterns: Sequence[str], after: int | None = None
-    ) -> AsyncGenerator[Batch, None]:
-        """The events of a tenant as they come, from now on or after the entry of this number.
+    async def last(self, tenant: Tenant) -> int:
+        """The number of a tenant's last entry: whoever follows after it hears of everything from now on."""
+        head = await self._database.read(lambda tx: head_of(tx, tenant))
+        return head[0] if head else 0
+
+    async def follow(self, tenant: Tenant, patterns: Sequence[str], after: int) -> AsyncGenerator[Batch, None]:
+        """The events of a tenant as they come, after the entry of this number.
 
         They are told as the ledger shows them to its operator: what they say of people too.
         """
-        head = await self._database.read(lambda tx: head_of(tx, tenant))
-        follower = _Follower(patterns)
-        channel = self._channels.setdefault(tenant, _Channel(head[0] if head else 0))
-        behind = channel.seq if after is None else after
+        follower, behind = _Follower(patterns), after
+        channel = self._channels.setdefault(tenant, _Channel(await self.last(tenant)))
         try:
             while behind < channel.seq:
                 entries, behind = await self._missed(tenant, behind, channel.seq)

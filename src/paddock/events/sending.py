@@ -195,4 +195,4 @@ class Sender:
         try:
             yield Line(place, client, self._clock)
         finally:
-            client.close()
+            await client.aclose()

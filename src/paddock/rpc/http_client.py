@@ -25,6 +25,7 @@ IDLE: Final = 4.0
 """Seconds that a connection is kept for the next request; most servers close theirs a little later."""
 MOST_IDLE: Final = 16
 _CHUNK: Final = 64 * 1024
+_CLOSING: Final = 1.0  # seconds for the other side to say goodbye
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")  # OpenSSL's words for an answer in the clear
 
 
@@ -145,6 +146,13 @@ class HttpClient:
             self._drop(connection)
         self._idle.clear()
 
+    async def aclose(self) -> None:
+        """End every connection, and wait for a moment until each is: for who may be the last to use the event loop."""
+        ending = tuple(self._all)
+        self.close()
+        for connection in ending:
+            await connection.ended()
+
     async def _open(self) -> _Connection:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -214,6 +222,13 @@ class _Connection:
 
     def close(self) -> None:
         self._writer.close()
+
+    async def ended(self) -> None:
+        try:
+            async with asyncio.timeout(_CLOSING):
+                await self._writer.wait_closed()
+        except (TimeoutError, OSError):
+            self._writer.transport.abort()
 
 
 class Response:

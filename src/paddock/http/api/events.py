@@ -48,7 +48,7 @@ class EventRoutes:
         tenant = await tenant_of(self._host, request)
         written = request.query_params.get("type", "")
         patterns = checked(one for one in written.split(",") if one.strip())
-        after = request.headers.get("last-event-id", "").strip() or request.query_params.get("after")
-        return event_stream(
-            self._host.live.follow(tenant, patterns, None if after is None else int(after)), self._closing
-        )
+        given = request.headers.get("last-event-id", "").strip() or request.query_params.get("after")
+        # Known before the answer begins: whoever sees that misses nothing from then on.
+        after = await self._host.live.last(tenant) if given is None else int(given)
+        return event_stream(self._host.live.follow(tenant, patterns, after), self._closing)
