@@ -20,6 +20,7 @@ app = typer.Typer(add_completion=False)
 
 _EXAMPLES = "Examples: paddock mcp   ·   paddock mcp --as user:ann   ·   paddock mcp --tenant acme"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FINISHING = 10.0  # seconds for calls under way when the client says nothing more
 
 Write: TypeAlias = Callable[[bytes], None]
 
@@ -29,8 +30,8 @@ class Carrier(Protocol):
 
     def feed(self, line: bytes) -> None: ...
 
-    async def finish(self) -> None:
-        """Let what is under way end, for a moment: nothing more will be said."""
+    async def finished(self) -> None:
+        """Wait for what is under way."""
         ...
 
 
@@ -101,11 +102,12 @@ async def _converse(way: Open) -> int:
     from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
     from paddock.rpc.framing import Violation
 
-    loop, signals = asyncio.get_running_loop(), list[signal.Signals]()
+    loop, signals, stopped = asyncio.get_running_loop(), list[signal.Signals](), asyncio.Event()
     with standard_lines() as streams:
 
         def asked(number: signal.Signals) -> None:
             signals.append(number)
+            stopped.set()
             streams.end()
 
         for one in _SIGNALS:
@@ -116,8 +118,11 @@ async def _converse(way: Open) -> int:
             except Violation as violation:
                 say(f"the client said what cannot be taken: {violation.detail}")
                 return 1
-            if not signals:
-                await carrier.finish()
+            if not streams.unheard:
+                ends = {loop.create_task(carrier.finished()), loop.create_task(stopped.wait())}
+                await asyncio.wait(ends, timeout=_FINISHING, return_when=asyncio.FIRST_COMPLETED)
+                for one in ends:
+                    one.cancel()
     return EXIT_INTERRUPTED if signal.SIGINT in signals else EXIT_OK
 
 

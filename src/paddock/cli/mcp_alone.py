@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Final
+from contextlib import asynccontextmanager
 
 from starlette.types import Scope
 
@@ -19,25 +17,9 @@ from paddock.gateway.lines import Lines, open_lines
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 
-FINISHING: Final = 2.0  # seconds for calls under way when the client says nothing more
-
-
-class Alone:
-    """Made by `alone`."""
-
-    def __init__(self, lines: Lines) -> None:
-        self.feed = lines.feed
-        self._lines = lines
-
-    async def finish(self) -> None:
-        """Let what is under way end, for a moment."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FINISHING):
-                await self._lines.finished()
-
 
 @asynccontextmanager
-async def alone(acting_as: str | None, tenant: str, write: Callable[[bytes], None]) -> AsyncGenerator[Alone, None]:
+async def alone(acting_as: str | None, tenant: str, write: Callable[[bytes], None]) -> AsyncGenerator[Lines, None]:
     """A host and a client of it for as long as the block runs. `acting_as` is in whose name, and `tenant` where.
 
     Raises:
@@ -49,7 +31,7 @@ async def alone(acting_as: str | None, tenant: str, write: Callable[[bytes], Non
         gateway = Gateway(host, _nobody, SystemClock())
         try:
             async with open_lines(gateway, context, write) as lines:
-                yield Alone(lines)
+                yield lines
         finally:
             gateway.close()
 

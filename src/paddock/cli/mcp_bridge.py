@@ -24,7 +24,6 @@ from paddock.rpc.faults import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Rpc
 from paddock.rpc.http_client import HttpLost, Response, TooLarge
 from paddock.rpc.message import encode_failure
 
-FINISHING: Final = 2.0  # seconds for calls under way when the client says nothing more
 TELLING: Final = 30.0  # seconds for the daemon to take a notification
 COMING_BACK: Final = 0.5  # seconds between two looks for a daemon that went away
 TRIES: Final = 3  # how often a stream is taken up again that ended before the answer, and told nothing new
@@ -80,11 +79,11 @@ class Bridge:
         else:
             self._fail([None], RpcFault(INVALID_REQUEST, "that is no message of JSON-RPC"))
 
-    async def finish(self) -> None:
-        """Let what is under way end, for a moment."""
+    async def finished(self) -> None:
+        """Wait for what is under way."""
         waiting = {one.task for one in self._asked.values() if not one.listens and not one.unwanted}
         if waiting:
-            await asyncio.wait(waiting, timeout=FINISHING)
+            await asyncio.wait(waiting)
 
     async def close(self) -> None:
         """End everything; the daemon cancels what nobody waits for any more."""

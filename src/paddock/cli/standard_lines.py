@@ -34,6 +34,7 @@ class StandardLines:
         self._heard: asyncio.Queue[bytes] = asyncio.Queue()
         self._ahead = threading.Semaphore(_AHEAD)
         self._said: SimpleQueue[bytes | None] = SimpleQueue()
+        self.unheard = False  # nobody reads stdout any more
         self._unread = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -89,7 +90,8 @@ class StandardLines:
                 while left:
                     left = left[os.write(STDOUT, left) :]
             except OSError:
-                self._tell(self.end)  # nobody reads any more
+                self.unheard = True
+                self._tell(self.end)
                 return
             self._tell(partial(self._wrote, len(line) - 1))
 
