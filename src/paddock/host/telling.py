@@ -29,7 +29,7 @@ _LONGEST = LONGEST_TURN + 4 * SECONDS  # an entry may be two events, each sent t
 async def open_telling(
     live: LiveEvents,
     sender: Sender,
-    settings: EventSettings,
+    events: EventSettings,
     *,
     database: Database,
     ledger: LedgerWriter,
@@ -40,11 +40,11 @@ async def open_telling(
 ) -> AsyncGenerator[None, None]:
     """Deliver to webhooks, and read for whoever follows, while the block runs."""
     told = publishing(clock, random)
-    terms = Terms(settings.attempts, settings.first_pause_s)
-    delivery = Delivery(database, Vault(database, keys), sender, clock, random, terms, settings.source, told)
+    terms = Terms(events.attempts, events.first_pause_s)
+    delivery = Delivery(database, Vault(database, keys), sender, clock, random, terms, events.source, told)
     # A worker of its own: receivers that do not answer hold up nothing else.
     worker = Worker(database, node, clock, random, {DELIVER: Kind(delivery.run, longest=_LONGEST)}, told)
-    noticing = Noticing(database, clock, settings.source, ledger.landed, worker.wake)
+    noticing = Noticing(database, clock, events.source, ledger.landed, worker.wake)
     async with open_worker(worker, node):
         tasks = [
             asyncio.create_task(noticing.look_forever(), name="look for what webhooks are to be told"),

@@ -29,7 +29,6 @@ class WebhookRoutes:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._webhooks = host.webhooks
 
     def endpoints(self) -> list[Endpoint]:
         return [
@@ -152,11 +151,11 @@ class WebhookRoutes:
         ]
 
     async def list_webhooks(self, request: Request) -> Response:
-        return answer({"webhooks": await self._webhooks.all(await tenant_of(self._host, request))})
+        return answer({"webhooks": await self._host.webhooks.all(await tenant_of(self._host, request))})
 
     async def add_webhook(self, request: Request) -> Response:
         body, tenant = body_of(request), await tenant_of(self._host, request)
-        made, secret = await self._webhooks.add(
+        made, secret = await self._host.webhooks.add(
             tenant,
             caller_of(request).principal.id,
             body["url"],
@@ -167,11 +166,11 @@ class WebhookRoutes:
         return answer(made | {"secret": secret.reveal()}, 201)
 
     async def show_webhook(self, request: Request) -> Response:
-        return answer(await self._webhooks.show(await tenant_of(self._host, request), named(request, "id")))
+        return answer(await self._host.webhooks.show(await tenant_of(self._host, request), named(request, "id")))
 
     async def remove_webhook(self, request: Request) -> Response:
         tenant, by = await tenant_of(self._host, request), caller_of(request).principal.id
-        await self._webhooks.remove(tenant, by, named(request, "id"))
+        await self._host.webhooks.remove(tenant, by, named(request, "id"))
         return Response(status_code=204)
 
     async def enable_webhook(self, request: Request) -> Response:
@@ -183,24 +182,24 @@ class WebhookRoutes:
     async def _switched(self, request: Request, *, on: bool) -> Response:
         tenant, by, name = await tenant_of(self._host, request), caller_of(request).principal.id, named(request, "id")
         from_now = body_of(request).get("from_now", False)
-        return answer(await self._webhooks.switch(tenant, by, name, on=on, from_now=from_now))
+        return answer(await self._host.webhooks.switch(tenant, by, name, on=on, from_now=from_now))
 
     async def rotate_webhook(self, request: Request) -> Response:
         tenant, by = await tenant_of(self._host, request), caller_of(request).principal.id
         keep = timedelta(hours=body_of(request).get("keep_hours", 24))
-        hook, secret = await self._webhooks.rotate(tenant, by, named(request, "id"), keep)
+        hook, secret = await self._host.webhooks.rotate(tenant, by, named(request, "id"), keep)
         return answer(hook | {"secret": secret.reveal()})
 
     async def test_webhook(self, request: Request) -> Response:
-        attempt = await self._webhooks.test(await tenant_of(self._host, request), named(request, "id"))
+        attempt = await self._host.webhooks.test(await tenant_of(self._host, request), named(request, "id"))
         return answer({"taken": attempt.taken, "status": attempt.status, "reason": attempt.reason})
 
     async def list_dead(self, request: Request) -> Response:
         tenant, limit = await tenant_of(self._host, request), number(request, "limit", _LISTED)
         after = number(request, "after", 0)
-        return answer({"dead": await self._webhooks.dead(tenant, named(request, "id"), limit=limit, after=after)})
+        return answer({"dead": await self._host.webhooks.dead(tenant, named(request, "id"), limit=limit, after=after)})
 
     async def retry_dead(self, request: Request) -> Response:
         tenant, by = await tenant_of(self._host, request), caller_of(request).principal.id
-        asked = await self._webhooks.retry(tenant, by, named(request, "id"), body_of(request).get("event"))
+        asked = await self._host.webhooks.retry(tenant, by, named(request, "id"), body_of(request).get("event"))
         return answer({"asked": asked}, 202)
