@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -160,10 +161,15 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
     operations = [(method, path) for path, verbs in described["paths"].items() for method in verbs]
     assert len(operations) >= 16
     for method, path in operations:
-        filled = path.replace("{name}", "nobody").replace("{id}", "nobody").replace("{method}", "nothing")
-        answer = served.ask(method.upper(), filled.removeprefix("/api/v1"))
-        code = answer.body.get("code") if isinstance(answer.body, dict) else None
-        assert code not in ("http.no_route", "http.method_not_allowed"), (method, path)
+        filled = re.sub(r"{\w+}", "nobody", path)
+        # Of what goes on and on only the head is asked for; a body would be an object.
+        verb = "HEAD" if method == "get" else method.upper()
+        answer = served.ask(verb, filled, b"[" if verb == "POST" else None)
+        assert answer.status != 405, (method, path)
+        if verb == "HEAD":
+            assert answer.status != 404 or "{" in path, path
+        elif isinstance(answer.body, dict):
+            assert answer.body.get("code") != "http.no_route", path
 
 
 @pytest.mark.req("B-05")

@@ -29,7 +29,7 @@ def show(
 ) -> None:
     """Show one entry, or everything that was recorded of one call or request, in order."""
     from paddock.cli.opening import reading
-    from paddock.core.errors import NotFound
+    from paddock.host.ledger_reading import nothing_of
     from paddock.ledger.feed import told_of
     from paddock.ledger.spot_check import altered, in_words
 
@@ -38,9 +38,7 @@ def show(
             lambda tx: (found := told_of(tx, name, tenant), altered(tx, found))
         )
     if not entries:
-        raise NotFound(
-            f"the ledger has nothing of {name}", code="ledger.unknown", hint="look with: paddock ledger tail"
-        )
+        raise nothing_of(name)
     if as_json:
         document({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in forged]})
     else:

@@ -52,10 +52,11 @@ def tail(
 ) -> None:
     """Show the last entries, oldest first. With --follow and --json, one JSON object a line."""
     from paddock.cli.opening import reading
+    from paddock.host.ledger_reading import moment
     from paddock.ledger.feed import Wanted, last_seq, page
     from paddock.ledger.whose import require_known
 
-    wanted = Wanted(event_type, plugin, call, request, principal, _moment(since), _moment(until))
+    wanted = Wanted(event_type, plugin, call, request, principal, moment(since), moment(until))
     with reading() as host:
         database = host.plugins.database
         require_known(database, host.directories.state, tenant)
@@ -100,27 +101,6 @@ def _follow(host: CommandHost, tenant: str, wanted: Wanted, seq: int, *, as_json
             continue
         seq = end
         time.sleep(_EVERY)
-
-
-def _moment(text: str | None) -> str | None:
-    """A time as it stands in the ledger, in UTC; one without a zone is in UTC already.
-
-    Raises:
-        OperatorError: it is no time.
-    """
-    if text is None:
-        return None
-    from datetime import UTC, datetime
-
-    from paddock.core.errors import OperatorError
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise OperatorError(
-            f"{printable(text, 60)} is no time", code="ledger.time", hint="write it as 2030-01-31T08:00"
-        ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
 def _show(entry: Entry, *, as_json: bool) -> None:

@@ -23,6 +23,7 @@ from paddock.gate.effects.keys import checked_key
 from paddock.gate.gate import Gate
 from paddock.gate.live_call import LiveCall
 from paddock.host.actions import Actions
+from paddock.host.activation import Activation
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
@@ -33,6 +34,8 @@ from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.explaining import Explaining
 from paddock.host.exposing import Exposing
 from paddock.host.followers import Following
+from paddock.host.knobs import knobs_of
+from paddock.host.ledger_reading import LedgerReading
 from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
 from paddock.host.offers import Offers
@@ -41,6 +44,7 @@ from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
 from paddock.host.sign_ins import SignIns
+from paddock.host.versions import Versions
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
 from paddock.manifest.capability import Capability
@@ -58,6 +62,8 @@ from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
 from paddock.principals.subjects import principal_of
 from paddock.principals.tenants import require_tenant
+
+LONGEST_START = 60.0  # seconds for which somebody waits who moved a plugin to another version
 
 
 class Host:
@@ -78,6 +84,8 @@ class Host:
         credentials: Credentials,
         sign_ins: SignIns,
         explaining: Explaining,
+        ledger: LedgerReading,
+        activation: Activation,
         rules: Rulebook,
         condition: Condition,
         metrics: Metrics,
@@ -102,6 +110,9 @@ class Host:
         self.credentials = credentials
         self.sign_ins = sign_ins
         self.explaining = explaining
+        self.ledger = ledger
+        self.activation = activation
+        self.versions = Versions(store, self._moved)
         self.rules = rules
         self.condition = condition
         self.metrics = metrics
@@ -323,6 +334,10 @@ class Host:
         self._judge(facts["name"], facts["digest"], facts["state"])
         return facts | {"runtime": self._runtime(facts["name"], tenant)}
 
+    async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+        """What a person may tune of a plugin. See `knobs_of`."""
+        return await self._views.run(lambda store: knobs_of(store, name), tenant)
+
     async def enable(
         self,
         name: str,
@@ -421,6 +436,14 @@ class Host:
         await self._reconciler.carried_out()
         await self._departures.look()
         await self._departures.over()
+
+    async def _moved(self, name: str) -> None:
+        """The same for a plugin that has another version now, once its processes run or are known not to."""
+        await self.reconcile()
+        with anyio.move_on_after(LONGEST_START):
+            for status in self._supervisor.statuses():
+                if status.key.plugin == name and status.state is State.SPAWNING:
+                    await self._supervisor.settled(status.key)
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""

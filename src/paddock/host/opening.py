@@ -32,6 +32,7 @@ from paddock.gate.rates import Rates
 from paddock.gate.remembered_consents import RememberedConsents
 from paddock.gate.resume import Resumption
 from paddock.gate.whitelists import OnTheirWhitelists, Proposals
+from paddock.host.activation import Activation
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
 from paddock.host.condition import Condition
@@ -42,6 +43,7 @@ from paddock.host.door import open_services
 from paddock.host.explaining import Explaining
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
+from paddock.host.ledger_reading import LedgerReading
 from paddock.host.looking import Looks
 from paddock.host.metrics import Metrics
 from paddock.host.plugin_logs import open_plugin_logs
@@ -210,6 +212,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 credentials=credentials,
                 sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
+                ledger=LedgerReading(database, events),
+                activation=Activation(gate, database),
                 rules=rulebook,
                 condition=Condition(events, rulebook),
                 metrics=metrics,

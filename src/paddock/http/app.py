@@ -19,6 +19,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.ids import new_id
 from paddock.host.host import Host
 from paddock.http.api.actions import ActionRoutes
+from paddock.http.api.activation import ActivationRoutes
 from paddock.http.api.approvals import ApprovalRoutes
 from paddock.http.api.artifacts import ArtifactRoutes
 from paddock.http.api.calls import CallRoutes
@@ -26,7 +27,10 @@ from paddock.http.api.daemon import DaemonRoutes
 from paddock.http.api.definitions import DefinitionRoutes
 from paddock.http.api.documents import DocumentRoutes
 from paddock.http.api.events import EventRoutes
+from paddock.http.api.knobs import KnobRoutes
+from paddock.http.api.ledger import LedgerRoutes
 from paddock.http.api.plugins import PluginRoutes
+from paddock.http.api.versions import VersionRoutes
 from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.endpoint import ANYBODY, Endpoint, answer
@@ -65,13 +69,17 @@ class Api:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
         self.endpoints: tuple[Endpoint, ...] = (
+            *ActivationRoutes(host).endpoints(),  # before `/plugins/{name}`, which would take `active` for a name
             *PluginRoutes(host, self.closing).endpoints(),
+            *VersionRoutes(host).endpoints(),
+            *KnobRoutes(host).endpoints(),
             *DefinitionRoutes(host).endpoints(),
             *DocumentRoutes(host).endpoints(),
             *CallRoutes(host, self.closing).endpoints(),
             *ActionRoutes(host).endpoints(),
             *ApprovalRoutes(host).endpoints(),
             *ArtifactRoutes(host).endpoints(),
+            *LedgerRoutes(host, self.closing).endpoints(),
             *EventRoutes(host, self.closing).endpoints(),
             *WebhookRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),

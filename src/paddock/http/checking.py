@@ -103,6 +103,8 @@ class _Given:
         for name, text in given:
             if strict and name in found:
                 problems.append(Problem(printable(name, 100), "is given more than once", "give it once", "duplicate"))
+            if not text.isprintable():  # databases keep no NUL, and nothing that is looked for has a line break
+                problems.append(Problem(printable(name, 100), "holds what does not print", "leave that out", "text"))
             found[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
         problems += self._compiled.errors(found)
         return [Problem(where + one.path, one.message, one.hint, one.code) for one in problems] if where else problems

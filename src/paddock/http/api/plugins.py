@@ -10,7 +10,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.errors import Invalid, Problem
 from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all, tenant_of
@@ -29,10 +28,10 @@ from paddock.http.endpoint import (
     number,
     yes_or_no,
 )
+from paddock.http.granted import granted_in
 from paddock.http.live import Told, event_stream
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.plugins import ENABLE
-from paddock.manifest.capability import BadCapability, Capability, parse
 
 MOST_LINES = 10_000
 _LINES = 50
@@ -137,7 +136,7 @@ class PluginRoutes:
         enabled = await self._host.enable(
             named(request),
             tenant=await tenant_of(self._host, request),
-            acknowledged=_said_yes_to(body.get("grant", [])),
+            acknowledged=granted_in(body),
             anew=flag(request, "anew"),
             by=caller_of(request).principal.id,
         )
@@ -176,24 +175,6 @@ class PluginRoutes:
             yield Told({"plugin": name}, "following")  # from here on nothing is missed
             async for one in following:
                 yield Told(one, "notification")
-
-
-def _said_yes_to(written: list[Any]) -> list[Capability]:
-    """The capabilities that a body names.
-
-    Raises:
-        Invalid: some are none; carries every mistake.
-    """
-    found: list[Capability] = []
-    problems: list[Problem] = []
-    for index, text in enumerate(written):
-        try:
-            found.append(parse(str(text)))
-        except BadCapability as error:
-            problems.append(Problem(f"grant[{index}]", error.message, error.hint, "capability.malformed"))
-    if problems:
-        raise Invalid("the body is not valid", problems, code="invalid_params")
-    return found
 
 
 def _among(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:

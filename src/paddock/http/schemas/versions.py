@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.http.schemas.building import TEXT, TEXTS, TIME, YES_NO, Schema, body, listed, maybe, record, ref, said
+from paddock.http.schemas.building import TEXT, TEXTS, TIME, YES_NO, Schema, body, listed, maybe, record, said
 
 _VERSION: Schema = {"type": "string", "minLength": 1, "maxLength": 256}
 
@@ -21,15 +21,8 @@ ROLLBACK = body(
 ACTIVATE = body({"user_confirmation": YES_NO}, required=("user_confirmation",), example={"user_confirmation": True})
 
 SCHEMAS: dict[str, Schema] = {
-    "Pinned": record(
-        {
-            "success": YES_NO,
-            "pinned_version": maybe(TEXT),
-            "version": said(TEXT, "In use now."),
-            "runtime": maybe(ref("Runtime")),
-        }
-    ),
-    "RolledBack": record({"success": YES_NO, "old_version": TEXT, "version": TEXT, "runtime": maybe(ref("Runtime"))}),
+    "Pinned": record({"success": YES_NO, "pinned_version": maybe(TEXT), "version": said(TEXT, "In use now.")}),
+    "RolledBack": record({"success": YES_NO, "old_version": TEXT, "version": TEXT}),
     "Activated": record(
         {
             "success": YES_NO,
@@ -40,6 +33,6 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Deactivated": record({"success": YES_NO, "transition_message": TEXT}),
     "ActivePlugins": record(
-        {"plugins": listed(record({"id": TEXT, "name": TEXT, "activated_at": TIME, "tools": TEXTS}))}
+        {"plugins": listed(record({"id": TEXT, "name": TEXT, "activated_at": maybe(TIME), "tools": TEXTS}))}
     ),
 }

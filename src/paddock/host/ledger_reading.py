@@ -1,0 +1,100 @@
+"""The ledger of a running host, for whoever looks at it: pages, one story, and new entries as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from paddock.core.errors import NotFound, OperatorError
+from paddock.core.ids import Tenant
+from paddock.core.printable import printable
+from paddock.ledger.entry import Entry
+from paddock.ledger.feed import MOST, Wanted, last_seq, page, told_of
+from paddock.ledger.spot_check import altered
+from paddock.ledger.writer import LedgerWriter
+from paddock.store.database import Database
+
+EVERY = 1.0  # seconds between two looks where nothing was written here: other processes write into it too
+APART = 0.25  # seconds at least
+
+
+class LedgerReading:
+    """Reads what was recorded.
+
+    Args:
+        database: Where it is kept.
+        ledger: Has to be on disk before it is read.
+    """
+
+    def __init__(self, database: Database, ledger: LedgerWriter) -> None:
+        self._database = database
+        self._ledger = ledger
+
+    async def page(self, tenant: Tenant, wanted: Wanted, *, before: int | None = None, limit: int = 50) -> list[Entry]:
+        """Some entries of a tenant, newest first; those before a number where one is given."""
+        await self._ledger.flushed()
+        return await self._database.read(lambda tx: page(tx, tenant, wanted, before=before, limit=limit))
+
+    async def told_of(self, tenant: Tenant, name: str) -> tuple[list[Entry], list[Entry]]:
+        """The entry with this id, or all of the call or request with this id; and which of them were altered.
+
+        Raises:
+            NotFound: nothing was recorded of it.
+        """
+        await self._ledger.flushed()
+        found, forged = await self._database.read(
+            lambda tx: (entries := told_of(tx, name, tenant), altered(tx, entries))
+        )
+        if not found:
+            raise nothing_of(name)
+        return found, forged
+
+    async def follow(self, tenant: Tenant, wanted: Wanted, after: int | None) -> AsyncGenerator[Entry, None]:
+        """Entries as they come, from now on or after the one of this number."""
+        if after is None:
+            after = await self._database.read(lambda tx: last_seq(tx, tenant))
+        while True:
+            end, entries = await self._database.read(
+                lambda tx, seq=after: (
+                    last_seq(tx, tenant),
+                    page(tx, tenant, wanted, after=seq, newest_first=False, limit=MOST),
+                )
+            )
+            for entry in entries:
+                yield entry
+            if len(entries) == MOST:
+                after = entries[-1].seq
+                continue
+            after = max(after, end)
+            await asyncio.sleep(APART)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._ledger.landed()
+
+
+def nothing_of(name: str) -> NotFound:
+    """What to say of an id that nothing was recorded under."""
+    return NotFound(
+        f"the ledger has nothing of {printable(name, 100)}",
+        code="ledger.unknown",
+        hint="look with: paddock ledger tail",
+    )
+
+
+def moment(text: str | None) -> str | None:
+    """A time as it stands in the ledger, in UTC; one without a zone is in UTC already.
+
+    Raises:
+        OperatorError: it is no time.
+    """
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise OperatorError(
+            f"{printable(text, 60)} is no time", code="ledger.time", hint="write it as 2030-01-31T08:00"
+        ) from None
