@@ -114,6 +114,10 @@ class Target:
             self._checked_field = checked_field(self.manifest)
         return self._output
 
+    def keeps_to(self, result: Any) -> bool:
+        """Whether an answer is what was promised; `broken_by` says in which way it is not."""
+        return self.output.is_valid(inside(self._checked_field, result))
+
     def broken_by(self, result: Any) -> list[Problem]:
         """What is wrong with an answer, by what was promised of it."""
         return self.output.errors(inside(self._checked_field, result))

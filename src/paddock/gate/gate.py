@@ -9,6 +9,7 @@ recorded once, afterwards.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,6 +55,7 @@ class Gate:
     observers: list[Observer] = field(default_factory=list[Observer])
     turns: Turns = field(default_factory=Turns)
     promises: Promises = field(default_factory=Promises)
+    answered: list[Course] = field(default_factory=list[Course])  # calls that are put down in a moment
     following: Following | None = None  # None: what is still in progress counts as unanswered
 
     async def call(
@@ -150,7 +152,11 @@ class Gate:
             raise
         else:
             if target.only_reads:
-                self._record(course, result, None)
+                course.end(self.clock.monotonic(), result, None)
+                # Whoever waits for the answer need not wait for the rest as well.
+                if not self.answered:
+                    asyncio.get_running_loop().call_soon(self._put_down_answered)
+                self.answered.append(course)
             else:
                 await self._ended(course, result, None, watch)
         if course.undisclosed is not None:
@@ -241,8 +247,9 @@ class Gate:
         if "_call" in payload or "_context" in payload:
             reserved = "_call" if "_call" in payload else "_context"
             raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")
-        problems = target.input.errors(dict(payload))
-        if problems:
+        given = dict(payload)
+        if not target.input.is_valid(given):
+            problems = target.input.errors(given)
             self.supervisor.require_sound(target.key)  # nobody mends parameters for a plugin that cannot run
             raise Invalid(
                 f"the parameters of {target.title} are not valid",
@@ -356,8 +363,17 @@ class Gate:
                 watch.doubt()
 
     def _record(self, course: Course, result: Any, error: BaseException | None) -> None:
-        context = course.context
         course.end(self.clock.monotonic(), result, error)
+        self._put_down_answered()  # in the order in which they ended
+        self._put_down(course)
+
+    def _put_down_answered(self) -> None:
+        answered, self.answered = self.answered, []
+        for course in answered:
+            self._put_down(course)
+
+    def _put_down(self, course: Course) -> None:
+        context = course.context
         self.records.take(
             course.apart,
             context.tenant,

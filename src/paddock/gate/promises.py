@@ -40,9 +40,8 @@ class Promises:
         Raises:
             OutputInvalid: it does not.
         """
-        broken = target.broken_by(result)
-        if broken:
-            raise OutputInvalid(target.key.plugin, target.spec.name, broken)
+        if not target.keeps_to(result):
+            raise OutputInvalid(target.key.plugin, target.spec.name, target.broken_by(result))
 
     async def require_artifacts(self, target: Target, result: Any) -> None:
         """See to it that the host has what an operator says to have left with it; then its hash is the right one.

@@ -123,6 +123,7 @@ class LedgerWriter:
         Raises:
             PaddockError: it cannot be written.
         """
+        await asyncio.sleep(0)  # calls that were answered just now are put down in a moment
         while self._waiting:
             self._hurry.set()
             await self.landed()
