@@ -62,7 +62,7 @@ class Conversation:
             waiting.set_result(value)
 
     async def answer(self, request: Request, context: CallContext, tell: Tell | None) -> bytes:
-        """The answer to a request, as a message. It is run in a task of its own, which ends when nobody wants it."""
+        """The answer to a request, as a message. See `UnderWay.answer`."""
         refused = self._under_way.refusal(request.id)
         return refused or await self._under_way.answer(request.id, self._served(request, context, tell))
 

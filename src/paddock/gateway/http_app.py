@@ -29,6 +29,7 @@ ContextOf: TypeAlias = Callable[[Scope], Awaitable[CallContext]]
 SESSION: Final = b"mcp-session-id"
 VERSION: Final = b"mcp-protocol-version"
 MOST_IN_A_BATCH: Final = 100
+CANCELLED: Final = -32800
 
 Headers: TypeAlias = dict[bytes, bytes]
 
@@ -96,7 +97,7 @@ class McpApp:
                 return
             session = self._session(headers, context)
             reply = _reply(receive, send, headers, session)
-            await reply.answer_with(session.conversation.answer(message, context, reply.tell))
+            await reply.answer_with(_answer(session, message, context, reply.tell))
             return
         if version in STATELESS:
             # There is nothing that a client of this revision could tell us: it hangs up where others cancel.
@@ -243,6 +244,14 @@ class McpApp:
         return session
 
 
+async def _answer(
+    session: Session, request: Request, context: CallContext, tell: Callable[[bytes], None] | None
+) -> bytes:
+    """The answer to a request; an error where its client cancelled it, since an exchange over HTTP has to end."""
+    answer = await session.conversation.answer(request, context, tell)
+    return answer or fault_as(request.id, RpcFault(CANCELLED, "the request was cancelled"))
+
+
 async def _given(answer: bytes) -> bytes:
     return answer
 
@@ -251,7 +260,7 @@ async def _all(
     session: Session, requests: list[Request], context: CallContext, tell: Callable[[bytes], None] | None
 ) -> bytes:
     """The answers to all requests of a batch, as a batch."""
-    answers = [session.conversation.answer(one, context, tell) for one in requests]
+    answers = [_answer(session, one, context, tell) for one in requests]
     return b"[%b]" % b",".join(await asyncio.gather(*answers))
 
 

@@ -62,14 +62,15 @@ class Lines:
         task.add_done_callback(self._tasks.discard)
 
     async def _answered(self, request: Request) -> None:
-        context = self._context()
+        answer = await self._answer(request, self._context())
+        if answer:  # nothing is said of what the client does not want any more
+            self._write(answer)
+
+    async def _answer(self, request: Request, context: CallContext) -> bytes:
         if not stands_alone(request):
-            self._write(await self._conversation.answer(request, context, self._write))
-            return
+            return await self._conversation.answer(request, context, self._write)
         refused = self._alone.refusal(request.id)
-        self._write(
-            refused or await self._alone.answer(request.id, self._stateless.result(request, context, self._write))
-        )
+        return refused or await self._alone.answer(request.id, self._stateless.result(request, context, self._write))
 
     async def close(self) -> None:
         """The client is gone: nobody wants what is under way."""

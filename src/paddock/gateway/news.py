@@ -111,11 +111,12 @@ def _tools(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _resources(entries: Iterable[Entry]) -> dict[str, Any]:
-    return {one.manifest.name: (documents_of(one).resources, documents_of(one).templates) for one in entries if one.met}
+    found = ((one.manifest.name, documents_of(one)) for one in entries if one.met)
+    return {name: (read.resources, read.templates) for name, read in found if read.resources or read.templates}
 
 
 def _prompts(entries: Iterable[Entry]) -> dict[str, Any]:
-    return {one.manifest.name: documents_of(one).prompts for one in entries}
+    return {one.manifest.name: documents_of(one).prompts for one in entries if documents_of(one).prompts}
 
 
 _LOOKS: Final[Mapping[str, Callable[[Iterable[Entry]], Mapping[str, Any]]]] = {

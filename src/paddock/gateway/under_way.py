@@ -11,7 +11,6 @@ from paddock.rpc.faults import INVALID_REQUEST, RESOURCE_BUSY, RpcFault
 from paddock.rpc.message import MessageId
 
 MOST: Final = 256
-CANCELLED: Final = -32800
 
 
 class UnderWay:
@@ -33,8 +32,10 @@ class UnderWay:
         return None
 
     async def answer(self, number: MessageId, work: Awaitable[bytes]) -> bytes:
-        """The answer to a request that is not refused, as a message; what it is worked on in is the task of this one
-        request, which is cancelled when nobody wants it."""
+        """The answer to a request that is not refused, as a message; empty where the client does not want it any more.
+
+        What it is worked on in is the task of this one request, which is cancelled then.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._tasks[number] = task
@@ -46,7 +47,7 @@ class UnderWay:
             if task not in self._unwanted:
                 raise
             task.uncancel()
-            return fault_as(number, RpcFault(CANCELLED, "the request was cancelled"))
+            return b""
         finally:
             del self._tasks[number]
             self._unwanted.discard(task)

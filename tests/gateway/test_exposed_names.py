@@ -1,0 +1,39 @@
+"""Names for model providers: pure rules, held for whatever plugins are called."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.gateway.exposed_names import exposed, is_exposable
+
+pytestmark = pytest.mark.req("B-01")
+
+NAMES = st.text("ab._-/AB0é ", min_size=1, max_size=90)
+OWNED = st.sets(st.tuples(NAMES, NAMES), max_size=12)
+
+
+def test_a_tool_is_called_after_its_plugin_and_itself() -> None:
+    assert exposed([("web", "search"), ("Email.Draft", "")], {}) == {
+        ("web", "search"): "web__search",
+        ("Email.Draft", ""): "Email_Draft",
+    }
+
+
+def test_a_name_that_was_chosen_is_taken_and_another_that_would_have_it_gives_way() -> None:
+    names = exposed([("web", "search"), ("other", "find")], {"web.search": "other__find"})
+    assert names["web", "search"] == "other__find"
+    assert names["other", "find"].startswith("other__find-")
+
+
+@given(OWNED)
+def test_every_name_is_one_that_providers_take_and_no_two_are_the_same(owned: set[tuple[str, str]]) -> None:
+    names = exposed(owned, {})
+    assert all(is_exposable(name) for name in names.values())
+    assert len(set(names.values())) == len(owned)
+
+
+@given(OWNED)
+def test_names_depend_on_what_there_is_and_not_on_its_order(owned: set[tuple[str, str]]) -> None:
+    assert exposed(sorted(owned), {}) == exposed(sorted(owned, reverse=True), {})
