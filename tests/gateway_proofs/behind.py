@@ -1,0 +1,44 @@
+"""The server of `conformance/` as an ordinary caged plugin of a home, and the ways to it through the gateway."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from tests.mcp.playing import site_packages
+
+from fixtures.commands import SOURCE, Paddock
+from fixtures.packages import write_json
+from fixtures.policies import ask_about_nothing_unknown
+
+SERVER = Path(__file__).parent / "conformance"
+PLUGIN = "conformance"
+
+
+def home_with_server(folder: Path, revision: str) -> Paddock:
+    """A home in which the server is installed and enabled. It speaks one revision, or those with a handshake."""
+    package = folder / "package"
+    shutil.copytree(SERVER, package, ignore=shutil.ignore_patterns("__pycache__"))
+    site = site_packages()
+    manifest = {
+        "paddock": 1,
+        "name": PLUGIN,
+        "version": "1.0.0",
+        "description": "What the conformance suite wants a server to offer",
+        "runtime": {"command": ["python3", "./server.py", revision], "protocol": "mcp", "env": {"PYTHONPATH": site}},
+        "capabilities": [f"read:fs:{site}"],
+    }
+    write_json(package / "paddock.yaml", manifest)
+    (folder / "home").mkdir()
+    paddock = Paddock(folder / "home")
+    ask_about_nothing_unknown(paddock.home)
+    paddock.quickly("plugin", "install", package, "--yes")
+    paddock.quickly("plugin", "enable", PLUGIN)
+    paddock.quickly("call", f"{PLUGIN}.test_simple_text")  # from its first start on it is known what it offers
+    return paddock
+
+
+def command(paddock: Paddock) -> tuple[str, list[str], dict[str, str]]:
+    """What a client starts: program, arguments and variables."""
+    return sys.executable, ["-m", "paddock.cli", "mcp"], {**paddock.environment, "PYTHONPATH": str(SOURCE)}
