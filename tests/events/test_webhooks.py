@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.events.receiver import Got, Receiver, receiving
+from tests.events.receiver import Got, Receiver, receiving, signature
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, doomed, eventually
 from fixtures.parrot import parrot
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = {"PADDOCK_EVENTS_PRIVATE_RECEIVERS": "127.0.0.1", "PADDOCK_EVENTS_FIRST_PAUSE_S": "0.05"}
 
 
@@ -333,3 +340,44 @@ def test_tenants_hear_of_their_own_events_alone_and_their_operators_alone_have_w
 def test_a_type_that_is_never_recorded_is_told_at_once(paddock: Paddock, receiver: Receiver) -> None:
     said = paddock("webhook", "add", receiver.url(), "--type", "call.endet", "--json", code=6).error
     assert (said["code"], "call.endet" in said["message"]) == ("events.type", True)
+
+
+@pytest.mark.req("O-16")
+def test_the_receiver_of_the_examples_believes_what_is_signed_and_nothing_else(paddock: Paddock) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    made = paddock("webhook", "add", url, "--type", "group.*", "--json").json
+    program = [sys.executable, "-u", str(EXAMPLES / "webhook_receiver.py"), str(port)]
+    environment = os.environ | {"WEBHOOK_SECRET": f"whsec_AAAA {made['secret']}"}
+    with subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        try:
+            assert started.stdout.readline() == f"listening on {port}\n"
+            with daemon(paddock):
+                happen(paddock, "cooks")
+                assert started.stdout.readline().split()[1:] == ["dev.paddock.group.changed", "-"]
+            body = b'{"id": "evt_x", "type": "made up"}'
+            stamp = str(int(time.time()))
+            headers = {"webhook-id": "evt_x", "webhook-timestamp": stamp, "webhook-signature": "v1,AAAA"}
+            assert _posted(port, body, headers) == 401
+            headers["webhook-signature"] = signature(made["secret"], "evt_x", stamp, body)
+            assert _posted(port, body, headers) == 204
+            old = str(int(stamp) - 1000)
+            headers |= {
+                "webhook-timestamp": old,
+                "webhook-signature": signature(made["secret"], "evt_x", old, body),
+            }
+            assert _posted(port, body, headers) == 401, "what somebody recorded is not taken again later"
+        finally:
+            started.kill()
+
+
+def _posted(port: int, body: bytes, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("POST", "/", body, headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()

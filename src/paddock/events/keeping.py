@@ -61,7 +61,7 @@ class Keeping:
             CallerError: the address is none.
             Denied: it leads to where no webhook may.
             OperatorError: no event has such a type; the label or the address is too long.
-            Busy: there are too many.
+            Conflict: there are too many.
             PaddockError: nothing can be sealed; see `vault.sealing_key`.
         """
         if len(url) > LONGEST_URL or len(label) > LONGEST_LABEL or not label.isprintable():

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paddock.core.clock import Clock
-from paddock.core.errors import PaddockError
+from paddock.core.errors import Busy, PaddockError
 from paddock.events import webhook
 from paddock.events.dead_letters import next_again
 from paddock.events.delivering import for_webhook
@@ -122,7 +123,8 @@ class Noticing:
     def _put(self, tx: Transaction, found: _Look) -> None:
         now = self._clock.now()
         for hook in found.in_line:
-            queue.put(tx, hook.tenant, DELIVER, hook.id, due=now, now=now)
+            with suppress(Busy):  # one tenant's full queue is not the others' trouble; the next look tries again
+                queue.put(tx, hook.tenant, DELIVER, hook.id, due=now, now=now)
         for hook, seq in found.far:
             if queue.due_of(tx, hook.tenant, DELIVER, hook.id) is None:
                 webhook.passed(tx, hook, seq)

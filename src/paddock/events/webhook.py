@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from paddock.core.errors import Busy, NotFound
+from paddock.core.errors import Conflict, NotFound
 from paddock.core.event import Publish
 from paddock.core.events_webhooks import WebhookAdded, WebhookChanged, WebhookRemoved
 from paddock.core.ids import Tenant
@@ -80,10 +80,12 @@ def add(deed: Deed, name: str, url: str, host: str, label: str, types: tuple[str
     """Have a tenant's events sent somewhere, from the next one on.
 
     Raises:
-        Busy: `webhook.too_many`, there are as many as a tenant may have.
+        Conflict: `webhook.too_many`, there are as many as a tenant may have.
     """
     if len(webhooks(deed.tx, deed.tenant)) >= MOST:
-        raise Busy(f"a tenant has {MOST} webhooks at most", code="webhook.too_many", hint="paddock webhook remove ID")
+        raise Conflict(
+            f"a tenant has {MOST} webhooks at most", code="webhook.too_many", hint="paddock webhook remove ID"
+        )
     deed.publish.publish(WebhookAdded(webhook=name, host=host, types=types, by=deed.by))
     head = head_of(deed.tx, deed.tenant)
     deed.tx.execute(

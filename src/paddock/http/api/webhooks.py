@@ -53,6 +53,7 @@ class WebhookRoutes:
                 takes=ADD,
                 gives=ref("WebhookWithSecret"),
                 status=201,
+                fails=(409,),
                 query=WHOSE,
                 who=OPERATOR,
             ),

@@ -49,7 +49,7 @@ ADD = body(
         "personal": YES_NO,
     },
     required=("url",),
-    example={"url": "https://example.com/hook", "types": ["call.*"]},
+    example={"url": "https://hooks.example.invalid/paddock", "types": ["call.*"]},
 )
 ENABLE = body({"from_now": said(YES_NO, "Leave out what happened meanwhile.")}, example={"from_now": True})
 ROTATE = body(
