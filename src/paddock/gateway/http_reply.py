@@ -14,7 +14,7 @@ JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream"
 UNWATCHED: Final = 0.25
 """Seconds of a request before anybody looks whether its client is still there: most are over sooner."""
-LEFT_FOR: Final = 60.0
+LEFT_FOR: Final = 120.0
 """Seconds for a client to come back to a stream that it lost, before nobody wants the request any more."""
 
 _EVENT_HEADERS: Final = ((b"content-type", EVENTS), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
