@@ -23,6 +23,11 @@ def check_names(value: Sequence[str]) -> str | None:
     return f"given to more than one: {', '.join(twice)}" if twice else None
 
 
+def chosen_names(value: Sequence[str]) -> Mapping[str, str]:
+    """The names that were chosen, by what they are names of."""
+    return {full_name: name for name, _, full_name in (pair.partition("=") for pair in value)}
+
+
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """What MCP clients see at `/mcp`."""
@@ -47,8 +52,3 @@ class GatewaySettings:
         maximum=10_000,
         tighter=Tighter.LOWER,
     )
-
-    def chosen(self) -> Mapping[str, str]:
-        """The names that were chosen, by what they are names of."""
-        pairs = (pair.partition("=") for pair in self.names)
-        return {full_name: name for name, _, full_name in pairs}

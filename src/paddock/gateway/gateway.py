@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Receive, Scope, Send
 
+from paddock.config.gateway_settings import chosen_names
 from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
 from paddock.gateway.asking_people import AskingPeople
@@ -28,9 +29,9 @@ class Gateway:
     """
 
     def __init__(self, host: Host, context_of: ContextOf, clock: Clock) -> None:
-        settings, http = host.settings.gateway, host.settings.http
+        gateway, http = host.settings.gateway, host.settings.http
         base = (http.public_url or f"http://{http.address}").rstrip("/")
-        shelves = Shelves(host, settings.chosen(), clock)
+        shelves = Shelves(host, chosen_names(gateway.names), clock)
         self.news = News(host)
         people = AskingPeople(host, lambda approval: f"{base}/api/v1/approvals/{approval}")
         self.methods = Methods(
@@ -38,8 +39,8 @@ class Gateway:
             shelves,
             people,
             self.news,
-            instructions=settings.instructions or "",
-            page_size=settings.page_size,
+            instructions=gateway.instructions or "",
+            page_size=gateway.page_size,
         )
         self._waiting = WaitingCalls()
         self.stateless = Stateless(self.methods, self._waiting)
