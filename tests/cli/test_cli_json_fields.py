@@ -31,7 +31,7 @@ def test_every_field_of_list_and_info_is_documented(paddock: Paddock, source: Pa
     assert listed.keys() == documented("In both")
     assert shown.keys() == documented("In both") | documented("Only in info")
     assert listed["runtime"].keys() == shown["runtime"].keys() == enabled["runtime"].keys() == documented("runtime")
-    assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools"}, shown["tools"])
+    assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools", "hints"}, shown["tools"])
     assert all(one.keys() == documented("tools") for one in shown["tools"])
     assert enabled.keys() == {"name", "version", "state", "runtime", "warnings"}
     assert (enabled["state"], listed["state"], shown["state"]) == ("enabled",) * 3

@@ -259,7 +259,7 @@ def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None
     said = paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:ann", "--json").json
 
     assert (said["decision"], said["roles"]) == ("deny", ["guest"])
-    assert said["target"] == {"effects": ["db_write"], "tags": [], "installed": True}
+    assert said["target"] == {"effects": ["db_write"], "tags": [], "flags": [], "installed": True}
     assert said["would_change_it"][-1]["command"] == "paddock user role ann member"
     paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:bob", code=3)
     assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err

@@ -112,6 +112,7 @@ HOSTILE = [
     "do not " * 30_000,
     " " * 200_000 + "x",
     "\n" * 200_000 + "x",
+    "\n \t" * 60_000,
     "<" * 200_000,
     "Aa1" * 60_000,
     "when `a` is called " * 10_000,
@@ -126,5 +127,8 @@ def test_no_text_takes_long_to_look_through(text: str) -> None:
     assert time.process_time() - began < 2
 
 
-def test_every_flag_has_words_for_people() -> None:
+def test_every_flag_is_in_the_guide_in_the_same_words() -> None:
+    guide = (HERE.parents[1] / "docs" / "guides" / "policy.md").read_text(encoding="utf-8")
     assert set(IN_WORDS) == set(Flag)
+    for flag, said in IN_WORDS.items():
+        assert f"| `{flag}` | {said} |" in guide

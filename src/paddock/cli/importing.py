@@ -18,6 +18,7 @@ from paddock.core.errors import Invalid, NeedsConsent, NotFound, OperatorError, 
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from paddock.cli.handing_back import ClientSettings
     from paddock.manifest.capability import Capability
     from paddock.manifest.dialects.mcp_settings import Imported
     from paddock.manifest.reading import Reading
@@ -49,10 +50,18 @@ def import_(
         ),
     ] = None,
     grant: Grants = None,
+    replace_: Annotated[
+        bool, typer.Option("--replace", help="Put Paddock into FILE in place of what was imported; a copy is kept.")
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets."""
+    """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets.
+
+    Afterwards you are told what to paste into the settings of your client, so that it reaches all of them through
+    Paddock.
+    """
+    from paddock.cli.handing_back import client_settings, require_client, tell_client, write_back
     from paddock.cli.opening import changing
     from paddock.cli.plugin_changes import take, tell_taken
     from paddock.cli.secret_keys import keys_for
@@ -66,13 +75,16 @@ def import_(
     named = [("only", one) for one in only or []] + [("capability", one) for one in capability or []]
     retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in named)
     added = _capabilities(capability or [])
+    client = client_settings(path)
+    if replace_:
+        require_client(client, path)
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
         _refuse_to_widen_a_bundle(path, added)
         with changing() as host:
             value = take(host.plugins, parse_source(file), grant or [], retype, yes=yes)
         tell_taken(value, as_json=as_json)
         return
-    servers = _chosen(path, only or [])
+    servers = _without_own(_chosen(path, only or []), client, path)
     if added and len(servers) > 1:
         raise OperatorError(
             f"{path.name} has {len(servers)} servers, and --capability is meant for one",
@@ -82,7 +94,7 @@ def import_(
     done: list[dict[str, Any]] = []
     failures: list[PaddockError] = []
     with changing() as host:
-        store = replace(host.plugins, keys=keys_for(host))
+        store, http = replace(host.plugins, keys=keys_for(host)), host.loaded.settings.http
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 say(f"[{index + 1}/{len(servers)}] {printable(title)}")
@@ -105,8 +117,17 @@ def import_(
                     show_error(error)
     if len(servers) > 1:
         _summarise(done)
+    told: dict[str, Any] = {}
+    taken = [str(value["server"]) for value in done if "error" not in value]
+    if client is not None and taken:
+        try:
+            told = write_back(client, taken, retype, yes=yes) if replace_ else {}
+        except PaddockError as error:
+            failures.append(error)
+            show_error(error)
+        told = {"client": tell_client(client, http, as_json=as_json or bool(told)) | told}
     if as_json:
-        document({"imported": done} | ({"error": to_json(failures[0])} if failures else {}))
+        document({"imported": done} | told | ({"error": to_json(failures[0])} if failures else {}))
     if failures:
         raise typer.Exit(exit_code(failures[0]))
 
@@ -140,6 +161,20 @@ def _chosen(path: Path, only: Sequence[str]) -> list[tuple[str, Reading]]:
             hint=f"it has: {', '.join(known)}",
         )
     return [(title, reading) for title, reading in servers if not only or known[title].intersection(only)]
+
+
+def _without_own(
+    servers: Sequence[tuple[str, Reading]], client: ClientSettings | None, path: Path
+) -> list[tuple[str, Reading]]:
+    """The servers that are not Paddock itself, as it stands in a file that was handed back."""
+    others = [(title, reading) for title, reading in servers if client is None or title not in client.own]
+    if not others:
+        raise OperatorError(
+            f"{path.name} has only Paddock itself, and nothing to import",
+            code="import.no_servers",
+            hint="add servers to Paddock: paddock plugin install",
+        )
+    return others
 
 
 def _ready(reading: Reading, added: Sequence[Capability]) -> Imported:

@@ -134,6 +134,37 @@ def _places(text: str) -> Iterator[tuple[Path, int]]:
                 expecting = piece == "{"
 
 
+def value_spans(text: str) -> dict[Path, tuple[int, int]]:
+    """Where each object and list of a JSON text stands, comments or not: from its opening bracket past its closing one.
+
+    The text must be one that `parse_json` takes.
+    """
+    spans: dict[Path, tuple[int, int]] = {}
+    here: list[str | int] = []
+    opened: list[tuple[str, int]] = []
+    expecting = False  # a key, in an object
+    for found in _TOKEN.finditer(text):
+        piece = found[0]
+        if piece.startswith(("//", "/*")) or piece == ":":
+            continue
+        if piece in ("}", "]"):
+            here.pop()
+            spans[tuple(here)] = (opened.pop()[1], found.end())
+            expecting = False
+        elif piece == ",":
+            expecting = opened[-1][0] == "{"
+            if not expecting:
+                here[-1] = int(here[-1]) + 1
+        elif expecting and piece.startswith('"'):
+            here[-1] = json.loads(piece, strict=False)
+            expecting = False
+        elif piece in ("{", "["):
+            opened.append((piece, found.start()))
+            here.append("" if piece == "{" else 0)
+            expecting = piece == "{"
+    return spans
+
+
 def _lines(text: str) -> Lines:
     found: dict[Path, int] = {}
     for path, line in _places(text):

@@ -1,0 +1,98 @@
+"""After an import: what to paste into the client's settings, and having it written there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.packages import write_json
+
+pytestmark = pytest.mark.req("B-02", "import")
+
+DESKTOP = {
+    "mcpServers": {
+        "weather": {"command": "node", "args": ["weather.js"]},
+        "Git Hub": {"command": "node", "args": ["gh.js"], "env": {"TOKEN": "canary-7b1f0e2d"}},
+    },
+    "globalShortcut": "Ctrl+Space",
+}
+
+
+def started(paddock: Paddock, **more: str) -> dict[str, Any]:
+    """How the client starts Paddock, with the home of this test."""
+    return {**more, "command": "paddock", "args": ["mcp"], "env": {"PADDOCK_HOME": str(paddock.home)}}
+
+
+def test_an_import_prints_what_to_paste_into_claude_desktop(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "claude_desktop_config.json", DESKTOP)
+    said = paddock("import", file, "--yes")
+
+    stdio, end = json.JSONDecoder().raw_decode(said.out)
+    over_http = json.loads(said.out[end:])
+    assert stdio == {"mcpServers": {"paddock": started(paddock)}}
+    assert over_http["mcpServers"]["paddock"]["url"].endswith("/mcp")
+    assert over_http["mcpServers"]["paddock"]["headers"] == {"Authorization": "Bearer KEY"}
+    assert json.loads(file.read_text()) == DESKTOP  # nobody asked to change it
+
+
+def test_an_import_prints_what_to_paste_into_vs_code(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / ".vscode" / "mcp.json", {"servers": {"weather": {"command": "node"}}})
+    said = paddock("import", file, "--yes", "--json").json["client"]
+    assert said["stdio"] == {"servers": {"paddock": started(paddock, type="stdio")}}
+    assert said["http"]["servers"]["paddock"]["type"] == "http"
+
+
+def test_replace_puts_paddock_into_the_file_and_keeps_what_it_was(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "claude_desktop_config.json", DESKTOP)
+    file.chmod(0o640)
+    link = source / "link.json"
+    link.symlink_to(file)
+    before = file.read_bytes()
+
+    said = paddock("import", link, "--replace", "--yes", "--json").json["client"]
+
+    assert json.loads(file.read_text()) == {
+        "mcpServers": {"paddock": started(paddock)},
+        "globalShortcut": "Ctrl+Space",
+    }
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    backup = Path(said["backup"])
+    assert backup.read_bytes() == before
+    assert backup.stat().st_mode & 0o777 == 0o600  # it holds a key
+    assert "canary" not in file.read_text()
+    assert sorted(one.name for one in source.iterdir()) == sorted([file.name, backup.name, link.name])
+
+
+def test_a_server_that_was_left_out_stays_in_the_file_and_paddock_is_not_imported_again(
+    paddock: Paddock, source: Path
+) -> None:
+    file = write_json(source / "mcp.json", DESKTOP)
+    paddock("import", file, "--only", "weather", "--replace", "--yes")
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["Git Hub", "paddock"]
+
+    again = paddock("import", file, "--replace", "--yes", "--json").json
+    assert [one["server"] for one in again["imported"]] == ["Git Hub"]
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["paddock"]
+    assert (source / "mcp.json.before-paddock-2").is_file()
+    assert paddock("import", file, "--yes", "--json", code=6).error["code"] == "import.no_servers"
+
+
+def test_a_person_who_says_no_keeps_the_file_and_what_was_imported(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "mcp.json", {"mcpServers": {"weather": {"command": "node"}}})
+    before = file.read_bytes()
+    screen = paddock.on_terminal("import", file, "--replace", answers=["y", "n"], code=4)
+    assert "Replace weather in" in screen
+    assert "installed weather" in screen
+    assert '"command": "paddock"' in screen  # for pasting, after all
+    assert file.read_bytes() == before
+
+
+def test_nothing_is_replaced_in_what_is_no_clients_settings(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "server.json", {"name": "io.example/x", "description": "x", "version": "1.0.0"})
+    said = paddock("import", file, "--replace", "--yes", "--json", code=6)
+    assert said.error["code"] == "import.no_client_settings"
