@@ -53,7 +53,8 @@ def test_one_line_says_that_the_daemon_is_ready_and_one_that_it_stopped(owner: P
     where = owner.home / "run" / "paddock.sock"
     # On a machine that is very busy the plugin may take longer than the word waits.
     plugins = r"(1 plugin runs|0 plugins run, 1 starting)"
-    assert re.fullmatch(rf"ready: {plugins}; listening on {re.escape(str(where))} \(pid {process.pid}\)\n", first)
+    places = rf"http://127\.0\.0\.1:\d+ and {re.escape(str(where))}"
+    assert re.fullmatch(rf"ready: {plugins}; listening on {places} \(pid {process.pid}\)\n", first)
     assert (rest, process.returncode) == ("stopped\n", 0)
     assert "stopping: calls under way may finish" in err
 

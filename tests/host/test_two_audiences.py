@@ -23,9 +23,9 @@ from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.outward import mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope, to_json
 from paddock.host.host import Host
 from paddock.http.app import Api
+from paddock.http.frames import full_problem
 from paddock.http.listening import listening
 from paddock.http.local_address import socket_path
-from paddock.http.frames import full_problem
 
 pytestmark = pytest.mark.req("O-20")
 

@@ -9,6 +9,7 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.parrot import parrot
+from fixtures.people import Peopled, peopled_daemon
 
 
 @pytest.fixture(scope="module")
@@ -18,4 +19,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
     paddock("plugin", "enable", "parrot")
     with daemon(paddock) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def peopled(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peopled, None, None]:
+    with peopled_daemon(tmp_path_factory.mktemp("peopled")) as started:
         yield started

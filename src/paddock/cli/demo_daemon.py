@@ -88,4 +88,5 @@ def _signals_end_the_block() -> Generator[None, None, None]:
 def home_environment(home: Path) -> dict[str, str]:
     """Our environment, with this home and nothing that would lead elsewhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-    return kept | {"PADDOCK_HOME": str(home)}
+    # Any free port: whoever tries the demo may have a daemon of their own.
+    return kept | {"PADDOCK_HOME": str(home), "PADDOCK_HTTP_ADDRESS": "127.0.0.1:0"}

@@ -107,7 +107,8 @@ class _Words:
         match told["event"]:
             case "ready":
                 self._ready = True
-                self._out.line(f"ready: {_counted(told)}; listening on {told['socket']} (pid {told['pid']})")
+                where = f"{told['url']} and {told['socket']}" if told["url"] else told["socket"]
+                self._out.line(f"ready: {_counted(told)}; listening on {where} (pid {told['pid']})")
                 if told["in_doubt"]:
                     self._err.line(f"{styled('!', 'yellow')} {_doubted(told['in_doubt'])}: paddock run doubt list")
             case "plugin":

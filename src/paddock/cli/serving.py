@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 from paddock.cli.private_memory import keep_memory_private
 from paddock.config.directories import create_directories, find_directories
+from paddock.config.http_settings import OFF
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
@@ -28,8 +29,10 @@ from paddock.host.opening import Config, open_host
 from paddock.http.acting import context_of
 from paddock.http.app import Api
 from paddock.http.listening import claimed, listening
-from paddock.http.local_address import socket_path
+from paddock.http.local_address import announced, socket_path
 from paddock.http.oidc.opening import signing_in
+from paddock.http.sites import sites_of
+from paddock.http.tcp import limits_of, listening_on_tcp
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -87,6 +90,7 @@ def collect_briefly() -> None:
 async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
     clock = SystemClock()
     gateway = Gateway(host, lambda scope: context_of(host, Request(scope)), clock)
+    http = host.settings.http
     provider = signing_in(host, clock)
     api = Api(
         host,
@@ -96,10 +100,18 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         more=provider.endpoints if provider else (),
         bearers=provider.bearers if provider else (),
         challenge=provider.challenge if provider else None,
+        sites=sites_of(http),
     )
     path = socket_path(host.directories)
-    async with listening(api, path), anyio.create_task_group() as tasks:
-        tasks.start_soon(_tell_how_it_goes, host, tell, str(path))
+    async with AsyncExitStack() as open_doors:
+        url = None
+        if http.address != OFF:
+            tcp = listening_on_tcp(api, http.address, limits_of(http), api.problem)
+            url = await open_doors.enter_async_context(tcp)
+        await open_doors.enter_async_context(listening(api, path))
+        open_doors.enter_context(announced(host.directories, url))
+        tasks = await open_doors.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(_tell_how_it_goes, host, tell, str(path), url)
         await stop.wait()
         api.draining.set()
         tell({"event": "draining"})
@@ -109,7 +121,7 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
+async def _tell_how_it_goes(host: Host, tell: Tell, path: str, url: str | None) -> None:
     """That the daemon is ready, and what becomes of each plugin.
 
     It takes calls already. The word waits a moment for plugins to start, since most do; a call to one that has not yet
@@ -129,7 +141,7 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str) -> None:
     on_demand = sum(told["on_demand"] for told in at_start)
     counts = {"plugins": len(at_start), "running": running, "starting": len(starting), "on_demand": on_demand}
     in_doubt = sum((await host.metrics.in_doubt()).values())
-    tell({"event": "ready", "pid": os.getpid(), "socket": path, **counts, "in_doubt": in_doubt})
+    tell({"event": "ready", "pid": os.getpid(), "socket": path, "url": url, **counts, "in_doubt": in_doubt})
     async for one in host.follow_states():
         told = shown(one)
         tell(told)

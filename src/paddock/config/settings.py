@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from paddock.config.addresses import (
-    check_address,
     check_directory,
     check_host_names,
     check_private_networks,
@@ -23,6 +22,7 @@ from paddock.config.addresses import (
     check_web_address,
 )
 from paddock.config.gateway_settings import GatewaySettings
+from paddock.config.http_settings import HttpSettings
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.setting import Kind, Setting, Tighter, row
 
@@ -397,26 +397,6 @@ class StoreSettings:
         kind=Kind.TEXT,
         sensitive=True,
         check=check_store_url,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """The HTTP API and console."""
-
-    public_url: str | None = row(
-        None,
-        "Where people and programs reach this host, such as `https://paddock.example.org`, where that is not its "
-        "address over TCP. An identity provider sends people back there, and access tokens are for `/mcp` below it.",
-        kind=Kind.TEXT,
-        check=check_web_address,
-    )
-
-    address: str = row(
-        "127.0.0.1:7433",
-        "Host and port for the API over TCP. Nothing obeys it yet: `paddock serve` listens on its local socket alone.",
-        kind=Kind.TEXT,
-        check=check_address,
     )
 
 

@@ -80,6 +80,9 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "http.body_too_large": 413,
     "http.not_json": 415,
     "http.method_not_allowed": 405,
+    "http.headers_too_large": 431,
+    "http.too_slow": 408,
+    "http.wrong_host": 421,  # it asks for somebody else
 }
 
 TITLES: Mapping[Category, str] = {

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
 from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
 from paddock.core.ids import new_id
+from paddock.core.outward import problem_body
 from paddock.host.host import Host
 from paddock.http.api.actions import ActionRoutes
 from paddock.http.api.activation import ActivationRoutes
@@ -33,9 +36,11 @@ from paddock.http.api.plugins import PluginRoutes
 from paddock.http.api.versions import VersionRoutes
 from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
+from paddock.http.browsers import Browsers, dressed
 from paddock.http.endpoint import ANYBODY, Endpoint, answer
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
+from paddock.http.sites import NOWHERE, Sites
 
 _FREE = re.compile(rb"(?<!/plugins)/(?:call|prompts)/")
 
@@ -53,6 +58,7 @@ class Api:
         more: Rows beside those of the host.
         bearers: Kinds of tokens that are taken beside API keys.
         challenge: What whoever is not proven to be anybody is told beside the realm.
+        sites: The names that lead here over TCP, and the pages that may ask.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class Api:
         more: Sequence[Endpoint] = (),
         bearers: Sequence[Bearer] = (),
         challenge: ChallengeParameters | None = None,
+        sites: Sites = NOWHERE,
     ) -> None:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
@@ -87,11 +94,17 @@ class Api:
             *more,
         )
         proof = Proof((KeyBearer(host), *bearers), os.geteuid())
-        inside = _Proving(proof, self.endpoints, mounts or {})
-        self._app = Problems(inside, partial(new_id, "err", clock, random), challenge)
+        inside = Browsers(_Proving(proof, self.endpoints, mounts or {}), sites)
+        self._sites = sites
+        self._new_error_id = partial(new_id, "err", clock, random)
+        self._app = Problems(inside, self._new_error_id, challenge)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        await self._app(scope, receive, dressed(scope, send, self._sites))
+
+    def problem(self, error: PaddockError) -> bytes:
+        """The body that tells of an error, for whoever refuses a request before it gets here."""
+        return orjson.dumps(problem_body(error, self._new_error_id()))
 
     async def openapi(self, request: Request) -> Response:
         del request

@@ -22,6 +22,14 @@ from paddock.http.local_address import address_of
 
 BACKLOG = 512
 LAST_WORDS = 5.0  # seconds for answers under way once nobody new is let in
+ON_EVERYTHING = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""What browsers are told with every answer. What a page may load is said with the page; see `problems.py`."""
 _OWNER_ONLY = 0o600
 
 
@@ -41,19 +49,7 @@ async def listening(app: ASGIApp, path: Path) -> AsyncGenerator[None, None]:
     Raises:
         Unreachable: the socket cannot be made.
     """
-    config = uvicorn.Config(
-        app,
-        http=PeerAware,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-    )
-    config.load()
-    state = ServerState()
+    config, state = protocol_config(app, PeerAware), protocol_state()
 
     def protocol() -> PeerAware:
         return PeerAware(config=config, server_state=state, app_state={})
@@ -64,10 +60,34 @@ async def listening(app: ASGIApp, path: Path) -> AsyncGenerator[None, None]:
             yield
         finally:
             server.close()
-            await _finish(state)
+            await finish(state)
 
 
-async def _finish(state: ServerState) -> None:
+def protocol_config(app: ASGIApp, protocol: type[HttpToolsProtocol]) -> uvicorn.Config:
+    """How uvicorn's protocol serves the application."""
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+    )
+    config.load()
+    return config
+
+
+def protocol_state() -> ServerState:
+    """What the connections of one listener share."""
+    state = ServerState()
+    state.default_headers = list(ON_EVERYTHING)
+    return state
+
+
+async def finish(state: ServerState) -> None:
     """Let answers that are being written be written; idle connections are closed at once."""
     for connection in tuple(state.connections):
         connection.shutdown()

@@ -1,4 +1,4 @@
-"""Where the daemon's local socket is, and an address for it that the kernel takes however long the path is."""
+"""Where the daemon is found: its local socket, whose address the kernel takes however long the path is, and its URL."""
 
 from __future__ import annotations
 
@@ -16,6 +16,29 @@ LONGEST = 107  # bytes of a socket's address, without the closing zero
 def socket_path(directories: Directories) -> Path:
     """The socket that the daemon of these directories listens on."""
     return directories.run / "paddock.sock"
+
+
+@contextmanager
+def announced(directories: Directories, url: str | None) -> Generator[None, None, None]:
+    """Have commands find where the daemon listens on TCP, for as long as the block runs."""
+    place = directories.run / "paddock.url"
+    if url is None:
+        place.unlink(missing_ok=True)
+        yield
+        return
+    place.write_text(f"{url}\n")
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def announced_url(directories: Directories) -> str | None:
+    """Where the daemon of these directories listens on TCP, or did when it was killed; None where it does not."""
+    try:
+        return (directories.run / "paddock.url").read_text().strip() or None
+    except OSError:
+        return None
 
 
 @contextmanager

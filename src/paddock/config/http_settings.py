@@ -1,0 +1,120 @@
+"""The settings of the API over TCP. Rows like those of `settings.py`, where they are told of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.config.addresses import check_address, check_web_address
+from paddock.config.setting import Kind, Tighter, row
+from paddock.core.printable import printable
+
+OFF = "off"
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](?::[0-9]{1,5})?")
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\]")
+
+
+def check_listen(value: str) -> str | None:
+    """A complaint when this is neither `host:port` nor `off`. Port 0 is any that is free."""
+    if value == OFF:
+        return None
+    complaint = check_address(re.sub(r":0\Z", ":1", value))
+    return f"{complaint}, nor {OFF}" if complaint else None
+
+
+def check_names(value: Sequence[str]) -> str | None:
+    """A complaint when one of these is no host as it stands in an address: a name, or an address of a machine."""
+    wrong = [name for name in value if not _NAME.fullmatch(name)]
+    return f"not a host without a port: {', '.join(printable(name) for name in wrong)}" if wrong else None
+
+
+def check_origins(value: Sequence[str]) -> str | None:
+    """A complaint when one of these is no origin of pages."""
+    wrong = [origin for origin in value if not _ORIGIN.fullmatch(origin)]
+    return f"not an origin such as https://app.example.org: {', '.join(map(printable, wrong))}" if wrong else None
+
+
+def check_public_url(value: str | None) -> str | None:
+    """A complaint when this is not where a host can be found: a scheme, a name, and nothing behind it."""
+    if value is None:
+        return None
+    if complaint := check_web_address(value):
+        return complaint
+    known = _ORIGIN.fullmatch(value.lower())
+    return None if known else f"{printable(value)} has more than a scheme, a name and a port"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """The HTTP API and console."""
+
+    address: str = row(
+        "127.0.0.1:7433",
+        "Host and port for the API over TCP; `off` for the local socket alone, and port 0 for any that is free. Where "
+        "it is not an address of this machine alone, put a proxy that speaks TLS before it.",
+        kind=Kind.TEXT,
+        check=check_listen,
+    )
+    public_url: str | None = row(
+        None,
+        "Where people and programs reach this host, such as `https://paddock.example.org`, where that is not its "
+        "address over TCP: what a proxy before it is called. An identity provider sends people back there, and access "
+        "tokens are for `/mcp` below it.",
+        kind=Kind.TEXT,
+        check=check_public_url,
+    )
+    hosts: tuple[str, ...] = row(
+        (),
+        "Names that requests may ask for in `Host`, without a port, beside the address itself, the one of `public_url` "
+        "and, on this machine, `localhost`. All others are refused, so that no name of somebody else leads here.",
+        kind=Kind.NAMES,
+        check=check_names,
+    )
+    origins: tuple[str, ...] = row(
+        (),
+        "Origins of pages that may ask with a key from a browser, such as `http://localhost:6274`, beside its own.",
+        kind=Kind.NAMES,
+        check=check_origins,
+    )
+    max_connections: int = row(
+        2_000,
+        "How many connections may be open over TCP. When there are as many, the one that has waited longest for a "
+        "request gives way to a new one.",
+        kind=Kind.INTEGER,
+        minimum=8,
+        maximum=100_000,
+        tighter=Tighter.LOWER,
+    )
+    max_header_bytes: int = row(
+        32_768,
+        "How many bytes the address and the headers of a request may have.",
+        kind=Kind.INTEGER,
+        minimum=1_024,
+        maximum=1_048_576,
+        tighter=Tighter.LOWER,
+    )
+    header_timeout_s: float = row(
+        10.0,
+        "How long the headers of a request may take to arrive, in seconds.",
+        kind=Kind.NUMBER,
+        minimum=0.1,
+        maximum=600,
+        tighter=Tighter.LOWER,
+    )
+    body_timeout_s: float = row(
+        60.0,
+        "How long the body of a request may take to arrive, in seconds.",
+        kind=Kind.NUMBER,
+        minimum=0.1,
+        maximum=3_600,
+        tighter=Tighter.LOWER,
+    )
+    idle_timeout_s: float = row(
+        30.0,
+        "How long a connection may stay open without a request, in seconds.",
+        kind=Kind.NUMBER,
+        minimum=0.1,
+        maximum=3_600,
+        tighter=Tighter.LOWER,
+    )

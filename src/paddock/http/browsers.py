@@ -1,0 +1,90 @@
+"""Between browsers and the API over TCP: names that are not ours, pages of others, and what browsers are told."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paddock.core.errors import CallerError, Denied
+from paddock.core.printable import printable
+from paddock.http.sites import Sites
+
+NOTHING = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""What an answer may load where it does not say otherwise itself."""
+
+_ASKED = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, prefer"
+_SHOWN = "content-location, idempotency-replayed, location, mcp-session-id, retry-after, www-authenticate"
+_A_DAY = "86400"
+
+
+class WrongHost(CallerError):
+    """The request asks for somebody else."""
+
+    code = "http.wrong_host"
+
+
+class Browsers:
+    """Refuses over TCP what asks for another host, or comes from a page of one. The local socket has no browsers."""
+
+    def __init__(self, inside: ASGIApp, sites: Sites) -> None:
+        self._inside = inside
+        self._sites = sites
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["state"].get("peer") is None:
+            headers = Headers(scope=scope)
+            self._require_ours(headers)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await _PREFLIGHT(scope, receive, send)
+                return
+        await self._inside(scope, receive, send)
+
+    def _require_ours(self, headers: Headers) -> None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self._sites.leads_here(hosts[0]):
+            named = printable(hosts[0], 100) if len(hosts) == 1 else "this"
+            raise WrongHost(
+                f"{named} is no name of this host",
+                hint="ask for the address that paddock serve names, or add the name: http.hosts, http.public_url",
+            )
+        if origins and (len(origins) > 1 or not self._sites.may_ask(origins[0].lower(), hosts[0])):
+            raise Denied(
+                f"pages of {printable(origins[0], 100)} may not ask here",
+                code="http.wrong_origin",
+                hint="should they, add the origin: http.origins",
+            )
+
+
+# What a browser asks before it lets a page of another origin ask with a key.
+_PREFLIGHT = Response(
+    status_code=204,
+    headers={
+        "access-control-allow-methods": "GET, POST, PUT, DELETE",
+        "access-control-allow-headers": _ASKED,
+        "access-control-max-age": _A_DAY,
+    },
+)
+
+
+def dressed(scope: Scope, send: Send, sites: Sites) -> Send:
+    """Adds to every answer what browsers are told where the answer does not say it itself."""
+    origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+    other = origin is not None and origin.decode("latin-1").lower() in sites.origins
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ())]
+            said = {name for name, _ in headers}
+            if b"content-security-policy" not in said:
+                headers.append((b"content-security-policy", NOTHING))
+            if b"cache-control" not in said:
+                headers.append((b"cache-control", b"no-store"))
+            if other and origin is not None:
+                headers.append((b"access-control-allow-origin", origin))
+                headers.append((b"access-control-expose-headers", _SHOWN.encode()))
+                headers.append((b"vary", b"origin"))
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending

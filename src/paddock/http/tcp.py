@@ -1,0 +1,114 @@
+"""The daemon on TCP: served by uvicorn's protocol with bounds, gone when the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+from starlette.types import ASGIApp
+
+from paddock.config.http_settings import HttpSettings
+from paddock.core.errors import Conflict, PaddockError, Unreachable
+from paddock.http.connection import BoundedConnection, ConnectionLimits
+from paddock.http.listening import BACKLOG, finish, protocol_config, protocol_state
+
+_LOOKS_EVERY = 1.0  # seconds
+
+
+def limits_of(http: HttpSettings) -> ConnectionLimits:
+    """What a connection may take, as the settings say."""
+    return ConnectionLimits(
+        connections=http.max_connections,
+        header_bytes=http.max_header_bytes,
+        header_s=http.header_timeout_s,
+        body_s=http.body_timeout_s,
+        idle_s=http.idle_timeout_s,
+    )
+
+
+@asynccontextmanager
+async def listening_on_tcp(
+    app: ASGIApp, address: str, limits: ConnectionLimits, problem: Callable[[PaddockError], bytes]
+) -> AsyncGenerator[str, None]:
+    """Serve the application over TCP for as long as the block runs, and give where: `http://127.0.0.1:7433`.
+
+    Args:
+        app: The application.
+        address: Host and port; port 0 is one that is free.
+        limits: What a connection may take.
+        problem: The body that tells an error.
+
+    Raises:
+        Conflict: another program listens there.
+        Unreachable: nobody can listen there.
+    """
+    config, state = protocol_config(app, BoundedConnection), protocol_state()
+    connections = cast("set[BoundedConnection]", state.connections)
+
+    def protocol() -> BoundedConnection:
+        return BoundedConnection(limits, problem, config=config, server_state=state, app_state={})
+
+    with await _bound(address) as bound_socket:
+        server = await asyncio.get_running_loop().create_server(protocol, sock=bound_socket, backlog=BACKLOG)
+        looking = asyncio.create_task(_end_late_ones(connections, min(_LOOKS_EVERY, limits.shortest / 2)))
+        try:
+            yield f"http://{_written(bound_socket.getsockname())}"
+        finally:
+            looking.cancel()
+            server.close()
+            await finish(state)
+
+
+async def _end_late_ones(connections: set[BoundedConnection], pause: float) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(pause)
+        now = loop.time()
+        for one in tuple(connections):
+            if one.deadline is not None and one.deadline < now:
+                one.late()
+
+
+async def _bound(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise Unreachable(f"cannot listen on {address}: {error.strerror}", code="http.cannot_listen") from error
+    family, _, _, _, place = found[0]
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(place)
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise _cannot_listen(address, error) from error
+    return made
+
+
+def _cannot_listen(address: str, error: OSError) -> PaddockError:
+    if error.errno != errno.EADDRINUSE:
+        why = os.strerror(error.errno or 0)
+        return Unreachable(f"cannot listen on {address}: {why}", code="http.cannot_listen")
+    host = address.rpartition(":")[0]
+    return Conflict(
+        f"another program listens on {address}",
+        code="http.port_taken",
+        hint=f"stop it; or choose another port: PADDOCK_HTTP_ADDRESS={host}:7434 paddock serve; or have the local"
+        " socket alone: PADDOCK_HTTP_ADDRESS=off paddock serve",
+        details={"address": address},
+    )
+
+
+def _written(place: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"

@@ -1,0 +1,221 @@
+"""The API over TCP: who is let in, by which name, from which page, and how much of our time they get."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import daemon
+from fixtures.people import Peopled, peopled_daemon
+
+CALL = ("POST", "/plugins/parrot/call/say", {"text": "x"})
+
+
+def said_to(where: tuple[str, int], raw: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What is answered to these bytes, read until the other side closes."""
+    with socket.create_connection(where, PATIENCE) as connection:
+        connection.sendall(raw)
+        answer = b""
+        while chunk := connection.recv(65_536):
+            answer += chunk
+    head, _, body = answer.partition(b"\r\n\r\n")
+    line, *headers = head.decode().split("\r\n")
+    return int(line.split()[1]), dict(one.lower().split(": ", 1) for one in headers), body
+
+
+@pytest.mark.req("O-15")
+def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_lives(peopled: Peopled) -> None:
+    ask = peopled.daemon.ask_tcp
+
+    assert ask("GET", "/healthz").body == {"status": "alive"}
+    assert ask("GET", "/readyz").status == 200
+    for path in ("/plugins", "/calls", "/approvals", "/openapi.json", "/nothing", "//mcp", "//"):
+        refused = ask("GET", path)
+        assert (refused.status, refused.body["code"]) == (401, "auth.needed"), path
+        assert refused.headers["www-authenticate"] == 'Bearer realm="paddock"'
+    assert peopled.ask("ann", *CALL).status == 200
+    assert peopled.ask("ann", "GET", "/nothing").status == 404
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7433", "127.0.0.1.evil.example", "localhost.", "", "a b"]
+)
+def test_a_name_of_somebody_else_that_leads_here_is_refused(peopled: Peopled, host: str) -> None:
+    refused = peopled.ask("ann", *CALL, host=host)
+
+    assert (refused.status, refused.body["code"]) == (421, "http.wrong_host")
+    assert peopled.daemon.ask_tcp("GET", "/healthz", host=host).status == 421
+
+
+@pytest.mark.req("O-15")
+def test_the_names_of_this_machine_lead_here_whatever_the_port(peopled: Peopled) -> None:
+    port = peopled.daemon.tcp[1]
+    for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "LOCALHOST:1", "[::1]:80"):
+        assert peopled.ask("ann", *CALL, host=host).status == 200, host
+    status, _, _ = said_to(peopled.daemon.tcp, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert status in (400, 421), "one name is needed"
+    two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert said_to(peopled.daemon.tcp, two)[0] in (400, 421)
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1"])
+def test_pages_of_others_may_not_ask_not_even_with_a_key(peopled: Peopled, origin: str) -> None:
+    refused = peopled.ask("ann", *CALL, origin=origin)
+
+    assert (refused.status, refused.body["code"]) == (403, "http.wrong_origin")
+    assert "access-control-allow-origin" not in refused.headers
+
+
+@pytest.mark.req("O-15")
+def test_every_answer_tells_browsers_to_do_nothing_with_it(peopled: Peopled) -> None:
+    answers = [
+        peopled.daemon.ask_tcp("GET", "/healthz").headers,
+        peopled.daemon.ask_tcp("GET", "/plugins").headers,
+        peopled.ask("ann", *CALL).headers,
+        peopled.ask("ann", "GET", "/nothing").headers,
+        said_to(peopled.daemon.tcp, b"nonsense\r\n\r\n")[1],
+    ]
+    for headers in answers:
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"].lower() == "deny"
+        assert headers["referrer-policy"] == "no-referrer"
+    for headers in answers[:-1]:
+        assert headers["content-security-policy"].startswith("default-src 'none'; ")
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.req("S-05")
+def test_a_request_that_is_none_or_too_large_is_told_so_in_a_problem(peopled: Peopled) -> None:
+    where = peopled.daemon.tcp
+    begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+    wrong = {
+        b"nonsense\r\n\r\n": (400, "http.malformed"),
+        begun + b"X: " + b"a" * 40_000 + b"\r\n\r\n": (431, "http.headers_too_large"),
+        begun + b"X: " + b"a" * 400_000: (431, "http.headers_too_large"),
+        begun + b"X: y\r\n" * 300 + b"\r\n": (431, "http.headers_too_large"),
+        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n": (431, "http.headers_too_large"),
+    }
+    for raw, expected in wrong.items():
+        status, headers, body = said_to(where, raw)
+        assert (status, json.loads(body)["code"]) == expected, raw[:40]
+        assert headers["content-type"] == "application/problem+json"
+        assert json.loads(body)["error_id"].startswith("err_")
+    large = peopled.ask("ann", "POST", "/plugins/parrot/call/say", b" " * 2_000_000)
+    assert (large.status, large.body["code"]) == (413, "http.body_too_large")
+
+
+@pytest.fixture(scope="module")
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peopled, None, None]:
+    """One that has little patience and little room."""
+    with peopled_daemon(
+        tmp_path_factory.mktemp("hurried"),
+        PADDOCK_HTTP_HEADER_TIMEOUT_S="0.5",
+        PADDOCK_HTTP_BODY_TIMEOUT_S="0.5",
+        PADDOCK_HTTP_IDLE_TIMEOUT_S="0.5",
+        PADDOCK_HTTP_MAX_CONNECTIONS="8",
+        PADDOCK_HTTP_ORIGINS="http://app.example:3000",
+        PADDOCK_HTTP_HOSTS="paddock.example",
+    ) as started:
+        yield started
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    ("begun", "code"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: local", "http.too_slow"),
+        (b"POST /api/v1/calls HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", "auth.needed"),
+        (b"", ""),
+        (b"\r\n", "http.too_slow"),
+    ],
+)
+def test_a_request_that_does_not_arrive_is_ended(hurried: Peopled, begun: bytes, code: str) -> None:
+    with socket.create_connection(hurried.daemon.tcp, PATIENCE) as connection:
+        connection.sendall(begun)
+        said = b""
+        while chunk := connection.recv(65_536):
+            said += chunk
+
+    assert code.encode() in said
+
+
+@pytest.mark.req("O-15")
+def test_a_body_that_does_not_arrive_is_ended_and_a_slow_client_holds_nobody(hurried: Peopled) -> None:
+    key = hurried.keys["ann"].encode()
+    begun = b"POST /api/v1/plugins/parrot/call/say HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + key
+    with socket.create_connection(hurried.daemon.tcp, PATIENCE) as slow:
+        slow.sendall(begun + b"\r\nContent-Length: 1000\r\n\r\n{")
+        assert hurried.ask("ann", *CALL).status == 200
+        said = b""
+        while chunk := slow.recv(65_536):
+            said += chunk
+    assert said.startswith(b"HTTP/1.1 408") and b"http.too_slow" in said
+
+
+@pytest.mark.req("O-15")
+def test_whoever_holds_connections_open_does_not_keep_others_out(hurried: Peopled) -> None:
+    held = [socket.create_connection(hurried.daemon.tcp, PATIENCE) for _ in range(30)]
+    try:
+        for one in held:
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
+        assert hurried.ask("ann", *CALL).status == 200
+    finally:
+        for one in held:
+            one.close()
+
+
+@pytest.mark.req("O-15")
+def test_a_page_of_an_origin_that_was_named_may_ask_with_a_key(hurried: Peopled) -> None:
+    origin = "http://app.example:3000"
+    preflight = hurried.daemon.ask_tcp(
+        "OPTIONS", "/calls", origin=origin, access_control_request_method="POST", host="paddock.example:80"
+    )
+    answered = hurried.ask("ann", *CALL, origin=origin)
+
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-origin"] == origin
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert "access-control-allow-credentials" not in preflight.headers
+    assert (answered.status, answered.headers["access-control-allow-origin"]) == (200, origin)
+
+
+@pytest.mark.req("O-15")
+def test_a_port_that_is_taken_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = Paddock(tmp_path / "home", more={"PADDOCK_HTTP_ADDRESS": address})("serve", code=1)
+
+    assert f"another program listens on {address}" in said.err
+    assert "PADDOCK_HTTP_ADDRESS=off paddock serve" in said.err
+    assert not (tmp_path / "home" / "run" / "paddock.sock").exists()
+
+
+@pytest.mark.req("O-15")
+def test_it_says_where_it_listens_and_commands_find_it(peopled: Peopled, tmp_path: Path) -> None:
+    host, port = peopled.daemon.tcp
+    written = peopled.daemon.paddock.home / "run" / "paddock.url"
+
+    assert (host, written.read_text()) == ("127.0.0.1", f"http://127.0.0.1:{port}\n")
+    with daemon(Paddock(tmp_path / "home", more={"PADDOCK_HTTP_ADDRESS": "off"})) as alone:
+        assert alone.told(event="ready")["url"] is None
+        assert not (tmp_path / "home" / "run" / "paddock.url").exists()
+
+
+@pytest.mark.req("O-15")
+def test_control_routes_answer_while_every_seat_is_taken(peopled: Peopled) -> None:
+    waiting = [peopled.ask("olga", "POST", "/plugins/parrot/call/wait?detach=1", {}) for _ in range(40)]
+    try:
+        for path in ("/healthz", "/readyz", "/metrics", "/status", "/plugins", "/approvals", "/calls"):
+            assert peopled.ask("olga", "GET", path).status == 200, path
+    finally:
+        for one in waiting:
+            if one.status == 202:
+                assert peopled.ask("olga", "POST", f"/calls/{one.body['call_id']}/cancel").status == 202
