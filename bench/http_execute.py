@@ -1,0 +1,142 @@
+"""`POST /plugins/NAME/execute` over TCP against a bare Starlette route that calls the same plugin through the runtime.
+
+Ours proves an API key, checks Host and limits, and goes through the door, with one entry in the ledger; the bare route
+does nothing of it. Each has a process of its own with the plugin in a cage, and both are called by the same client,
+which does nothing beside the wire. Then the same calls while 500 clients follow events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+
+import uvloop
+from _home import install, write_package
+from _mcp_servers import Served, daemon, script_at
+from _side_by_side import Report, options
+from _thin_client import ThinClient
+from governed_call import METHOD, PARAMS, PLUGIN
+
+IN_FLIGHT = 32
+FOLLOWERS = 500
+BARE, OURS, FOLLOWED = "bare route", "ours", f"ours, {FOLLOWERS} followers"
+
+
+@asynccontextmanager
+async def clients(one: Served, count: int) -> AsyncGenerator[list[ThinClient], None]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(ThinClient(one.url, one.headers)) for _ in range(count)]
+
+
+async def run(ways: list[ThinClient], count: int) -> tuple[list[float], float]:
+    left, taken = count, list[float]()
+
+    async def caller(client: ThinClient) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            began = time.perf_counter()
+            await client.post({"params": PARAMS})
+            taken.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller(client) for client in ways))
+    return taken, count / (time.perf_counter() - began)
+
+
+@asynccontextmanager
+async def followers(one: Served, count: int) -> AsyncGenerator[None, None]:
+    """So many clients that follow events, each on a connection of its own, and read what comes."""
+    address = one.url.split("/")[2]
+    host, port = address.split(":")
+    lines = ["GET /api/v1/events HTTP/1.1", f"host: {address}", "accept: text/event-stream"]
+    head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in one.headers.items()), "", ""]).encode()
+
+    async def follow(opened: asyncio.Event) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head)
+        status = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in status.split(b"\r\n")[0] + b" ", status
+        opened.set()
+        try:
+            while await reader.read(1 << 16):
+                pass
+        finally:
+            writer.close()
+
+    async with asyncio.TaskGroup() as tasks:
+        following: list[asyncio.Task[None]] = []
+        for _ in range(count):
+            opened = asyncio.Event()
+            following.append(tasks.create_task(follow(opened)))
+            await opened.wait()
+        yield
+        for task in following:
+            task.cancel()
+
+
+async def measure(servers: dict[str, Served], rounds: int, few: int, many: int) -> dict[str, list[tuple[float, ...]]]:
+    found: dict[str, list[tuple[float, ...]]] = {BARE: [], OURS: [], FOLLOWED: []}
+    for number in range(-1, rounds):
+        for name in (BARE, OURS, FOLLOWED):
+            one = servers[OURS if name == FOLLOWED else name]
+            async with AsyncExitStack() as stack:
+                if name == FOLLOWED:
+                    await stack.enter_async_context(followers(one, FOLLOWERS))
+                ways = await stack.enter_async_context(clients(one, IN_FLIGHT))
+                alone, _ = await run(ways[:1], few)
+                taken, rate = await run(ways, many if name != FOLLOWED else many // 10)
+                if number >= 0:
+                    late = statistics.quantiles(taken, n=100)[98]
+                    found[name].append((statistics.median(alone), late, rate, one.memory()))
+    return found
+
+
+def main() -> None:
+    given = options(__doc__)
+    rounds, few, many = (1, 200, 1_000) if given.quick else (7, 1_000, 6_000)
+    with tempfile.TemporaryDirectory(prefix="paddock-bench-") as written, ExitStack() as stack:
+        folder = Path(written)
+        fields = {"runtime": {"command": ["python3", "./main.py"]}, "capabilities": [], "methods": [METHOD]}
+        package = write_package(folder / "echo", "echo", {"main.py": PLUGIN}, **fields)
+        install(folder / "home", package)
+        shutil.copytree(folder / "home", folder / "bare", symlinks=True)
+        path = "/api/v1/plugins/echo/execute"
+        script = [sys.executable, str(Path(__file__).with_name("_bare_route.py")), str(folder / "bare")]
+        servers = {
+            BARE: stack.enter_context(script_at(script, path)),
+            OURS: stack.enter_context(daemon(folder / "home", path)),
+        }
+        found = uvloop.run(measure(servers, rounds, few, many))
+    report = Report(
+        "http_execute",
+        given,
+        f"{few:,} calls one after another, {many:,} with {IN_FLIGHT} under way, {rounds} rounds in turn. Memory (PSS) "
+        "is that of the process which speaks HTTP.",
+        ["what", "p50 alone", f"p99 at {IN_FLIGHT}", f"calls/s at {IN_FLIGHT}", "memory"],
+    )
+    for name, runs in found.items():
+        alone, late, rate = min(run[0] for run in runs), min(run[1] for run in runs), max(run[2] for run in runs)
+        report.row(
+            name,
+            f"{alone * 1e6:.0f} µs",
+            f"{late * 1e3:.1f} ms",
+            f"{rate:,.0f}",
+            f"{max(run[3] for run in runs):.0f} MB",
+        )
+    p50 = {name: min(run[0] for run in runs) for name, runs in found.items()}
+    report.at_most("sequential p50 against the bare route", p50[OURS] / p50[BARE], 1.5)
+    held = max(run[3] for run in found[FOLLOWED]) - max(run[3] for run in found[OURS])
+    report.says(f"memory of a client that follows events: {held * 1024 / FOLLOWERS:.0f} KB")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
