@@ -27,7 +27,7 @@ class SignIns:
         database: Where people are.
         vault: Where this host's secret at the provider is.
         credentials: Forgets what it knew of somebody whose rights changed.
-        settings: Whose tenant, and whether unknown people are added.
+        oidc: Whose tenant, and whether unknown people are added.
         clock, random: For the session and the record.
     """
 
@@ -36,15 +36,16 @@ class SignIns:
         database: Database,
         vault: Vault,
         credentials: Credentials,
-        settings: OidcSettings,
+        oidc: OidcSettings,
         clock: Clock,
         random: Random,
     ) -> None:
         self._database = database
         self._vault = vault
         self._credentials = credentials
-        self._settings = settings
-        self._tenant = Tenant(settings.tenant)
+        self._tenant = Tenant(oidc.tenant)
+        self._create = oidc.create
+        self._secret_name = oidc.client_secret
         self._clock = clock
         self._random = random
 
@@ -55,7 +56,7 @@ class SignIns:
             NotFound: the settings name one that is not set.
             HostError: it cannot be opened.
         """
-        name = self._settings.client_secret
+        name = self._secret_name
         if name is None:
             return None
         found = await self._vault.get(self._tenant, None, name, (Scope.SYSTEM,))

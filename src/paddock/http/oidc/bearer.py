@@ -58,17 +58,16 @@ class TokenBearer:
     Args:
         provider: Whose they are.
         sign_ins: Who their people are here.
-        settings: What their scopes mean.
+        oidc: What their scopes mean.
         resource: What this host is called where somebody asks for a token for it.
         clock: Whether they are of now.
     """
 
-    def __init__(
-        self, provider: Provider, sign_ins: SignIns, settings: OidcSettings, resource: str, clock: Clock
-    ) -> None:
+    def __init__(self, provider: Provider, sign_ins: SignIns, oidc: OidcSettings, resource: str, clock: Clock) -> None:
         self._provider = provider
         self._sign_ins = sign_ins
-        self._settings = settings
+        self._oidc = oidc
+        self._needed = oidc.required_scope
         self._resource = resource
         self._clock = clock
         self._checked: dict[bytes, _Checked] = {}
@@ -113,7 +112,7 @@ class TokenBearer:
         return claims
 
     def _meant(self, claims: Mapping[str, Any], now: float) -> _Checked:
-        scopes, needed = scopes_of(claims), self._settings.required_scope
+        scopes, needed = scopes_of(claims), self._needed
         if needed is not None and needed not in scopes:
             raise InsufficientScope(
                 f"this token lacks the scope {needed}",
@@ -121,14 +120,14 @@ class TokenBearer:
                 details={"scope": needed},
             )
         until = min(float(claims["exp"]) + SKEW, now + CHECKED_AGAIN)
-        return _Checked(until, identity(claims), name_in(claims, self._settings), *granted(scopes, self._settings))
+        return _Checked(until, identity(claims), name_in(claims, self._oidc), *granted(scopes, self._oidc))
 
 
-def wider_scope(error: PaddockError, settings: OidcSettings) -> str | None:
+def wider_scope(error: PaddockError, oidc: OidcSettings) -> str | None:
     """The OAuth scopes that a token would need for what was refused with this error; None where none would help."""
     if isinstance(error, InsufficientScope):
         return str(error.details["scope"])
     if error.error_code != "permission_denied":
         return None
-    theirs = [scope_for(str(ours), settings) for ours in error.details.get("missing", ())]
+    theirs = [scope_for(str(ours), oidc) for ours in error.details.get("missing", ())]
     return " ".join(one for one in theirs if one is not None) if theirs and None not in theirs else None

@@ -1,4 +1,4 @@
-"""Everything about the identity provider that the HTTP application needs, put together from the settings."""
+"""Everything about the identity provider that the HTTP application needs, put together from the oidc."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SigningIn:
 
     endpoints: tuple[Endpoint, ...]
     bearers: tuple[Bearer, ...]
-    settings: OidcSettings
+    oidc: OidcSettings
     metadata: str
 
     def challenge(self, scope: Scope, error: PaddockError) -> Mapping[str, str]:
@@ -32,9 +32,9 @@ class SigningIn:
         where = {"resource_metadata": self.metadata}
         caller: Caller | None = scope["state"].get("caller")
         of_a_token = isinstance(error, InsufficientScope) or (caller is not None and caller.via == "token")
-        if of_a_token and (wider := wider_scope(error, self.settings)):
+        if of_a_token and (wider := wider_scope(error, self.oidc)):
             return {"error": INSUFFICIENT, "scope": wider, **where}
-        needed = self.settings.required_scope
+        needed = self.oidc.required_scope
         return where if needed is None else {"scope": needed, **where}
 
 
@@ -44,8 +44,8 @@ def signing_in(host: Host, clock: Clock) -> SigningIn | None:
     Raises:
         OperatorError: the settings do not go together.
     """
-    settings, public_url = host.settings.oidc, host.settings.http.public_url
-    if settings.issuer is None:
+    oidc, public_url = host.settings.oidc, host.settings.http.public_url
+    if oidc.issuer is None:
         return None
     if public_url is None:
         raise OperatorError(
@@ -53,15 +53,15 @@ def signing_in(host: Host, clock: Clock) -> SigningIn | None:
             code="oidc.no_public_url",
             hint="set http.public_url to where people reach this host, such as https://paddock.example.org",
         )
-    if settings.create and not (settings.allowed_domains or settings.allowed_groups):
+    if oidc.create and not (oidc.allowed_domains or oidc.allowed_groups):
         raise OperatorError(
             "oidc.create would add everybody whom the provider knows",
             code="oidc.open_to_all",
             hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
         )
     public_url = public_url.rstrip("/")
-    provider, sign_ins = Provider(settings.issuer, clock), host.sign_ins
-    resource = ProtectedResource(public_url, settings)
+    provider, sign_ins = Provider(oidc.issuer, clock), host.sign_ins
+    resource = ProtectedResource(public_url, oidc)
     rows = resource.endpoints()
-    bearer = TokenBearer(provider, sign_ins, settings, resource.resource, clock)
-    return SigningIn(tuple(rows), (bearer,), settings, resource.metadata)
+    bearer = TokenBearer(provider, sign_ins, oidc, resource.resource, clock)
+    return SigningIn(tuple(rows), (bearer,), oidc, resource.metadata)

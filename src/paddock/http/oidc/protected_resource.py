@@ -32,13 +32,14 @@ class ProtectedResource:
 
     Args:
         public_url: Where this host is reached, without a slash at its end.
-        settings: Who gives out tokens for it.
+        oidc: Who gives out tokens for it.
     """
 
-    def __init__(self, public_url: str, settings: OidcSettings) -> None:
+    def __init__(self, public_url: str, oidc: OidcSettings) -> None:
         self.resource = public_url + MCP
         self.metadata = public_url + WELL_KNOWN + MCP
-        self._settings = settings
+        self._issuer = oidc.issuer
+        self._scopes = scopes_offered(oidc)
 
     def endpoints(self) -> list[Endpoint]:
         # Beside the place that the standard has for it, where older clients look; both say the same.
@@ -66,11 +67,10 @@ class ProtectedResource:
         return await self.protected_resource(request)
 
     def document(self) -> dict[str, Any]:
-        scopes = scopes_offered(self._settings)
         return {
             "resource": self.resource,
             "resource_name": "Paddock",
-            "authorization_servers": [self._settings.issuer],
+            "authorization_servers": [self._issuer],
             "bearer_methods_supported": ["header"],
-            **({"scopes_supported": scopes} if scopes else {}),
+            **({"scopes_supported": self._scopes} if self._scopes else {}),
         }

@@ -16,18 +16,18 @@ OF_ROLES: Final = "role:"
 _LONGEST_DISPLAY = 200
 
 
-def arrival(claims: Mapping[str, Any], settings: OidcSettings) -> Arrival:
+def arrival(claims: Mapping[str, Any], oidc: OidcSettings) -> Arrival:
     """Whom checked claims are about.
 
     Raises:
         Denied: people like them are not let in.
     """
-    theirs = _groups(claims, settings)
-    _check_allowed(claims, theirs, settings)
-    roles, groups = pairs(settings.roles), pairs(settings.groups)
+    theirs = _groups(claims, oidc)
+    _check_allowed(claims, theirs, oidc)
+    roles, groups = pairs(oidc.roles), pairs(oidc.groups)
     return Arrival(
         identity(claims),
-        name_in(claims, settings),
+        name_in(claims, oidc),
         _display_name(claims),
         frozenset(ours for group, ours in roles if group in theirs),
         frozenset(ours for _, ours in roles),
@@ -41,10 +41,10 @@ def identity(claims: Mapping[str, Any]) -> Identity:
     return Identity(claims["iss"], claims["sub"])
 
 
-def name_in(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
+def name_in(claims: Mapping[str, Any], oidc: OidcSettings) -> str | None:
     """The person whom the claims name; None where they name nobody, or the provider has not verified it."""
-    said = claims.get(settings.name_claim)
-    if not isinstance(said, str) or (settings.name_claim == "email" and not _verified(claims)):
+    said = claims.get(oidc.name_claim)
+    if not isinstance(said, str) or (oidc.name_claim == "email" and not _verified(claims)):
         return None
     try:
         return checked("person", said.lower())
@@ -52,41 +52,41 @@ def name_in(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
         return None
 
 
-def wanting(claims: Mapping[str, Any], settings: OidcSettings) -> bool:
+def wanting(claims: Mapping[str, Any], oidc: OidcSettings) -> bool:
     """Whether more has to be asked about somebody than their ID token says."""
-    needed = [settings.name_claim]
-    if settings.allowed_domains or settings.name_claim == "email":
+    needed = [oidc.name_claim]
+    if oidc.allowed_domains or oidc.name_claim == "email":
         needed += ["email", "email_verified"]
-    if settings.allowed_groups or settings.roles or settings.groups:
-        needed.append(settings.groups_claim)
+    if oidc.allowed_groups or oidc.roles or oidc.groups:
+        needed.append(oidc.groups_claim)
     return any(name not in claims for name in needed)
 
 
-def granted(scopes: frozenset[str], settings: OidcSettings) -> tuple[frozenset[str], frozenset[str]]:
+def granted(scopes: frozenset[str], oidc: OidcSettings) -> tuple[frozenset[str], frozenset[str]]:
     """What the OAuth scopes of a token stand for: roles, and scopes of ours."""
-    meant = {ours for theirs, ours in pairs(settings.token_scopes) if theirs in scopes}
+    meant = {ours for theirs, ours in pairs(oidc.token_scopes) if theirs in scopes}
     roles = {word for word in meant if word.startswith(OF_ROLES)}
     return frozenset(role.removeprefix(OF_ROLES) for role in roles), frozenset(meant - roles)
 
 
-def scope_for(ours: str, settings: OidcSettings) -> str | None:
+def scope_for(ours: str, oidc: OidcSettings) -> str | None:
     """The OAuth scope that a token needs for one of ours; None where there is none."""
-    return next((theirs for theirs, word in pairs(settings.token_scopes) if word == ours), None)
+    return next((theirs for theirs, word in pairs(oidc.token_scopes) if word == ours), None)
 
 
-def scopes_offered(settings: OidcSettings) -> list[str]:
+def scopes_offered(oidc: OidcSettings) -> list[str]:
     """Every OAuth scope that means something here."""
-    known = [settings.required_scope, *(theirs for theirs, _ in pairs(settings.token_scopes))]
+    known = [oidc.required_scope, *(theirs for theirs, _ in pairs(oidc.token_scopes))]
     return list(dict.fromkeys(scope for scope in known if scope is not None))
 
 
-def _check_allowed(claims: Mapping[str, Any], theirs: frozenset[str], settings: OidcSettings) -> None:
-    if settings.allowed_domains:
+def _check_allowed(claims: Mapping[str, Any], theirs: frozenset[str], oidc: OidcSettings) -> None:
+    if oidc.allowed_domains:
         email = claims.get("email")
         domain = email.rpartition("@")[2].lower() if isinstance(email, str) else ""
-        if domain not in settings.allowed_domains or not _verified(claims):
+        if domain not in oidc.allowed_domains or not _verified(claims):
             raise _not_allowed("people with your address")
-    if settings.allowed_groups and not theirs.intersection(settings.allowed_groups):
+    if oidc.allowed_groups and not theirs.intersection(oidc.allowed_groups):
         raise _not_allowed("people of your groups")
 
 
@@ -100,8 +100,8 @@ def _verified(claims: Mapping[str, Any]) -> bool:
     return claims.get("email_verified") is True
 
 
-def _groups(claims: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
-    said = claims.get(settings.groups_claim)
+def _groups(claims: Mapping[str, Any], oidc: OidcSettings) -> frozenset[str]:
+    said = claims.get(oidc.groups_claim)
     words = cast("list[object]", said) if isinstance(said, list) else [said]
     return frozenset(word for word in words if isinstance(word, str))
 
