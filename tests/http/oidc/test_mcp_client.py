@@ -19,7 +19,7 @@ from tests.http.oidc.signing_in import Place, place
 
 from fixtures.browsing import Browser
 from fixtures.commands import PATIENCE
-from fixtures.identity_provider import IdentityProvider
+from fixtures.identity_provider import identity_provider
 from fixtures.parrot import parrot
 
 BACK = "http://127.0.0.1:9/back"  # where a client on the person's machine would listen
@@ -58,10 +58,15 @@ class Person:
         self.client = client_info
 
 
-@pytest.fixture
-def behind(provider: IdentityProvider, tmp_path: Any) -> Generator[Place, None, None]:
-    with place(provider, tmp_path, {"OIDC_REQUIRED_SCOPE": "paddock"}, plugin=parrot(tmp_path / "parrot")) as started:
-        yield started
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place, None, None]:
+    folder = tmp_path_factory.mktemp("behind")
+    with identity_provider() as provider:
+        provider.users = {"sub-ann": {}, "sub-bob": {}}
+        needed = {"OIDC_REQUIRED_SCOPE": "paddock"}
+        with place(provider, folder, needed, plugin=parrot(folder / "parrot")) as started:
+            started.paddock("user", "identity", "ann@example.org", "--subject", "sub-ann")
+            yield started
 
 
 def signing(place: Place, person: Person) -> OAuthClientProvider:
@@ -76,17 +81,16 @@ def signing(place: Place, person: Person) -> OAuthClientProvider:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_client_that_brings_nothing_finds_the_provider_registers_and_calls_tools_for_its_person(
-    behind: Place, provider: IdentityProvider, mode: Any
+    behind: Place, mode: Any
 ) -> None:
     ann = Person("sub-ann")
-    behind.paddock("user", "identity", "ann@example.org", "--subject", "sub-ann")
     async with (
         httpx2.AsyncClient(auth=signing(behind, ann), timeout=PATIENCE) as http,
         Client(streamable_http_client(f"{behind.url}/mcp", http_client=http), mode=mode) as client,
     ):
         said = await client.call_tool("parrot__say", {"text": "hello"})
     assert said.structured_content is not None and said.structured_content["said"] == "hello"
-    assert len(ann.sent_to) == 1 and ann.client is not None and ann.client.client_id in provider.clients
+    assert len(ann.sent_to) == 1 and ann.client is not None and ann.client.client_id in behind.provider.clients
     asked = parse_qs(urlsplit(ann.sent_to[0]).query)
     assert asked["resource"] == [f"{behind.url}/mcp"]
     assert asked["scope"] == ["paddock"]
