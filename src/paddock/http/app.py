@@ -37,7 +37,7 @@ from paddock.http.api.versions import VersionRoutes
 from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.browsers import Browsers, dressed
-from paddock.http.endpoint import ANYBODY, Endpoint, answer
+from paddock.http.endpoint import ANYBODY, Endpoint, answer, routes
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
 from paddock.http.sites import NOWHERE, Sites
@@ -116,9 +116,9 @@ class _Proving:
 
     def __init__(self, proof: Proof, endpoints: Sequence[Endpoint], mounts: Mapping[str, ASGIApp]) -> None:
         self._proof = proof
-        self._all = Router([one.route() for one in endpoints], redirect_slashes=False)
-        open_ones = [one.route() for one in endpoints if one.who is ANYBODY]
-        self._open = Router(open_ones, redirect_slashes=False, default=_refuse)
+        self._all = Router(routes(endpoints), redirect_slashes=False)
+        open_ones = (one for one in endpoints if one.who is ANYBODY)
+        self._open = Router(routes(open_ones), redirect_slashes=False, default=_refuse)
         self._mounts = tuple(mounts.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.http.auth import Caller
 from paddock.http.body import JSON
 from paddock.http.checking import Checks, Parameter, as_parameter
-from paddock.http.frames import PROBLEM, Frame
+from paddock.http.frames import Frame, frame_at
 from paddock.http.schemas.building import FLAG, OBJECT, Schema
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -83,7 +83,6 @@ class Endpoint:
     media: str = JSON  # empty where the answer has no body
     also: tuple[Also, ...] = ()  # other good answers
     fails: tuple[int, ...] = ()  # with which statuses, besides those that `openapi.py` knows of every row
-    frame: Frame = PROBLEM  # in which errors are told
     tag: str = ""  # what it is listed under; the first part of its path where none is given
     prefix: str = PREFIX
     for_others: bool = False  # whether the operator may do it as somebody else; see `acting.py`
@@ -94,12 +93,13 @@ class Endpoint:
         query = {name: as_parameter(one) for name, one in self.query.items()}
         object.__setattr__(self, "checks", Checks(query, self.headers, self.takes))
 
-    def route(self) -> Route:
-        """The same row for the router."""
-        return Route(self.prefix + self.path, self._answer, methods=[self.method], include_in_schema=False)
+    @property
+    def frame(self) -> Frame:
+        """In which its errors are told."""
+        return frame_at(self.prefix + self.path)
 
-    async def _answer(self, request: Request) -> Response:
-        request.scope["state"]["frame"] = self.frame
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request that is for this row."""
         if not self.who.lets(request.state.caller):
             raise Denied(
                 f"this is for {self.who.value}", code="auth.not_for_you", details={"who": self.who.name.lower()}
@@ -119,6 +119,21 @@ class Endpoint:
             # Nobody would see what goes on here, and the connection would be held for it.
             return Response(status_code=response.status_code, media_type=response.media_type)
         return response
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    """The rows for the router. Those of one path together, so that it knows of each verb that is for it."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for one in endpoints:
+        by_path.setdefault(one.prefix + one.path, {})[one.method] = one
+    return [Route(path, _either(rows), methods=list(rows), include_in_schema=False) for path, rows in by_path.items()]
+
+
+def _either(rows: Mapping[str, Endpoint]) -> Handler:
+    async def answered(request: Request) -> Response:
+        return await rows["GET" if request.method == "HEAD" else request.method](request)
+
+    return answered
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,3 +44,13 @@ def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
 PROBLEM = Frame("Problem", MEDIA_TYPE, full_problem)
 SHU = Frame("ShuProblem", MEDIA_TYPE, _with_shu_envelope)
 OSQR = Frame("PluginError", "application/json", _plugin_error)
+
+_OF_OSQR = "/api/plugins/"
+_OF_SHU = re.compile(r"/api/v1/plugins/[^/]*/execute")
+
+
+def frame_at(path: str) -> Frame:
+    """The frame of an address: also of what is refused there before any row answers."""
+    if path.startswith(_OF_OSQR):
+        return OSQR
+    return SHU if _OF_SHU.fullmatch(path) else PROBLEM

@@ -16,7 +16,7 @@ from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
 from paddock.core.outward import http_status
 from paddock.core.printable import printable
 from paddock.http.auth import ChallengeParameters, challenge
-from paddock.http.frames import PROBLEM, Frame
+from paddock.http.frames import frame_at
 
 _RETRY_AFTER = "1"
 
@@ -71,10 +71,9 @@ class Problems:
 
     def _response(self, error: PaddockError, scope: Scope, cause: Exception | None = None) -> Response:
         error_id, status = self._new_error_id(), http_status(error)
-        state = scope.get("state", {})
-        frame: Frame = state.get("frame", PROBLEM)
+        frame = frame_at(scope["path"])
         body = frame.body(error, error_id)
-        if (instance := state.get("instance")) and frame.media == PROBLEM.media:
+        if instance := scope.get("state", {}).get("instance"):
             body["instance"] = instance
         if status >= 500:
             facts = {"error_id": error_id, "code": error.error_code, "path": scope["path"]}

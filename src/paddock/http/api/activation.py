@@ -12,7 +12,6 @@ from paddock.http.api.versions import OSQR_PREFIX
 from paddock.http.auth import caller_of
 from paddock.http.checking import body_of
 from paddock.http.endpoint import OPERATOR, PREFIX, WHOSE, Endpoint, answer, named
-from paddock.http.frames import OSQR, PROBLEM, Frame
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.versions import ACTIVATE
 
@@ -24,9 +23,9 @@ class ActivationRoutes:
         self._host = host
 
     def endpoints(self) -> list[Endpoint]:
-        return [*self._rows(PREFIX, PROBLEM), *self._rows(OSQR_PREFIX, OSQR)]
+        return [*self._rows(PREFIX), *self._rows(OSQR_PREFIX)]
 
-    def _rows(self, prefix: str, frame: Frame) -> list[Endpoint]:
+    def _rows(self, prefix: str) -> list[Endpoint]:
         return [
             Endpoint(
                 "GET",
@@ -37,7 +36,6 @@ class ActivationRoutes:
                 query=WHOSE,
                 gives=ref("ActivePlugins"),
                 prefix=prefix,
-                frame=frame,
                 for_others=True,
             ),
             Endpoint(
@@ -52,7 +50,6 @@ class ActivationRoutes:
                 gives=ref("Activated"),
                 fails=(409, 429, 502, 504),
                 prefix=prefix,
-                frame=frame,
                 who=OPERATOR,
             ),
             Endpoint(
@@ -64,7 +61,6 @@ class ActivationRoutes:
                 query=WHOSE,
                 gives=ref("Deactivated"),
                 prefix=prefix,
-                frame=frame,
                 who=OPERATOR,
             ),
         ]

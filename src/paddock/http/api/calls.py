@@ -34,7 +34,6 @@ from paddock.http.endpoint import (
     number,
     yes_or_no,
 )
-from paddock.http.frames import SHU
 from paddock.http.live import AFTER, LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.calls import ANSWER, EXECUTE, MAKE_CALL, PARAMS
@@ -109,7 +108,6 @@ class CallRoutes:
                 gives=ref("ToolResult"),
                 also=_ALSO,
                 fails=_CALLING,
-                frame=SHU,
                 for_others=True,
             ),
             Endpoint(

@@ -9,7 +9,6 @@ from paddock.host.host import Host
 from paddock.http.auth import caller_of
 from paddock.http.checking import body_of
 from paddock.http.endpoint import HOST, PREFIX, Endpoint, answer, named
-from paddock.http.frames import OSQR, PROBLEM
 from paddock.http.granted import granted_in
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.versions import PIN, ROLLBACK
@@ -26,7 +25,7 @@ class VersionRoutes:
     def endpoints(self) -> list[Endpoint]:
         return [
             row
-            for prefix, frame in ((PREFIX, PROBLEM), (OSQR_PREFIX, OSQR))
+            for prefix in (PREFIX, OSQR_PREFIX)
             for row in (
                 Endpoint(
                     "POST",
@@ -40,8 +39,6 @@ class VersionRoutes:
                     gives=ref("Pinned"),
                     fails=(409,),
                     prefix=prefix,
-                    frame=frame,
-                    tag="plugins",
                     who=HOST,
                 ),
                 Endpoint(
@@ -57,8 +54,6 @@ class VersionRoutes:
                     gives=ref("RolledBack"),
                     fails=(409, 502),
                     prefix=prefix,
-                    frame=frame,
-                    tag="plugins",
                     who=HOST,
                 ),
             )

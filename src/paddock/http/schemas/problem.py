@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from paddock.core.errors import Category
 from paddock.http.schemas.building import (
-    ANY,
     COUNT,
     OBJECT,
     TEXT,
@@ -23,58 +22,41 @@ MISTAKE: Schema = record(
     says="One mistake in what was sent: where it is, what is wrong, and what would be right.",
 )
 
-ERROR: Schema = record(
-    {
-        "code": TEXT,
-        "message": TEXT,
-        "category": one_of(one.value for one in Category),
-        "retryable": YES_NO,
-        "details": OBJECT,
-        "hint": TEXT,
-        "errors": listed(ref("Mistake")),
-    },
-    optional=("hint", "errors"),
-    says="An error as part of an answer. `code` is stable.",
-)
-
-PROBLEM: Schema = record(
-    {
-        "type": TEXT,
-        "title": TEXT,
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "code": said(TEXT, "Stable; the same one stands in the command line's JSON and in the ledger."),
-        "detail": TEXT,
-        "error_id": said(TEXT, "The daemon's log has it too."),
-        "errors": listed(ref("Mistake")),
-        "message": TEXT,
-        "hint": TEXT,
-        "category": one_of(one.value for one in Category),
-        "retryable": YES_NO,
-        "details": OBJECT,
-        "instance": said(TEXT, "The call that failed, where one was begun."),
-    },
-    optional=("instance",),
-    says="What went wrong (RFC 9457).",
-)
-
-SHU_PROBLEM: Schema = {
-    "description": "A problem, with Shu's envelope around the same error in `error`.",
-    "allOf": [
-        ref("Problem"),
-        record(
-            {
-                "error": record(
-                    {
-                        "code": said(TEXT, "As `HTTP_500`."),
-                        "message": record({"error": TEXT, "message": TEXT}),
-                        "details": OBJECT,
-                        "error_id": TEXT,
-                    }
-                )
-            }
-        ),
-    ],
+_ERROR: dict[str, Schema] = {
+    "code": TEXT,
+    "message": TEXT,
+    "category": one_of(one.value for one in Category),
+    "retryable": YES_NO,
+    "details": OBJECT,
+    "hint": TEXT,
+    "errors": listed(ref("Mistake")),
 }
+
+_PROBLEM: dict[str, Schema] = {
+    "type": TEXT,
+    "title": TEXT,
+    "status": {"type": "integer", "minimum": 400, "maximum": 599},
+    "code": said(TEXT, "Stable; the same one stands in the command line's JSON and in the ledger."),
+    "detail": TEXT,
+    "error_id": said(TEXT, "The daemon's log has it too."),
+    "errors": listed(ref("Mistake")),
+    "message": TEXT,
+    "hint": TEXT,
+    "category": one_of(one.value for one in Category),
+    "retryable": YES_NO,
+    "details": OBJECT,
+    "instance": said(TEXT, "The call that failed, where one was begun."),
+}
+
+_SHU_ENVELOPE = record(
+    {
+        "code": said(TEXT, "As `HTTP_500`."),
+        "message": record({"error": TEXT, "message": TEXT}),
+        "details": OBJECT,
+        "error_id": TEXT,
+    },
+    says="The same error in Shu's envelope.",
+)
 
 PLUGIN_ERROR: Schema = record(
     {
@@ -88,17 +70,15 @@ PLUGIN_ERROR: Schema = record(
     says="OSQR's PluginError.",
 )
 
-TROUBLE: Schema = {
-    "allOf": [ref("Error"), record({"about": one_of(("ledger", "checkpoints", "rules"))})],
-    "description": "What is wrong with the daemon itself.",
-}
-
 SCHEMAS: dict[str, Schema] = {
     "Mistake": MISTAKE,
-    "Error": ERROR,
-    "Problem": PROBLEM,
-    "ShuProblem": SHU_PROBLEM,
+    "Error": record(_ERROR, optional=("hint", "errors"), says="An error as part of an answer. `code` is stable."),
+    "Problem": record(_PROBLEM, optional=("instance",), says="What went wrong (RFC 9457)."),
+    "ShuProblem": record({**_PROBLEM, "error": _SHU_ENVELOPE}, optional=("instance",)),
     "PluginError": PLUGIN_ERROR,
-    "Trouble": TROUBLE,
-    "Anything": ANY,
+    "Trouble": record(
+        {"about": one_of(("ledger", "checkpoints", "rules")), **_ERROR},
+        optional=("hint", "errors"),
+        says="What is wrong with the daemon itself.",
+    ),
 }
