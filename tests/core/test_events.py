@@ -60,6 +60,7 @@ plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.tr
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
+session.opened session.ended login_link.made login_link.refused
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
 call.started call.ended effect.in_doubt effect.in_progress effect.resolved
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked

@@ -164,7 +164,7 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
         filled = re.sub(r"{\w+}", "nobody", path)
         # Of what goes on and on only the head is asked for; a body would be an object.
         verb = "HEAD" if method == "get" else method.upper()
-        answer = served.ask(verb, filled, b"[" if verb == "POST" else None)
+        answer = served.ask(verb, f"/{filled}", b"[" if verb == "POST" else None)
         assert answer.status != 405, (method, path)
         if verb == "HEAD":
             assert answer.status != 404 or "{" in path, path

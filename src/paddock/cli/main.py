@@ -33,6 +33,7 @@ COMMANDS = {
     "mcp": Entry("paddock.cli.mcp", "Be an MCP server on stdin and stdout, for a client that starts it."),
     "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
     "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
+    "login": Entry("paddock.cli.login", "Print a link that signs somebody in at the console, once."),
     "tenant": Entry("paddock.cli.tenant", "Make and remove tenants, which share nothing."),
     "user": Entry("paddock.cli.user", "Add people, and say what they may do."),
     "group": Entry("paddock.cli.group", "Put people into groups, for rules to speak of."),

@@ -111,6 +111,8 @@ class _Words:
                 self._out.line(f"ready: {_counted(told)}; listening on {where} (pid {told['pid']})")
                 if told["in_doubt"]:
                     self._err.line(f"{styled('!', 'yellow')} {_doubted(told['in_doubt'])}: paddock run doubt list")
+            case "login":
+                self._err.line(f"sign in at the console, once and within a quarter of an hour: {told['url']}")
             case "plugin":
                 self._tell_of_start(told)
             case "draining":

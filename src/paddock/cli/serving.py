@@ -19,8 +19,10 @@ from starlette.requests import Request
 from paddock.cli.private_memory import keep_memory_private
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.http_settings import OFF
+from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import StoreUnavailable
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
 from paddock.gateway.gateway import Gateway
 from paddock.host.host import Host, runtime_value
@@ -112,6 +114,8 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         open_doors.enter_context(announced(host.directories, url))
         tasks = await open_doors.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_tell_how_it_goes, host, tell, str(path), url)
+        if url is not None and http.first_link:
+            tasks.start_soon(_tell_how_to_sign_in, host, tell, http.public_url or url)
         await stop.wait()
         api.draining.set()
         tell({"event": "draining"})
@@ -149,6 +153,16 @@ async def _tell_how_it_goes(host: Host, tell: Tell, path: str, url: str | None) 
             starting.discard(told["name"])  # how its start went is told, like that of the others, and not logged
         else:
             _log(told)
+
+
+async def _tell_how_to_sign_in(host: Host, tell: Tell, base: str) -> None:
+    """A link for whoever starts a daemon for the first time; later ones come from `paddock login`."""
+    with suppress(StoreUnavailable):
+        made = await host.console.first_link(user_name(os.geteuid()))
+        if made is not None:
+            link, token = made
+            url = f"{base.rstrip('/')}/login/{token.reveal()}"
+            tell({"event": "login", "url": url, "person": link.subject, "expires_at": link.expires_at})
 
 
 def _told(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:

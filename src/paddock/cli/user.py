@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -179,6 +180,58 @@ def disable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) 
 def enable(name: Name, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Let a disabled person act again."""
     _switch(name, False, tenant=tenant, as_json=as_json)
+
+
+@app.command("sessions", epilog="Examples: paddock user sessions   ·   paddock user sessions ann --json")
+@reporting
+def sessions_(
+    name: Annotated[str | None, typer.Argument(help="Only of this person.")] = None,
+    *,
+    tenant: OfTenant = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """List who is signed in at the console, and since when."""
+    from dataclasses import asdict
+
+    from paddock.principals.people import require_person
+    from paddock.principals.sessions import sessions
+    from paddock.principals.tenants import require_tenant
+
+    subject = None
+    if name is not None:
+        subject = name if name.startswith("local:") else read(lambda tx: require_person(tx, tenant, name)).id
+    rows = read(lambda tx: require_tenant(tx, tenant) and sessions(tx, tenant, datetime.now(UTC), subject))
+    if as_json:
+        document({"tenant": tenant, "sessions": [asdict(row) for row in rows]})
+    elif rows:
+        cells = [[row.id, row.subject, row.via, row.opened_at[:16], row.seen_at[:16]] for row in rows]
+        for line in table(["SESSION", "WHO", "VIA", "SINCE", "LAST SEEN"], cells):
+            result(line)
+    else:
+        say("nobody is signed in")
+
+
+@app.command("sign-out", epilog="Example: paddock user sign-out ann")
+@reporting
+def sign_out(
+    who: Annotated[str, typer.Argument(metavar="WHO", help="A person, local:NAME, or one session by its id.")],
+    *,
+    tenant: OfTenant = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Sign somebody out at the console, everywhere; or end one session. It holds at once."""
+    from paddock.principals.people import require_person
+    from paddock.principals.sessions import Session, end_session, end_sessions_of
+
+    def unit(made: Change) -> list[Session]:
+        if who.startswith("ses_"):
+            return [end_session(made, who)]
+        subject = who if who.startswith("local:") else require_person(made.tx, made.tenant, who).id
+        return end_sessions_of(made, subject)
+
+    ended = change(tenant, unit)
+    count = "1 session" if len(ended) == 1 else f"{len(ended)} sessions"
+    done(as_json, f"ended {count}", tenant=tenant, ended=[one.id for one in ended])
 
 
 @app.command("remove", epilog="Example: paddock user remove ann --yes")

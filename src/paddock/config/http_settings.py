@@ -77,6 +77,11 @@ class HttpSettings:
         kind=Kind.NAMES,
         check=check_origins,
     )
+    first_link: bool = row(
+        True,
+        "Whether the first start of `paddock serve` prints a link that signs the operator in, as `paddock login` does.",
+        kind=Kind.BOOLEAN,
+    )
     max_connections: int = row(
         2_000,
         "How many connections may be open over TCP. When there are as many, the one that has waited longest for a "

@@ -94,6 +94,44 @@ class SignInRefused(Event):
     reason: str
 
 
+@event("session.opened")
+class SessionOpened(Event):
+    """Somebody signed in at the console; `via` is how. The token is recorded nowhere."""
+
+    session: str
+    person: str
+    via: str
+    expires_at: str
+
+
+@event("session.ended")
+class SessionEnded(Event):
+    """Somebody was signed out, by themselves or by another."""
+
+    session: str
+    person: str
+    by: str
+
+
+@event("login_link.made")
+class LoginLinkMade(Event):
+    """A link was made that signs somebody in, once."""
+
+    link: str
+    person: str
+    expires_at: str
+    by: str
+
+
+@event("login_link.refused")
+class LoginLinkRefused(Event):
+    """Somebody came with a link that had been used, or whose time was over."""
+
+    link: str
+    person: str
+    reason: str
+
+
 @event("consent.given")
 class ConsentGiven(Event):
     """A person enabled one callable for themselves and consented to what it does."""

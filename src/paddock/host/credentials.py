@@ -18,6 +18,7 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.principals.api_keys import authenticate, note_use
+from paddock.principals.sessions import note_seen, session_principal
 from paddock.store.database import Database, Transaction
 
 GOOD_FOR = 1.0  # seconds
@@ -43,7 +44,7 @@ class Credentials:
         self._tasks = tasks
         self._known: dict[bytes, tuple[float, Principal]] = {}  # by the token's hash, with when it was asked for
         self._reading: dict[bytes, asyncio.Task[Principal]] = {}
-        self._noted: dict[str, float] = {}  # by key, when its use was noted last
+        self._noted: dict[str, float] = {}  # by key or session, when its use was noted last
         self._epoch = 0
 
     async def key(self, token: str) -> Principal:
@@ -53,7 +54,7 @@ class Credentials:
             Denied: `auth.refused`, whatever is wrong with it.
         """
         found = await self._proven(b"key", token, lambda tx: authenticate(tx, token, self._clock.now()))
-        self._note_use(found)
+        self._note(found.id, lambda tx: note_use(tx, found.id, self._clock.now()))
         return found
 
     async def token(self, token: str, unit: Unit) -> Principal:
@@ -63,6 +64,17 @@ class Credentials:
             Denied: `auth.refused`, nobody.
         """
         return await self._proven(b"token", token, unit)
+
+    async def session(self, token: str) -> Principal:
+        """Who is signed in at the console with a session's token.
+
+        Raises:
+            Denied: `auth.refused`, nobody.
+        """
+        found = await self._proven(b"session", token, lambda tx: session_principal(tx, token, self._clock.now()))
+        name = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        self._note(name, lambda tx: note_seen(tx, token, self._clock.now()))
+        return found
 
     def look_again(self) -> None:
         """Forget every proof: who may act was changed."""
@@ -108,15 +120,15 @@ class Credentials:
         if not done.cancelled():
             done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will
 
-    def _note_use(self, principal: Principal) -> None:
+    def _note(self, name: str, unit: Callable[[Transaction], object]) -> None:
         now = self._clock.monotonic()
-        last = self._noted.get(principal.id)
+        last = self._noted.get(name)
         if last is None or now - last >= _NOTED_EVERY:
             if len(self._noted) >= _MOST_KEPT:
                 self._noted.clear()
-            self._noted[principal.id] = now
-            self._tasks.start_soon(self._keep_use, principal.id)
+            self._noted[name] = now
+            self._tasks.start_soon(self._keep_note, unit)
 
-    async def _keep_use(self, key: str) -> None:
+    async def _keep_note(self, unit: Callable[[Transaction], object]) -> None:
         with suppress(PaddockError):  # that it was used matters less than what it is used for
-            await self._database.write(lambda tx: note_use(tx, key, self._clock.now()))
+            await self._database.write(unit)

@@ -27,6 +27,7 @@ from paddock.host.activation import Activation
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
+from paddock.host.console import Console
 from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
@@ -82,6 +83,7 @@ class Host:
         claims: Claims,
         approving: Approving,
         credentials: Credentials,
+        console: Console,
         sign_ins: SignIns,
         explaining: Explaining,
         ledger: LedgerReading,
@@ -108,6 +110,7 @@ class Host:
         self.exposing = Exposing(gate, calls, claims, rules, reconciler)
         self.approving = approving
         self.credentials = credentials
+        self.console = console
         self.sign_ins = sign_ins
         self.explaining = explaining
         self.ledger = ledger

@@ -36,6 +36,7 @@ from paddock.host.activation import Activation
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
 from paddock.host.condition import Condition
+from paddock.host.console import Console
 from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
@@ -199,6 +200,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             sender, source = Sender(receivers, clock), settings.events.source
             live = LiveEvents(database, source, events.landed)
             credentials = Credentials(database, clock, tasks)
+            console = Console(database, credentials, clock, random)
             host = Host(
                 directories=directories,
                 settings=settings,
@@ -210,6 +212,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 claims=Claims(approvals, resumption, calls),
                 approving=Approving(approvals, resumption),
                 credentials=credentials,
+                console=console,
                 sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 ledger=LedgerReading(database, events),

@@ -33,10 +33,12 @@ from paddock.http.api.events import EventRoutes
 from paddock.http.api.knobs import KnobRoutes
 from paddock.http.api.ledger import LedgerRoutes
 from paddock.http.api.plugins import PluginRoutes
+from paddock.http.api.session import SessionRoutes
 from paddock.http.api.versions import VersionRoutes
 from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.browsers import Browsers, dressed
+from paddock.http.cookies import Cookies
 from paddock.http.endpoint import ANYBODY, Endpoint, answer, routes
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
@@ -89,11 +91,12 @@ class Api:
             *LedgerRoutes(host, self.closing).endpoints(),
             *EventRoutes(host, self.closing).endpoints(),
             *WebhookRoutes(host).endpoints(),
+            *SessionRoutes(host).endpoints(),
             *DaemonRoutes(host, self.draining).endpoints(),
             Endpoint("GET", "/openapi.json", self.openapi, "Describe this API", "An OpenAPI 3.1 document."),
             *more,
         )
-        proof = Proof((KeyBearer(host), *bearers), os.geteuid())
+        proof = Proof((KeyBearer(host), *bearers), os.geteuid(), Cookies(host, sites).caller)
         inside = Browsers(_Proving(proof, self.endpoints, mounts or {}), sites)
         self._sites = sites
         self._new_error_id = partial(new_id, "err", clock, random)

@@ -12,11 +12,12 @@ from paddock.principals.change import Change
 from paddock.principals.consents import revoke_consents_of
 from paddock.principals.groups import Group, delete_group
 from paddock.principals.people import Person, delete_person, require_person
+from paddock.principals.sessions import end_sessions_of
 from paddock.secrets.rows import remove_secrets_of
 
 
 def remove_person(change: Change, unit: Unit, name: str) -> Person:
-    """Remove a person with their keys, secrets, places in groups, consents, standing approvals and calls that wait.
+    """Remove a person with their keys, sessions, secrets, groups, consents, standing approvals and calls that wait.
 
     Args:
         change: The unit of work, and who removes them.
@@ -30,6 +31,7 @@ def remove_person(change: Change, unit: Unit, name: str) -> Person:
     theirs = keys(change.tx, change.tenant, person.name)
     for key in theirs:
         revoke_key(change, key.id)
+    end_sessions_of(change, person.id)
     revoke_consents_of(change, person.id)
     remove_secrets_of(change, person.id)
     let_go(unit, {person.id, *(f"key:{key.id}" for key in theirs)}, change.by)

@@ -1,0 +1,62 @@
+"""`paddock login`: a link that signs somebody in at the console, once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.output import AsJson, document, reporting, result, say
+from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, change
+from paddock.core.errors import Unreachable
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command("login", epilog="Examples: paddock login   ·   paddock login --user ann")
+@reporting
+def login(
+    *,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="PERSON", help="Whom it signs in; you, the operator, without.")
+    ] = None,
+    tenant: OfTenant = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Print a link that signs somebody in at the console, once, within a quarter of an hour. Give it to nobody else."""
+    from paddock.core.clock import SystemRandom
+    from paddock.principals.login_links import make_link
+
+    base = _base()
+    who = user or at_this_machine()
+    link, token = change(tenant, lambda made: make_link(made, who, SystemRandom()))
+    url = f"{base}/login/{token.reveal()}"
+    if as_json:
+        document({"url": url, "person": link.subject, "tenant": link.tenant, "expires_at": link.expires_at})
+        return
+    result(url)
+    say(f"  signs {link.subject} in, once, until {link.expires_at[:16].replace('T', ' ')} UTC")
+
+
+def _base() -> str:
+    """Where the daemon of this home is found.
+
+    Raises:
+        Unreachable: it is not.
+    """
+    from paddock.cli.opening import reading
+    from paddock.config.directories import find_directories
+    from paddock.http.local_address import announced_url
+
+    with reading() as host:
+        public = host.loaded.settings.http.public_url
+    found = public or announced_url(find_directories(os.environ, Path.home()))
+    if found is None:
+        raise Unreachable(
+            "no daemon of this home listens on TCP",
+            code="daemon.no_url",
+            hint="start one: paddock serve; where http.address is off, set it",
+        )
+    return found.rstrip("/")

@@ -1,0 +1,74 @@
+"""The cookie of a console session: for this host alone, out of reach of scripts, and only over TLS or on this machine.
+
+`__Host-` and `Secure` bind it to the host that set it. Chromium 150 takes and sends such a cookie over plain HTTP too
+where the address is `127.0.0.1` or `localhost`, as tried; on any other address without TLS no browser does, and nobody
+can be signed in there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import Response
+from starlette.types import Scope
+
+from paddock.core.errors import Denied
+from paddock.core.secret import Secret
+from paddock.host.host import Host
+from paddock.http.auth import Caller
+from paddock.http.sites import SAFE, Sites, cookie_counts
+from paddock.principals.sessions import LASTS
+
+NAME: Final = "__Host-paddock"
+
+
+def give_session(response: Response, token: Secret) -> None:
+    """Have the browser keep a session's token. Lax: whoever follows a link to a page of ours is still signed in."""
+    response.set_cookie(
+        NAME, token.reveal(), max_age=int(LASTS.total_seconds()), secure=True, httponly=True, samesite="lax"
+    )
+
+
+def take_session_away(response: Response) -> None:
+    """Have the browser forget it."""
+    response.delete_cookie(NAME, secure=True, httponly=True, samesite="lax")
+
+
+def session_token(headers: Headers) -> str | None:
+    """The token of the session that a request brings."""
+    return cookie_parser(headers.get("cookie", "")).get(NAME)
+
+
+class Cookies:
+    """Who has a session, where a request brings one."""
+
+    def __init__(self, host: Host, sites: Sites) -> None:
+        self._host = host
+        self._sites = sites
+
+    async def caller(self, scope: Scope) -> Caller | None:
+        """Who is signed in; None where nobody is, or a page of somebody else has the browser ask.
+
+        Raises:
+            Denied: such a page would change something.
+        """
+        if not any(name == b"cookie" for name, _ in scope["headers"]):
+            return None
+        headers = Headers(scope=scope)
+        token = session_token(headers)
+        if token is None:
+            return None
+        if not cookie_counts(scope["method"], headers, self._sites):
+            if scope["method"] in SAFE:
+                return None
+            raise Denied(
+                "a page that is not ours would have the browser do this",
+                code="http.cross_site",
+                hint="programs send a key: Authorization: Bearer KEY",
+            )
+        try:
+            return Caller(await self._host.credentials.session(token), None, "session")
+        except Denied:
+            return None  # it has ended, and the browser does not know yet

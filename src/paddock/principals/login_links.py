@@ -1,0 +1,90 @@
+"""Login links: an address that signs somebody in, once and soon. Whoever makes one says who that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from paddock.core.clock import Random
+from paddock.core.errors import Denied
+from paddock.core.events_principals import LoginLinkMade, LoginLinkRefused
+from paddock.core.ids import PrincipalId, Tenant
+from paddock.core.secret import Secret
+from paddock.principals.change import Change
+from paddock.principals.subjects import principal_of
+from paddock.principals.tokens import hash_of_token, new_token
+from paddock.store.transaction import Transaction
+
+LASTS = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginLink:
+    """A link without its token."""
+
+    id: str
+    tenant: Tenant
+    subject: PrincipalId
+    expires_at: str
+    used_at: str | None = None
+
+
+def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secret]:
+    """A link that signs somebody of the change's tenant in, and its token; `who` as in `open_session`.
+
+    Raises:
+        NotFound: nobody is called that.
+        Denied: they may not act.
+    """
+    now = datetime.fromisoformat(change.now)
+    name = who if ":" in who else f"user:{who}"
+    subject = principal_of(change.tx, name, change.tenant, now, interactive=True).id
+    token = new_token("pdl", random)
+    made = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LASTS).isoformat())
+    change.tx.execute("DELETE FROM login_links WHERE expires_at < ?", ((now - timedelta(days=1)).isoformat(),))
+    change.tx.execute(
+        "INSERT INTO login_links (id, tenant, subject, hash, made_at, made_by, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(made.id, made.tenant, made.subject, hash_of_token(token.reveal())),
+            *(change.now, change.by, made.expires_at),
+        ),
+    )
+    change.publish.publish(LoginLinkMade(made.id, subject, made.expires_at, change.by))
+    return made, token
+
+
+def find_link(tx: Transaction, token: str) -> LoginLink | None:
+    """The link of a token, used or not."""
+    row = tx.one(
+        "SELECT id, tenant, subject, expires_at, used_at FROM login_links WHERE hash = ?", (hash_of_token(token),)
+    )
+    return LoginLink(**row) if row else None
+
+
+def use_link(change: Change, link: LoginLink) -> str | None:
+    """Use a link up, in the unit in which somebody is signed in with it; why it is no good, where it is not."""
+    used = change.tx.execute(
+        "UPDATE login_links SET used_at = ? WHERE id = ? AND used_at IS NULL AND expires_at > ?",
+        (change.now, link.id, change.now),
+    )
+    if used:
+        return None
+    why = "it was used before" if link.used_at is not None else "its time is over"
+    change.publish.publish(LoginLinkRefused(link.id, link.subject, why))
+    return why
+
+
+def link_refused() -> Denied:
+    """What whoever comes with a link that is no good is told, whatever is wrong with it."""
+    return Denied(
+        "this link does not sign anybody in, or not any more",
+        code="auth.link_refused",
+        hint="a link works once, for a quarter of an hour; make another: paddock login",
+    )
+
+
+def any_session_or_link(tx: Transaction) -> bool:
+    """Whether anybody was ever signed in here, or got a link to."""
+    row = tx.one("SELECT EXISTS (SELECT 1 FROM console_sessions) OR EXISTS (SELECT 1 FROM login_links) AS there")
+    return bool(row and row["there"])

@@ -1,0 +1,157 @@
+"""Console sessions: somebody signed in, who can answer in person. The browser has a token, and here is its hash.
+
+Whose it is stands as a name, `user:ann` or `local:root`; what they may do is looked up each time. A session ends when
+it is not used for a while, after a week in any case, and at once when somebody ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from paddock.core.call import Principal
+from paddock.core.clock import Random
+from paddock.core.errors import Denied, NotFound
+from paddock.core.events_principals import SessionEnded, SessionOpened
+from paddock.core.ids import PrincipalId, Tenant
+from paddock.core.printable import printable
+from paddock.core.secret import Secret
+from paddock.principals.change import Change
+from paddock.principals.subjects import principal_of
+from paddock.principals.tokens import hash_of_token, new_token
+from paddock.store.transaction import Row, Transaction
+
+IDLE = timedelta(hours=12)
+LASTS = timedelta(days=7)
+_FORGOTTEN_AFTER = timedelta(days=30)
+_NOTED_EVERY = timedelta(minutes=1)
+_COLUMNS = "id, tenant, subject, via, opened_at, seen_at, expires_at, ended_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody signed in: everything but the token. `via` is how, as in `link` or `oidc`."""
+
+    id: str
+    tenant: Tenant
+    subject: PrincipalId
+    via: str
+    opened_at: str
+    seen_at: str
+    expires_at: str
+    ended_at: str | None = None
+
+    def is_live(self, now: datetime) -> bool:
+        """Whether it still says who somebody is."""
+        used = datetime.fromisoformat(self.seen_at)
+        return self.ended_at is None and now < datetime.fromisoformat(self.expires_at) and now < used + IDLE
+
+
+def open_session(change: Change, who: str, random: Random, *, via: str) -> tuple[Session, Secret]:
+    """Sign somebody of the change's tenant in, and give their browser's token, which nobody can look up later.
+
+    Args:
+        change: In which tenant.
+        who: `user:ann`, or `ann`; or whoever operates this host, `local:root`.
+        random: Where the token comes from.
+        via: How it is known that it is them.
+
+    Raises:
+        NotFound: nobody is called that.
+        Denied: they may not act.
+    """
+    now = datetime.fromisoformat(change.now)
+    name = who if ":" in who else f"user:{who}"
+    subject = principal_of(change.tx, name, change.tenant, now, interactive=True).id
+    token = new_token("pds", random)
+    session_id = f"ses_{random.bytes(8).hex()}"
+    opened = Session(session_id, change.tenant, subject, via, change.now, change.now, (now + LASTS).isoformat())
+    change.tx.execute(
+        "DELETE FROM console_sessions WHERE tenant = ? AND expires_at < ?",
+        (change.tenant, (now - _FORGOTTEN_AFTER).isoformat()),
+    )
+    change.tx.execute(
+        "INSERT INTO console_sessions (id, tenant, subject, hash, via, opened_at, seen_at, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(opened.id, opened.tenant, opened.subject, hash_of_token(token.reveal()), via),
+            *(opened.opened_at, opened.seen_at, opened.expires_at),
+        ),
+    )
+    change.publish.publish(SessionOpened(opened.id, subject, via, opened.expires_at))
+    return opened, token
+
+
+def find_session(tx: Transaction, token: str, now: datetime) -> Session | None:
+    """The session of a token, where it is good."""
+    row = tx.one(f"SELECT {_COLUMNS} FROM console_sessions WHERE hash = ?", (hash_of_token(token),))  # noqa: S608
+    found = _session(row) if row else None
+    return found if found is not None and found.is_live(now) else None
+
+
+def session_principal(tx: Transaction, token: str, now: datetime) -> Principal:
+    """Who is signed in, with what they may do right now.
+
+    Raises:
+        Denied: `auth.refused`, in the same words whatever is wrong with it.
+    """
+    session = find_session(tx, token, now)
+    if session is not None:
+        try:
+            return principal_of(tx, session.subject, session.tenant, now, interactive=True)
+        except (Denied, NotFound):
+            pass  # they may not act any more, or are gone
+    raise Denied("nobody is signed in with this", code="auth.refused", hint="sign in again: paddock login")
+
+
+def note_seen(tx: Transaction, token: str, now: datetime) -> None:
+    """Keep when a session was last used, to the minute."""
+    tx.execute(
+        "UPDATE console_sessions SET seen_at = ? WHERE hash = ? AND seen_at < ?",
+        (now.isoformat(), hash_of_token(token), (now - _NOTED_EVERY).isoformat()),
+    )
+
+
+def sessions(tx: Transaction, tenant: str, now: datetime, subject: str | None = None) -> list[Session]:
+    """Who is signed in, of a tenant or of one of it, oldest first."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM console_sessions WHERE tenant = ? AND ended_at IS NULL ORDER BY opened_at, id",  # noqa: S608
+        (tenant,),
+    )
+    found = (_session(row) for row in rows)
+    return [one for one in found if one.is_live(now) and subject in (None, one.subject)]
+
+
+def end_session(change: Change, session_id: str, subject: str | None = None) -> Session:
+    """Sign somebody out: only `subject`, where one is named.
+
+    Raises:
+        NotFound: there is no such session, or not any more.
+    """
+    live = sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
+    found = next((one for one in live if one.id == session_id), None)
+    if found is None:
+        raise NotFound(
+            f"nobody is signed in as {printable(session_id, 64)!r}",
+            code="session.not_found",
+            hint="see 'paddock user sessions'",
+        )
+    _end(change, found)
+    return found
+
+
+def end_sessions_of(change: Change, subject: str) -> list[Session]:
+    """Sign somebody out everywhere, and give what was ended."""
+    live = sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
+    for one in live:
+        _end(change, one)
+    return live
+
+
+def _end(change: Change, session: Session) -> None:
+    change.tx.execute("UPDATE console_sessions SET ended_at = ? WHERE id = ?", (change.now, session.id))
+    change.publish.publish(SessionEnded(session.id, session.subject, change.by))
+
+
+def _session(row: Row) -> Session:
+    return Session(**row)

@@ -1,0 +1,195 @@
+"""Signing in at the console: a link that works once, a cookie, and what pages of others cannot do with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Answer, daemon
+from fixtures.people import Peopled
+
+CALL = ("POST", "/plugins/parrot/call/say", {"text": "x"})
+OURS = {"sec_fetch_site": "same-origin"}
+
+
+def link_of(peopled: Peopled, *options: str) -> str:
+    """The path of a new login link, as it is asked for."""
+    url = peopled.daemon.paddock.quickly("login", *options, "--json").json["url"]
+    host, port = peopled.daemon.tcp
+    assert url.startswith(f"http://{host}:{port}/login/pdl_")
+    return "/" + url.removeprefix(f"http://{host}:{port}")
+
+
+def cookie_in(answer: Answer) -> str:
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def signed_in(peopled: Peopled, *options: str) -> str:
+    """The cookie of somebody who just signed in."""
+    answer = peopled.daemon.ask_tcp("POST", link_of(peopled, *options))
+    assert answer.status == 200, answer.body
+    return cookie_in(answer)
+
+
+@pytest.mark.req("O-15")
+def test_a_link_signs_somebody_in_once_and_looking_at_it_does_not_use_it_up(peopled: Peopled) -> None:
+    ask, link = peopled.daemon.ask_tcp, link_of(peopled, "--user", "ann")
+
+    for _ in range(3):
+        shown = ask("GET", link)
+        assert (shown.status, "set-cookie" in shown.headers) == (200, False)
+        assert "signed in as user:ann" in shown.body and '<form method="post">' in shown.body
+        assert "script" not in shown.headers["content-security-policy"]
+    assert ask("HEAD", link).status == 200
+    arrived = ask("POST", link)
+    said = arrived.headers["set-cookie"]
+    assert re.fullmatch(
+        r"__Host-paddock=pds_[a-z2-7]{52}; HttpOnly; Max-Age=604800; Path=/; SameSite=lax; Secure", said
+    )
+    me = ask("GET", "/me", cookie=cookie_in(arrived)).body
+    assert (me["principal"], me["tenant"], me["via"], me["interactive"]) == ("user:ann", "default", "session", True)
+    for method in ("GET", "POST"):
+        again = ask(method, link)
+        assert (again.status, "set-cookie" in again.headers) == (403, False)
+    record = peopled.daemon.paddock("ledger", "tail", "--json").out
+    for event in ("login_link.made", "session.opened", "login_link.refused"):
+        assert f'"{event}"' in record
+    assert "pds_" not in record and "pdl_" not in record
+
+
+@pytest.mark.req("O-15")
+def test_the_operator_signs_in_as_the_operator_of_the_default_tenant_and_no_other(peopled: Peopled) -> None:
+    ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled)
+    me = ask("GET", "/me", cookie=cookie).body
+
+    assert me["principal"].startswith("local:") and me["roles"] == ["operator"]
+    assert ask("GET", "/status", cookie=cookie).status == 200
+    assert ask("GET", "/calls?tenant=acme", cookie=cookie).status == 404
+    assert ask(*CALL, cookie=cookie, paddock_as="user:ann", **OURS).status == 403
+    assert ask("POST", "/reconcile", cookie=cookie, **OURS).status == 403
+
+
+@pytest.mark.req("O-15")
+def test_links_that_nobody_made_are_refused_and_leave_no_trace(peopled: Peopled) -> None:
+    before = peopled.daemon.paddock("ledger", "tail", "--json").out
+    for token in ("pdl_" + "a" * 52, "x", "pds_" + "a" * 52, "%00"):
+        assert peopled.daemon.ask_tcp("POST", f"//login/{token}").status in (403, 404)
+    assert peopled.daemon.paddock("ledger", "tail", "--json").out == before
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec_fetch_site": "same-origin"}, 200),
+        ({"sec_fetch_site": "same-origin", "origin": "http://HOST"}, 200),
+        ({"origin": "http://HOST"}, 200),
+        ({}, 403),
+        ({"sec_fetch_site": "none"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"sec_fetch_site": "cross-site", "origin": "http://HOST"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "http://127.0.0.1:1"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_only_a_page_of_ours_changes_something_with_a_session(
+    peopled: Peopled, headers: dict[str, str], status: int
+) -> None:
+    cookie = signed_in(peopled, "--user", "ann")
+    host = "{}:{}".format(*peopled.daemon.tcp)
+    sent = {name: value.replace("HOST", host) for name, value in headers.items()}
+
+    assert peopled.daemon.ask_tcp(*CALL, cookie=cookie, **sent).status == status
+
+
+@pytest.mark.req("O-15")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"sec_fetch_site": "none", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}, 200),
+        ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}, 200),
+        ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}, 401),
+        ({"sec_fetch_site": "same-site", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}, 401),
+        ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"}, 401),
+    ],
+)
+def test_a_page_of_others_reads_nothing_with_a_session(peopled: Peopled, headers: dict[str, str], status: int) -> None:
+    cookie = signed_in(peopled, "--user", "ann")
+
+    assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie, **headers).status == status
+
+
+@pytest.mark.req("O-15")
+def test_signing_out_ends_the_session_and_not_only_the_cookie(peopled: Peopled) -> None:
+    ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled, "--user", "ann")
+    assert ask("GET", "/me", cookie=cookie).status == 200
+    refused = ask("POST", "//logout", cookie=cookie, sec_fetch_site="cross-site")
+    assert (refused.status, ask("GET", "/me", cookie=cookie).status) == (403, 200)
+
+    out = ask("POST", "//logout", cookie=cookie, **OURS)
+    assert out.status == 200 and "Max-Age=0" in out.headers["set-cookie"]
+    assert ask("GET", "/me", cookie=cookie).status == 401
+
+
+@pytest.mark.req("O-15")
+def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_the_operator(peopled: Peopled) -> None:
+    ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
+    first, second = signed_in(peopled, "--user", "bob"), signed_in(peopled, "--user", "bob")
+    ids = [one["id"] for one in ask("GET", "/me/sessions", cookie=first).body["sessions"]]
+    assert len(ids) == 2
+
+    other = signed_in(peopled, "--user", "ann")
+    unknown = ask("POST", "/me/sessions/ses_0000000000000000/end", cookie=other, **OURS)
+    theirs = ask("POST", f"/me/sessions/{ids[0]}/end", cookie=other, **OURS)
+    assert (theirs.status, unknown.status) == (404, 404)
+    assert peopled.ask("bob", "POST", f"/me/sessions/{ids[0]}/end").status == 404, "his key has none"
+
+    assert ask("POST", f"/me/sessions/{ids[0]}/end", cookie=second, **OURS).status == 200
+    assert (ask("GET", "/me", cookie=first).status, ask("GET", "/me", cookie=second).status) == (401, 200)
+    assert ids[1] in paddock.quickly("user", "sessions", "bob").out
+    paddock.quickly("user", "sign-out", "bob")
+    assert ask("GET", "/me", cookie=second).status == 401
+    assert paddock.quickly("user", "sessions", "bob", "--json").json["sessions"] == []
+
+
+@pytest.mark.req("O-15")
+def test_whoever_is_disabled_or_removed_is_signed_out_at_once(peopled: Peopled) -> None:
+    ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
+    for name, away in (("eve", ("user", "disable", "eve")), ("fay", ("user", "remove", "fay", "--yes"))):
+        paddock.quickly("user", "add", name)
+        cookie = signed_in(peopled, "--user", name)
+        assert ask("GET", "/me", cookie=cookie).status == 200
+        paddock.quickly(*away)
+        assert ask("GET", "/me", cookie=cookie).status == 401
+    assert "is disabled" in paddock.quickly("login", "--user", "eve", code=5).err
+
+
+@pytest.mark.req("O-15")
+def test_a_person_who_is_signed_in_can_answer_what_a_key_cannot(peopled: Peopled) -> None:
+    cookie = signed_in(peopled, "--user", "zoe", "--tenant", "acme")
+
+    assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie).body["interactive"] is True
+    assert peopled.ask("zoe", "GET", "/me").body["interactive"] is False
+
+
+@pytest.mark.req("O-15")
+def test_the_first_start_prints_a_link_and_the_second_does_not(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home", more={"PADDOCK_HTTP_FIRST_LINK": "true"})
+    with daemon(paddock) as started:
+        token = started.told(event="login")["url"].rpartition("/")[2]
+        assert started.ask_tcp("POST", f"//login/{token}").status == 200
+    with daemon(paddock) as again:
+        assert again.ask_tcp("GET", "/healthz").status == 200
+        assert not [one for one in again.events if one["event"] == "login"]
+
+
+def test_without_a_daemon_there_is_no_link(tmp_path: Path) -> None:
+    said = Paddock(tmp_path / "home")("login", "--json", code=1)
+
+    assert said.error["code"] == "daemon.no_url"
