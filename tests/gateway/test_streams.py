@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.gateway.speaking import (
@@ -19,7 +20,9 @@ from tests.gateway.speaking import (
     stamped,
 )
 
-from fixtures.daemons import Daemon, LocalConnection, eventually
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
+from fixtures.packages import native, write_file
 
 pytestmark = pytest.mark.req("B-01")
 
@@ -118,3 +121,53 @@ def test_a_client_of_the_newest_revision_has_no_standing_stream(served: Daemon) 
         assert (refused.status, refused.headers["allow"]) == (405, "POST")
     assert send(served, "GET", accept="application/json", **Client(served).headers).status == 406
     assert alone(served, asking("ping")).status == 404
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", STATELESS])
+def test_log_messages_of_a_plugin_are_told_to_who_wants_them_from_their_level_on(
+    tmp_path_factory: pytest.TempPathFactory, revision: str
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    paddock = Paddock(folder / "home")
+    paddock.quickly("plugin", "install", chatty(folder / "chatty"), "--yes")
+    paddock.quickly("plugin", "enable", "chatty")
+    with daemon(paddock) as served:
+        for level, told in ((None, []), ("warning", ["careful"]), ("debug", ["looking", "careful"])):
+            if revision == STATELESS:
+                heard = alone(served, calling("chatty__talk"), level=level)
+            else:
+                client = Client(served, revision)
+                if level is not None:
+                    client.ask("logging/setLevel", level=level)
+                heard = client.call("chatty__talk")
+            *logs, last = heard.messages
+            assert [one["params"]["data"] for one in logs] == told
+            assert last["result"]["content"] == [{"type": "text", "text": "done"}]
+
+
+def chatty(root: Path) -> Path:
+    """A server that logs while it works."""
+    program = r"""
+import json, sys
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    heard = json.loads(line)
+    if "id" not in heard:
+        continue
+    result = {}
+    if heard["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "logging": {}},
+                  "serverInfo": {"name": "chatty", "version": "1"}}
+    elif heard["method"] == "tools/list":
+        result = {"tools": [{"name": "talk", "inputSchema": {"type": "object"}}]}
+    elif heard["method"] == "tools/call":
+        for level, words in (("info", "looking"), ("warning", "careful")):
+            send(method="notifications/message", params={"level": level, "logger": "eyes", "data": words})
+        result = {"content": [{"type": "text", "text": "done"}]}
+    send(id=heard["id"], result=result)
+"""
+    server = {"command": ["python3", "./main.py"], "protocol": "mcp"}
+    native(root, "chatty", runtime=server, capabilities=[], tools=None)
+    write_file(root / "main.py", program)
+    return root

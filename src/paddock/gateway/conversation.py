@@ -30,7 +30,7 @@ class Conversation:
         self._methods = methods
         self.revision: Revision | None = None  # until they have shaken hands
         self._asks: Asks = NOTHING
-        self._level = "info"
+        self._level: str | None = None  # whoever wants log messages says so
         self._under_way = UnderWay()
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._count = 0

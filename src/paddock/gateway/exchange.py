@@ -40,15 +40,13 @@ class Exchange:
         if self.tell is not None:
             self.tell(notification(method, params))
 
-    def hears(self, token: Any, *, logs: bool) -> Callable[[Mapping[str, Any]], None] | None:
+    def hears(self, token: Any) -> Callable[[Mapping[str, Any]], None] | None:
         """What hears the events of a call; None where the client would be told of none.
 
-        Args:
-            token: What the client calls its progress by, where it wants to hear of that.
-            logs: Whether log messages come as events too.
+        `token` is what the client calls its progress by, where it wants to hear of that.
         """
         known = type(token) in (str, int)
-        if self.tell is None or not (known or (logs and self.level is not None)):
+        if self.tell is None or not (known or self.level is not None):
             return None
 
         def told(event: Mapping[str, Any]) -> None:

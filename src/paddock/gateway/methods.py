@@ -25,7 +25,6 @@ from paddock.gateway.revisions import HANDSHAKE, OLDEST, STATELESS, Revision, kn
 from paddock.gateway.shelves import Shelf, Shelves, cursor_of, tool_list
 from paddock.gateway.tool_results import complete, tool_failure, tool_pending, tool_result
 from paddock.host.host import Host
-from paddock.plugins.runtimes.envelopes import speaks_mcp
 from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
 KEY: Final = "dev.paddock/idempotency-key"
@@ -133,7 +132,7 @@ class Methods:
                     target,
                     given,
                     context,
-                    on_event=exchange.hears(meta.get("progressToken"), logs=not speaks_mcp(target.manifest)),
+                    on_event=exchange.hears(meta.get("progressToken")),
                     ask=exchange.asker(target.key.plugin),
                 )
         except NeedsApproval as held:

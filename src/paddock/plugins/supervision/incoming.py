@@ -108,9 +108,12 @@ class Incoming:
                 self._progressed(heard)
             case Announced():
                 self._announced(method, params)
-            case Logged(line):
+            case Logged(line, event):
                 if self._events.take(self._clock.monotonic()):
                     self._on_log(line)
+                    alone = self._flights.only()  # while there is one call, what it says belongs to that
+                    if event is not None and alone is not None and alone.on_event is not None:
+                        alone.on_event(event)
             case Redefined():
                 if self._passes():
                     self._on_redefined()

@@ -136,9 +136,10 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A line for its log."""
+    """A line for its log; and an event for whoever makes the call, where it is known which one that is."""
 
     line: str
+    event: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ class McpWire:
             case "notifications/progress":
                 return _progress(params)
             case "notifications/message":
-                return Logged(_log_line(params))
+                return Logged(_log_line(params), _log_event(params))
             case "notifications/subscriptions/acknowledged":
                 # While nobody listened something may have changed.
                 again, self._acknowledged = self._acknowledged, True
@@ -262,3 +262,8 @@ def _log_line(params: Mapping[str, Any]) -> str:
     where = f" {printable(logger, 80)}:" if isinstance(logger, str) and logger else ""
     text = data if isinstance(data, str) else orjson.dumps(data).decode()
     return f"[{printable(str(level or 'info'), 20)}]{where} {printable(text, LONGEST_LOG)}"
+
+
+def _log_event(params: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: params[name] for name in ("level", "logger", "data") if name in params}
+    return {"type": "log", **told}
