@@ -78,13 +78,13 @@ class Api:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
         self.endpoints: tuple[Endpoint, ...] = (
+            *CallRoutes(host, self.closing).endpoints(),  # first, since a request is held against one after the other
             *ActivationRoutes(host).endpoints(),  # before `/plugins/{name}`, which would take `active` for a name
             *PluginRoutes(host, self.closing).endpoints(),
             *VersionRoutes(host).endpoints(),
             *KnobRoutes(host).endpoints(),
             *DefinitionRoutes(host).endpoints(),
             *DocumentRoutes(host).endpoints(),
-            *CallRoutes(host, self.closing).endpoints(),
             *ActionRoutes(host).endpoints(),
             *ApprovalRoutes(host).endpoints(),
             *ArtifactRoutes(host).endpoints(),

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
 from paddock.core.outward import http_status
+from paddock.http.answer_transport import AnswerTransport
 
 MOST_HEADERS = 200
 _GONE_AFTER = 60_000  # milliseconds without a sign of life
@@ -82,6 +83,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", AnswerTransport(transport))
         self.deadline = self.waits_since + self._limits.header_s
         connected: socket.socket = transport.get_extra_info("socket")
         # A client that is gone without a word is noticed, also where something is still to be sent to it.

@@ -44,7 +44,7 @@ _DETACH = WHOSE | {
 _PREFER = {"Prefer": Parameter("`respond-async`: as `detach`.")}
 _CALLING = (409, 429, 502, 504)  # what a call can come to, besides what every row can
 _ANSWER = (
-    "The call with its `result`. With `Accept: text/event-stream`, what the plugin tells, then the call."
+    "The call with its `result`. With `Accept: text/event-stream` alone, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
     " What the plugin asks is put to callers of these two kinds, and declined for one that waits for the result alone."
     " With the header `Paddock-As: user:ann` the operator makes the call as somebody else, with what they may do."
@@ -309,7 +309,8 @@ def _tool_result(live: LiveCall) -> dict[str, Any]:
 
 
 def _follows(request: Request) -> bool:
-    return EVENTS in request.headers.get("accept", "")
+    accepts = request.headers.get("accept", "")
+    return EVENTS in accepts and JSON not in accepts  # whoever takes both need not be told what happens meanwhile
 
 
 def _answers(request: Request) -> bool:
