@@ -111,8 +111,9 @@ def test_ending_a_session_cancels_what_is_under_way_in_it(served: Daemon) -> Non
     with client.posting(calling("parrot__wait", meta={"progressToken": 1})) as events:
         next(events)
         assert send(served, "DELETE", **client.headers).status == 204
-        assert all("result" not in (event["data"] or {}) for event in events)
+        assert [event["data"] for event in events][-1]["error"]["code"] == -32800
     eventually(lambda: cancelled(served) > before, "it went on")
+    assert "Exception" not in "".join(served.log)
 
 
 def test_a_client_of_the_newest_revision_has_no_standing_stream(served: Daemon) -> None:

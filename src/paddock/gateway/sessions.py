@@ -82,10 +82,13 @@ class Sessions:
 
     def find(self, name: str, context: CallContext) -> Session | None:
         """A session by its id; None for everybody but its owner, as for one that there never was."""
-        session = self._sessions.get(name)
+        session, now = self._sessions.get(name), self._clock.monotonic()
         if session is None or session.owner != owner_of(context):
             return None
-        session.used_at = self._clock.monotonic()
+        if now - session.used_at > IDLE and session.idle:
+            self.end(session)
+            return None
+        session.used_at = now
         return session
 
     def end(self, session: Session) -> None:

@@ -61,5 +61,5 @@ class UnderWay:
 
     def close(self) -> None:
         """Nobody wants any of them."""
-        for task in self._tasks.values():
-            task.cancel()
+        for number in tuple(self._tasks):
+            self.cancel(number)

@@ -1,0 +1,52 @@
+"""Sessions come to an end by themselves when nobody uses them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from paddock.core.call import CallContext, Principal
+from paddock.core.ids import PrincipalId, RequestId, Tenant
+from paddock.gateway.sessions import IDLE, Sessions
+
+pytestmark = pytest.mark.req("B-01")
+
+
+class Time:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def of(name: str) -> CallContext:
+    return CallContext(Principal(PrincipalId(f"user:{name}")), RequestId("req"))
+
+
+def test_a_session_that_nobody_uses_for_half_an_hour_is_over() -> None:
+    time, opened = Time(), list[Tenant]()
+    sessions = Sessions(cast("Any", None), cast("Any", time), opened.append)
+    used, left = sessions.open(of("ann")), sessions.open(of("ann"))
+    time.seconds = IDLE - 1
+    assert sessions.find(used.id, of("ann")) is used
+    time.seconds = IDLE + 1
+    assert sessions.find(left.id, of("ann")) is None
+    assert sessions.find(used.id, of("ann")) is used
+    assert sessions.all() == (used,)
+
+    time.seconds = 3 * IDLE
+    sessions.open(of("bob"))
+    assert used not in sessions.all(), "a new one sweeps out the old ones"
+    assert left.standing.ended and used.standing.ended
+
+
+def test_a_session_is_its_owners_and_its_id_is_chance() -> None:
+    sessions = Sessions(cast("Any", None), cast("Any", Time()), lambda _: None)
+    mine = sessions.open(of("ann"))
+    assert sessions.find(mine.id, of("bob")) is None
+    assert sessions.find(mine.id[:-1], of("ann")) is None
+    assert len(mine.id) >= 43 and mine.id.isascii() and mine.id.isprintable()
