@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from documented.error_codes import meanings
 from paddock.cli.main import COMMANDS, loaded
+from paddock.config.oidc_settings import OidcSettings
 from paddock.core import outward
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Category
@@ -17,6 +18,8 @@ from paddock.http.app import Api
 from paddock.http.body import LARGEST
 from paddock.http.checking import as_parameter
 from paddock.http.endpoint import MEMBER
+from paddock.http.oidc.protected_resource import ProtectedResource
+from paddock.http.oidc.routes import SignInRoutes
 from paddock.http.openapi import failing_statuses
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
@@ -195,7 +198,16 @@ def state_reference() -> str:
 def http_reference() -> str:
     """Every route of the daemon's API."""
     # Only the rows are looked at; nobody calls a handler.
-    endpoints = Api(cast("Any", None), SystemClock(), SystemRandom()).endpoints
+    nobody, provider = cast("Any", None), OidcSettings(issuer="https://login.example.org")
+    endpoints = Api(
+        nobody,
+        SystemClock(),
+        SystemRandom(),
+        more=[
+            *ProtectedResource("https://paddock.example.org", provider).endpoints(),
+            *SignInRoutes(nobody, nobody, provider, "", "", nobody, nobody).endpoints(),
+        ],
+    ).endpoints
     parts = [
         "# HTTP\n",
         "The daemon's API, on the local socket that `paddock serve` names: `run/paddock.sock`, which only its owner and"

@@ -32,7 +32,6 @@ from paddock.http.acting import context_of
 from paddock.http.app import Api
 from paddock.http.listening import claimed, listening
 from paddock.http.local_address import announced, socket_path
-from paddock.http.oidc.opening import signing_in
 from paddock.http.sites import sites_of
 from paddock.http.tcp import limits_of, listening_on_tcp
 
@@ -93,7 +92,11 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
     clock = SystemClock()
     gateway = Gateway(host, lambda scope: context_of(host, Request(scope)), clock)
     http = host.settings.http
-    provider = signing_in(host, clock)
+    provider = None
+    if host.settings.oidc.issuer is not None:
+        from paddock.http.oidc.opening import signing_in  # most hosts have none, and start sooner without
+
+        provider = signing_in(host, clock, SystemRandom())
     api = Api(
         host,
         clock,

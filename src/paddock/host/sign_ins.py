@@ -5,7 +5,7 @@ from __future__ import annotations
 from paddock.config.oidc_settings import OidcSettings
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import NotFound
+from paddock.core.errors import Denied, Unreachable
 from paddock.core.event import Publish
 from paddock.core.events_principals import SignInRefused
 from paddock.core.ids import Tenant
@@ -13,7 +13,9 @@ from paddock.core.secret import Secret
 from paddock.host.credentials import Credentials
 from paddock.ledger.append import LedgerTable
 from paddock.principals.access_tokens import holder_of
-from paddock.principals.identities import BY_THE_PROVIDER, Identity
+from paddock.principals.change import Change
+from paddock.principals.identities import BY_THE_PROVIDER, Arrival, Identity, arrive
+from paddock.principals.sessions import Session, open_session
 from paddock.secrets.declared import Scope
 from paddock.secrets.vault import Vault
 from paddock.store.database import Database
@@ -53,7 +55,7 @@ class SignIns:
         """The secret that the host proves itself with at the provider; None for a public client.
 
         Raises:
-            NotFound: the settings name one that is not set.
+            Unreachable: the settings name one that is not set.
             HostError: it cannot be opened.
         """
         name = self._secret_name
@@ -61,12 +63,31 @@ class SignIns:
             return None
         found = await self._vault.get(self._tenant, None, name, (Scope.SYSTEM,))
         if found is None:
-            raise NotFound(
+            raise Unreachable(
                 "the client's secret for the identity provider is not set",
                 code="oidc.no_secret",
                 hint=f"paddock secret set {name}",
             )
         return found.value
+
+    async def arrive(self, arrival: Arrival) -> tuple[Session, Secret]:
+        """A session for somebody whom the provider vouches for. That they were refused is recorded too.
+
+        Raises:
+            Denied: nobody here is that person, or they may not act.
+        """
+
+        def unit(change: Change) -> tuple[Session, Secret]:
+            person = arrive(change, arrival, create=self._create)
+            return open_session(change, person.name, self._random, via="oidc")
+
+        try:
+            opened = await self._database.write(lambda tx: unit(self._change(tx)))
+        except Denied as error:
+            await self.refused(arrival.identity.issuer, arrival.name, error.error_code)
+            raise
+        self._credentials.look_again()
+        return opened
 
     async def refused(self, issuer: str, name: str | None, reason: str) -> None:
         """Record that somebody whom the provider vouches for is not let in."""
@@ -84,6 +105,9 @@ class SignIns:
         return await self._credentials.token(
             token, lambda tx: holder_of(tx, self._tenant, identity, name, roles, scopes)
         )
+
+    def _change(self, tx: Transaction) -> Change:
+        return Change(tx, self._tenant, BY_THE_PROVIDER, self._clock.now().isoformat(), self._told(tx))
 
     def _told(self, tx: Transaction) -> Publish:
         return LedgerTable(tx, self._clock, self._random, self._tenant, by=BY_THE_PROVIDER)

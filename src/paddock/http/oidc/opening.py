@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 from starlette.types import Scope
 
 from paddock.config.oidc_settings import OidcSettings
-from paddock.core.clock import Clock
+from paddock.core.clock import Clock, Random
 from paddock.core.errors import OperatorError, PaddockError
 from paddock.host.host import Host
 from paddock.http.auth import INSUFFICIENT, Bearer, Caller
@@ -16,6 +17,7 @@ from paddock.http.endpoint import Endpoint
 from paddock.http.oidc.bearer import InsufficientScope, TokenBearer, wider_scope
 from paddock.http.oidc.protected_resource import ProtectedResource
 from paddock.http.oidc.provider import Provider
+from paddock.http.oidc.routes import SignInRoutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class SigningIn:
         return where if needed is None else {"scope": needed, **where}
 
 
-def signing_in(host: Host, clock: Clock) -> SigningIn | None:
+def signing_in(host: Host, clock: Clock, random: Random) -> SigningIn | None:
     """The parts for the provider that the settings name; None where they name none.
 
     Raises:
@@ -59,9 +61,14 @@ def signing_in(host: Host, clock: Clock) -> SigningIn | None:
             code="oidc.open_to_all",
             hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
         )
+    import_module("jwt")  # now, and not in the first request: everybody would wait for it
+
     public_url = public_url.rstrip("/")
     provider, sign_ins = Provider(oidc.issuer, clock), host.sign_ins
     resource = ProtectedResource(public_url, oidc)
     rows = resource.endpoints()
+    if oidc.client_id is not None:
+        routes = SignInRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random)
+        rows += routes.endpoints()
     bearer = TokenBearer(provider, sign_ins, oidc, resource.resource, clock)
     return SigningIn(tuple(rows), (bearer,), oidc, resource.metadata)
