@@ -21,6 +21,7 @@ from paddock.gate.catalogue import Catalogue, Entry, Target
 from paddock.gate.documents import READ, Documents, declared_documents
 from paddock.gate.offering import Offered
 from paddock.gateway.exposed_names import exposed
+from paddock.gateway.first_meetings import FirstMeetings
 from paddock.gateway.revisions import Revision
 from paddock.gateway.tool_definitions import definition_of
 from paddock.gateway.tool_results import complete
@@ -140,6 +141,7 @@ class Shelves:
         self._host = host
         self._chosen = chosen
         self._clock = clock
+        self._meetings = FirstMeetings(host)
         self._counters: dict[Tenant, Counter] = {}
         self._shelves: dict[Principal, Shelf] = {}
 
@@ -153,6 +155,7 @@ class Shelves:
 
     async def of(self, context: CallContext) -> Shelf:
         """What there is for a caller."""
+        await self._meetings.before_listing(context)
         exposing, counter = self._host.exposing, self.counter(context.tenant)
         found, now, rules = self._shelves.get(context.principal), self._clock.monotonic(), exposing.rules
         if found is not None and found.counter is counter and found.rules is rules and now - found.made_at < GOOD_FOR:
