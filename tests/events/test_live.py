@@ -192,7 +192,7 @@ def test_five_hundred_who_follow_are_cheap(served: tuple[Daemon, dict[str, str]]
             _read_until(client, b": open\n\n")
         eventually(lambda: _told_to_all(started, clients), "not everybody hears of it")
         each = (_memory(started) - before) / len(clients)
-        assert each < 200, f"{each:.0f} KiB for each"
+        assert each < 100, f"{each:.0f} KiB for each"
     finally:
         for client in clients:
             client.close()
