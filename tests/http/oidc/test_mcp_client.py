@@ -104,3 +104,18 @@ async def test_a_client_whose_person_is_nobody_here_gets_nothing(behind: Place) 
         first = await http.post(f"{behind.url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert bob.tokens is not None, "the provider gave it one"
     assert (first.status_code, first.json()["code"]) == (401, "auth.refused")
+
+
+def test_what_is_refused_at_the_gateway_says_where_to_get_a_token_and_with_which_scope(behind: Place) -> None:
+    resource, metadata = f"{behind.url}/mcp", f"{behind.url}/.well-known/oauth-protected-resource/mcp"
+    tokens = {
+        "": 'Bearer realm="paddock", ',
+        behind.provider.access_token("sub-ann", aud="https://other.example/mcp", scope="paddock"): (
+            'Bearer realm="paddock", error="invalid_token", '
+        ),
+        behind.provider.access_token("sub-ann", aud=resource): ('Bearer realm="paddock", error="insufficient_scope", '),
+    }
+    for token, begins in tokens.items():
+        said = Browser().open(resource, {}, **({"authorization": f"Bearer {token}"} if token else {}))
+        assert said.status == (403 if "insufficient" in begins else 401)
+        assert said.headers["www-authenticate"] == f'{begins}scope="paddock", resource_metadata="{metadata}"'
