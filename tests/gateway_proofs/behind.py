@@ -1,11 +1,13 @@
-"""The server of `conformance/` as an ordinary caged plugin of a home, and the ways to it through the gateway."""
+"""The server that the conformance suite wants to meet, caged as any plugin, and what a client starts to reach it."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
 
+from tests.gateway_proofs.conformance import offered
 from tests.mcp.playing import site_packages
 
 from fixtures.commands import SOURCE, Paddock
@@ -17,7 +19,7 @@ PLUGIN = "conformance"
 
 
 def home_with_server(folder: Path, revision: str) -> Paddock:
-    """A home in which the server is installed and enabled. It speaks one revision, or those with a handshake."""
+    """A home in which the server is installed and enabled. It speaks 2026-07-28, or what has a `handshake`."""
     package = folder / "package"
     shutil.copytree(SERVER, package, ignore=shutil.ignore_patterns("__pycache__"))
     site = site_packages()
@@ -36,6 +38,15 @@ def home_with_server(folder: Path, revision: str) -> Paddock:
     paddock.quickly("plugin", "install", package, "--yes")
     paddock.quickly("plugin", "enable", PLUGIN)
     paddock.quickly("call", f"{PLUGIN}.test_simple_text")  # from its first start on it is known what it offers
+    return paddock
+
+
+def home_for_the_suite(folder: Path, revision: str) -> Paddock:
+    """The same under the names that the suite knows: those of no plugin."""
+    paddock = home_with_server(folder, revision)
+    names = [one.name for one in (*offered.tools(), *offered.prompts())]
+    pairs = json.dumps([f"{name}={PLUGIN}.{name}" for name in dict.fromkeys(names)])
+    (paddock.home / "config.toml").write_text(f"[gateway]\nnames = {pairs}\n")
     return paddock
 
 

@@ -1,20 +1,22 @@
-"""A port on loopback that leads to a daemon's socket, for programs that can reach nothing else."""
+"""A port on loopback that leads to a daemon's, with a key: for programs that cannot show one themselves."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from queue import SimpleQueue
+
+_CONNECTION = re.compile(rb"\r\nconnection:[^\r]*", re.IGNORECASE)
 
 
 @contextmanager
-def doorway(path: Path) -> Generator[int, None, None]:
-    """The number of a port that is the socket at this path for as long as the block runs."""
+def doorway(to: tuple[str, int], key: str) -> Generator[int, None, None]:
+    """The number of a port at which everybody has this key, for as long as the block runs."""
     opened: SimpleQueue[tuple[int, Callable[[], object]]] = SimpleQueue()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(path, opened)))
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(to, key, opened)))
     thread.start()
     port, close = opened.get()
     try:
@@ -24,9 +26,17 @@ def doorway(path: Path) -> Generator[int, None, None]:
         thread.join()
 
 
-async def _serve(path: Path, opened: SimpleQueue[tuple[int, Callable[[], object]]]) -> None:
+async def _serve(to: tuple[str, int], key: str, opened: SimpleQueue[tuple[int, Callable[[], object]]]) -> None:
     async def carried(near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        far, into = await asyncio.open_unix_connection(path)
+        try:
+            head = (await near.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n")
+            far, into = await asyncio.open_connection(*to)
+        except (asyncio.IncompleteReadError, OSError):
+            out.close()
+            return
+        # One request a connection, so that there is one place to put the key.
+        shown = f"\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n\r\n"
+        into.write(_CONNECTION.sub(b"", head) + shown.encode())
         pouring = {asyncio.ensure_future(_poured(near, into)), asyncio.ensure_future(_poured(far, out))}
         try:
             await asyncio.wait(pouring, return_when=asyncio.FIRST_COMPLETED)

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types as types
 import pytest
 from mcp.client import session as official
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.gateway_proofs.behind import command, home_with_server
-from tests.gateway_proofs.doorway import doorway
 from tests.mcp.playing import REVISIONS
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon
+from fixtures.people import key_of
 
 STATELESS = "2026-07-28"
 pytestmark = pytest.mark.req("B-01")
@@ -28,7 +30,9 @@ pytestmark = pytest.mark.req("B-01")
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Paddock:
-    return home_with_server(tmp_path_factory.mktemp("proofs"), STATELESS)
+    paddock = home_with_server(tmp_path_factory.mktemp("proofs"), STATELESS)
+    paddock.quickly("user", "add", "ann")
+    return paddock
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +41,12 @@ def served(home: Paddock) -> Generator[Daemon, None, None]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def address(served: Daemon) -> Generator[str, None, None]:
-    with doorway(served.socket) as port:
-        yield f"http://127.0.0.1:{port}/mcp"
+@pytest.fixture
+async def over_http(served: Daemon) -> AsyncGenerator[Any, None]:
+    host, port = served.tcp
+    shown = {"Authorization": f"Bearer {key_of(served.paddock, 'ann')}"}
+    async with httpx2.AsyncClient(headers=shown, timeout=PATIENCE) as http:
+        yield streamable_http_client(f"http://{host}:{port}/mcp", http_client=http)
 
 
 @pytest.fixture
@@ -146,8 +152,8 @@ async def _everything_to_read(client: Any) -> None:
 
 
 @IN_EVERY_REVISION
-async def test_the_python_client_uses_everything_over_http(address: str, proposing: Any, revision: str) -> None:
-    await all_of_it(address, proposing(revision), revision)
+async def test_the_python_client_uses_everything_over_http(over_http: Any, proposing: Any, revision: str) -> None:
+    await all_of_it(over_http, proposing(revision), revision)
 
 
 @IN_EVERY_REVISION
