@@ -12,7 +12,15 @@ from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema import CompiledSchema, compile_schema
-from paddock.gate.documents import COMPLETE, READ, Documents, OfferedPrompt, declared_documents
+from paddock.gate.documents import (
+    COMPLETE,
+    READ,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    Documents,
+    OfferedPrompt,
+    declared_documents,
+)
 from paddock.gate.phrase import Phrase
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Form, Manifest
@@ -319,6 +327,11 @@ class Catalogue:
             )
         return Target(entry, found.spec, asked=name, schemas=_schemas(found.spec))
 
+    def subscription(self, plugin: str, uri: str, *, wanted: bool) -> Target:
+        """Being told when a document of a plugin changes, or no more. Raises as `resource` does."""
+        spec = SUBSCRIBE if wanted else UNSUBSCRIBE
+        return Target(self.entry(plugin), spec, self.resource(plugin, uri).withheld, asked=uri, schemas=_schemas(spec))
+
     def completion(self, plugin: str) -> Target:
         """What the arguments of a plugin's prompts and templates may be, as far as its server can guess.
 
@@ -398,6 +411,8 @@ class Catalogue:
             case Form.PROMPT:
                 found = self.prompt(target.key.plugin, target.asked)
                 return found if isinstance(found, Target) else None
+            case Form.SUBSCRIPTION:
+                return self.subscription(target.key.plugin, target.asked, wanted=target.spec is SUBSCRIBE)
             case Form.COMPLETION:
                 return self.completion(target.key.plugin)
             case _:

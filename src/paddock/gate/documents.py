@@ -23,6 +23,9 @@ READ: Final = CallableSpec(
     Form.RESOURCE,
     input_schema={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
 )
+_WATCHED: Final = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+SUBSCRIBE: Final = CallableSpec("resource:subscribe", Form.SUBSCRIPTION, input_schema=_WATCHED)
+UNSUBSCRIBE: Final = CallableSpec("resource:unsubscribe", Form.SUBSCRIPTION, input_schema=_WATCHED)
 COMPLETE: Final = CallableSpec(
     "completion:complete",
     Form.COMPLETION,

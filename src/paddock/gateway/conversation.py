@@ -10,7 +10,7 @@ import orjson
 
 from paddock.core.call import CallContext
 from paddock.core.printable import printable
-from paddock.gateway.exchange import Exchange, Tell, notification
+from paddock.gateway.exchange import Exchange, Tell, Watcher, notification
 from paddock.gateway.methods import Methods
 from paddock.gateway.revisions import HANDSHAKE, LEVELS, NEWEST_HANDSHAKE, NOTHING, Asks, Revision, asks_of
 from paddock.gateway.tool_results import SERVER
@@ -24,10 +24,12 @@ class Conversation:
 
     Args:
         methods: Answers requests.
+        tell: Sends the client what belongs to none of its requests.
     """
 
-    def __init__(self, methods: Methods) -> None:
+    def __init__(self, methods: Methods, tell: Tell) -> None:
         self._methods = methods
+        self._watcher = Watcher(tell)
         self.revision: Revision | None = None  # until they have shaken hands
         self._asks: Asks = NOTHING
         self._level: str | None = None  # whoever wants log messages says so
@@ -43,6 +45,7 @@ class Conversation:
     def close(self) -> None:
         """The client is gone, and nobody wants what is under way."""
         self._under_way.close()
+        self._watcher.close()
 
     def hear(self, message: Notification | Result | Failure) -> None:
         """Something that wants no answer: news, or the answer to a question of ours."""
@@ -76,7 +79,9 @@ class Conversation:
             return b"{}"
         if method == "logging/setLevel":
             return self._set_level(params)
-        exchange = Exchange(context, revision, self._asks, self._level, tell, request.id, named=self._name)
+        exchange = Exchange(
+            context, revision, self._asks, self._level, tell, request.id, watcher=self._watcher, named=self._name
+        )
         if tell is not None and self._asks is not NOTHING:
             exchange.put = lambda asked, _: self._put(asked, tell)
         return await self._methods.serve(exchange, method, params)

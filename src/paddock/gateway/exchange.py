@@ -23,6 +23,19 @@ calls its question, where it does."""
 LONGEST_MESSAGE: Final = 4_000
 
 
+class Watcher:
+    """A client that can be told something at any time, not only about its requests."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.closing: list[Callable[[], None]] = []  # what is to be done when it goes
+
+    def close(self) -> None:
+        for left in self.closing:
+            left()
+        self.closing.clear()
+
+
 @dataclass(slots=True)
 class Exchange:
     """What answering one request needs beside its parameters."""
@@ -34,6 +47,7 @@ class Exchange:
     tell: Tell | None = None  # None: the answer is all that it can be told
     number: MessageId = 0  # the id that the client gave the request
     put: Put | None = None  # None: nobody can be asked
+    watcher: Watcher | None = None  # the client, where it can be told something later
     named: Callable[[], str] = lambda: ""  # names a question, where the revision wants that
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:

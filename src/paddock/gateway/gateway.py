@@ -62,3 +62,4 @@ class Gateway:
         self.news.close()
         self._sessions.close()
         self._waiting.close()
+        self.methods.close()

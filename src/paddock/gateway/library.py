@@ -74,7 +74,7 @@ class Library:
             RpcFault: nobody has it, or several do.
             PaddockError: see `Host.read_resource`.
         """
-        plugin, own = self._whose(exchange, shelf, uri)
+        plugin, own = self.whose(exchange, shelf, uri)
         target = shelf.counter.catalogue.resource(plugin, own)
         asker = exchange.asker(plugin)
         found = await self._host.exposing.call(target, {"uri": own}, exchange.context, ask=asker)
@@ -83,8 +83,12 @@ class Library:
         contents = cast("list[Any]", found["contents"])
         return {**found, "contents": [_moved(one, plugin) for one in contents]}
 
-    def _whose(self, exchange: Exchange, shelf: Shelf, uri: str) -> tuple[str, str]:
-        """The plugin that has a document, and its address there."""
+    def whose(self, exchange: Exchange, shelf: Shelf, uri: str) -> tuple[str, str]:
+        """The plugin that has a document, and its address there.
+
+        Raises:
+            RpcFault: nobody has it, or several do.
+        """
         if uri.startswith(WHOSE):
             plugin, _, own = uri.removeprefix(WHOSE).partition("/")
             if plugin in shelf.readers:
@@ -178,7 +182,7 @@ class Library:
                 for plugin, one in await self._listed(shelf, exchange.context.tenant, "templates"):
                     if uri in (one["uriTemplate"], _of(plugin, one["uriTemplate"])):
                         return plugin, {"type": "ref/resource", "uri": one["uriTemplate"]}
-                plugin, own = self._whose(exchange, shelf, uri)
+                plugin, own = self.whose(exchange, shelf, uri)
                 return plugin, {"type": "ref/resource", "uri": own}
             case _:
                 raise RpcFault(INVALID_PARAMS, "`ref` is to neither a prompt nor a resource")

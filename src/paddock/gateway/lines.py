@@ -26,7 +26,7 @@ class Lines:
     """One client at the other end, whichever revision it speaks. Made by `open_lines`."""
 
     def __init__(self, gateway: Gateway, context: Callable[[], CallContext], write: Write) -> None:
-        self._conversation = Conversation(gateway.methods)
+        self._conversation = Conversation(gateway.methods, write)
         self._stateless = gateway.stateless
         self._context = context
         self._write = write
@@ -74,6 +74,7 @@ class Lines:
 
     async def close(self) -> None:
         """The client is gone: nobody wants what is under way."""
+        self._conversation.close()
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:

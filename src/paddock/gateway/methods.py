@@ -18,12 +18,13 @@ from paddock.gate.catalogue import Target
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
 from paddock.gateway.asking_people import AskingPeople
-from paddock.gateway.exchange import Exchange
+from paddock.gateway.exchange import Exchange, Watcher
 from paddock.gateway.library import Library
 from paddock.gateway.news import News
 from paddock.gateway.revisions import HANDSHAKE, OLDEST, STATELESS, Revision, knows
 from paddock.gateway.shelves import Shelf, Shelves, cursor_of, tool_list
 from paddock.gateway.tool_results import complete, tool_failure, tool_pending, tool_result
+from paddock.gateway.watched_documents import WatchedDocuments
 from paddock.host.host import Host
 from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
@@ -54,6 +55,7 @@ class Methods:
         self._host = host
         self._shelves = shelves
         self._library = Library(host)
+        self._watching = WatchedDocuments(host)
         self._people = people
         self._news = news
         self._instructions = instructions
@@ -64,6 +66,8 @@ class Methods:
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
             "resources/read": self._read,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
             "prompts/list": self._list_prompts,
             "prompts/get": self._prompt,
             "completion/complete": self._complete,
@@ -87,6 +91,10 @@ class Methods:
             told = mcp_error(error)
             raise RpcFault(told["code"], told["message"], told["data"]) from error
 
+    def close(self) -> None:
+        """Follow nothing any more."""
+        self._watching.close()
+
     def greeting(self, revision: Revision) -> dict[str, Any]:
         """What a server says of itself first."""
         told: dict[str, Any] = {"capabilities": self.capabilities(revision)}
@@ -97,7 +105,8 @@ class Methods:
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """What we can do for a client."""
         changing = {"listChanged": True}
-        told: dict[str, Any] = {"tools": changing, "resources": changing, "prompts": changing, "logging": {}}
+        watched = changing if revision.stateless else {**changing, "subscribe": True}
+        told: dict[str, Any] = {"tools": changing, "resources": watched, "prompts": changing, "logging": {}}
         return told if revision.name == OLDEST else told | {"completions": {}}
 
     # --- tools --------------------------------------------------------------------------------------------------------
@@ -209,6 +218,22 @@ class Methods:
         if exchange.revision.stateless:
             found |= {"ttlMs": 0, "cacheScope": "private"}
         return orjson.dumps(complete(found, exchange.revision), default=str)
+
+    async def _subscribe(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        uri, plugin, own, watcher = await self._watched_by(exchange, params)
+        await self._watching.watch(exchange, watcher, uri, plugin, own)
+        return b"{}"
+
+    async def _unsubscribe(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
+        _, plugin, own, watcher = await self._watched_by(exchange, params)
+        await self._watching.unwatch(exchange, watcher, plugin, own)
+        return b"{}"
+
+    async def _watched_by(self, exchange: Exchange, params: dict[str, Any]) -> tuple[str, str, str, Watcher]:
+        uri, watcher = params.get("uri"), exchange.watcher
+        if not isinstance(uri, str) or watcher is None:
+            raise RpcFault(INVALID_PARAMS, "`uri` is not text")
+        return uri, *self._library.whose(exchange, await self._shelves.of(exchange.context), uri), watcher
 
     async def _prompt(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         shelf = await self._shelves.of(exchange.context)

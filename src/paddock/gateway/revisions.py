@@ -51,7 +51,7 @@ _BOTH: Final = frozenset(
         "prompts/get", "completion/complete",
     }
 )  # fmt: skip
-_OF_SESSIONS: Final = frozenset({"ping", "logging/setLevel"})
+_OF_SESSIONS: Final = frozenset({"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 _OF_STATELESS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

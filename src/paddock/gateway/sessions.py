@@ -28,9 +28,9 @@ class Session:
     def __init__(self, owner: Owner, methods: Methods, now: float) -> None:
         self.id = secrets.token_urlsafe(32)
         self.owner = owner
-        self.conversation = Conversation(methods)
         self.streams = Streams()
         self.standing = self.streams.open(primed=False)  # for what belongs to no request
+        self.conversation = Conversation(methods, self.standing.put)
         self.used_at = now
 
     @property

@@ -48,6 +48,7 @@ class Form(StrEnum):
     ACTION = "action"  # what a Shu class does beside its `execute`
     RESOURCE = "resource"  # documents of an MCP server, read by their URI
     PROMPT = "prompt"  # prompt templates of an MCP server
+    SUBSCRIPTION = "subscription"  # being told when one of these documents changes, or no more
     COMPLETION = "completion"  # what an argument of these may be, as far as the server can guess
 
 

@@ -190,6 +190,8 @@ class McpWire:
     ) -> Message:
         del context  # a server learns nothing of who calls it
         method = _METHODS.get(spec.form, "tools/call")
+        if spec.form is Form.SUBSCRIPTION:
+            method = f"resources/{spec.name.removeprefix('resource:')}"
         asked = dict(payload) if method != "tools/call" else {"name": spec.name, "arguments": dict(payload)}
         # Who offers to hear of progress makes the server work for it.
         params: dict[str, Any] = {**asked, "_meta": {"progressToken": token}} if listens else asked

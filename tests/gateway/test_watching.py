@@ -1,0 +1,95 @@
+"""Documents that clients watch: the server is asked once, and whoever watches hears of each change."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.gateway.speaking import Client, asking
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.packages import native, write_file
+
+pytestmark = pytest.mark.req("B-01")
+
+DIARY = r"""
+import json, sys
+watched = set()
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    heard = json.loads(line)
+    if "id" not in heard:
+        continue
+    method, params, result = heard["method"], heard.get("params") or {}, {}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "diary", "version": "1"},
+                  "capabilities": {"tools": {}, "resources": {"subscribe": True}}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
+    elif method == "resources/list":
+        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("today", "yesterday")]}
+    elif method == "resources/subscribe":
+        watched.add(params["uri"])
+    elif method == "resources/unsubscribe":
+        watched.discard(params["uri"])
+    elif method == "tools/call":
+        for uri in sorted(watched):
+            send(method="notifications/resources/updated", params={"uri": uri})
+        result = {"content": [{"type": "text", "text": " ".join(sorted(watched))}]}
+    send(id=heard["id"], result=result)
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("watching")
+    paddock = Paddock(folder / "home")
+    paddock.quickly("plugin", "install", diary(folder / "diary"), "--yes")
+    paddock.quickly("plugin", "enable", "diary")
+    with daemon(paddock) as started:
+        yield started
+
+
+def diary(root: Path) -> Path:
+    server = {"command": ["python3", "./main.py"], "protocol": "mcp"}
+    native(root, "diary", runtime=server, capabilities=[], tools=None)
+    write_file(root / "main.py", DIARY)
+    return root
+
+
+def watched(client: Client) -> str:
+    """What the server was asked to tell of."""
+    return client.call("diary__write").result["content"][0]["text"]
+
+
+def test_whoever_watches_a_document_hears_that_it_changed_and_nobody_else(served: Daemon) -> None:
+    first, second, third = Client(served), Client(served), Client(served)
+    assert first.greeting["capabilities"]["resources"] == {"listChanged": True, "subscribe": True}
+    assert first.ask("resources/subscribe", uri="diary://today").result == {}
+    assert second.ask("resources/subscribe", uri="paddock://diary/diary://today").result == {}
+    assert second.ask("resources/subscribe", uri="diary://yesterday").result == {}
+
+    with first.following() as told, second.following() as others, third.following() as nothing:
+        assert watched(third) == "diary://today diary://yesterday"
+        assert next(told)["data"]["params"] == {"uri": "diary://today"}
+        heard = {next(others)["data"]["params"]["uri"] for _ in range(2)}
+        assert heard == {"paddock://diary/diary://today", "diary://yesterday"}
+
+        assert second.ask("resources/unsubscribe", uri="diary://today").result == {}
+        assert second.ask("resources/unsubscribe", uri="diary://yesterday").result == {}
+        assert watched(third) == "diary://today", "the first still watches it"
+        assert next(told)["data"]["method"] == "notifications/resources/updated"
+        third.served.paddock.quickly("plugin", "disable", "diary")
+        for listener in (others, nothing):
+            assert next(listener)["data"]["method"].endswith("/list_changed"), "and of nothing before that"
+    served.paddock.quickly("plugin", "enable", "diary")
+
+
+def test_a_document_that_there_is_not_cannot_be_watched(served: Daemon) -> None:
+    client = Client(served)
+    assert client.ask("resources/subscribe", uri="diary://never").error["code"] == -32002
+    assert client.ask("resources/subscribe").error["code"] == -32602
+    assert client.post(asking("resources/unsubscribe", uri="diary://today")).result == {}, "it was not watched"
