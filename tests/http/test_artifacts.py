@@ -10,38 +10,15 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon
-from fixtures.packages import write_file, write_json
+from fixtures.maker import CONTENT, maker
 from paddock.core.errors import CallerError
 from paddock.http.api.artifacts import part_of
-
-PROGRAM = """
-from paddock_sdk import Plugin
-plugin = Plugin("maker", "1.0.0", capabilities_used=["host:artifacts"])
-@plugin.tool
-def make(params, context):
-    return {"uri": plugin.host.artifacts.put(bytes(range(256)) * 4000, "text/html").wait()}
-plugin.run()
-"""
-CONTENT = bytes(range(256)) * 4000
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Generator[Daemon, None, None]:
-    package = tmp_path / "maker"
-    tool = {"name": "make", "description": "Make", "effects": ["read_only"], "input_schema": {"type": "object"}}
-    manifest = {
-        "paddock": 1,
-        "name": "maker",
-        "version": "1.0.0",
-        "description": "Makes an artifact",
-        "runtime": {"command": ["python3", "./main.py"]},
-        "capabilities": ["host:artifacts"],
-        "tools": [tool],
-    }
-    write_json(package / "paddock.yaml", manifest)
-    write_file(package / "main.py", PROGRAM)
     paddock = Paddock(tmp_path / "home")
-    paddock("plugin", "install", str(package), "--yes")
+    paddock("plugin", "install", maker(tmp_path / "maker"), "--yes")
     paddock("plugin", "enable", "maker")
     with daemon(paddock) as started:
         yield started

@@ -7,6 +7,8 @@ import pytest
 from fixtures.daemons import eventually
 from fixtures.people import Peopled, key_of
 
+pytestmark = pytest.mark.req("S-06")
+
 
 def without_ids(body: dict[str, object], *names: str) -> str:
     text = str({key: value for key, value in body.items() if key != "error_id"})
@@ -15,7 +17,6 @@ def without_ids(body: dict[str, object], *names: str) -> str:
     return text
 
 
-@pytest.mark.req("O-15")
 def test_a_key_acts_as_its_own_principal_in_its_own_tenant(peopled: Peopled) -> None:
     said = peopled.ask("ann", "POST", "/plugins/parrot/call/say", {"text": "hello"})
 
@@ -25,7 +26,6 @@ def test_a_key_acts_as_its_own_principal_in_its_own_tenant(peopled: Peopled) -> 
     assert '"key:' in entry and '"local:' not in entry
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     "header",
     ["Bearer pdk_aaaaaaaa_" + "a" * 52, "Bearer nonsense", "Bearer", "Basic YW5uOmE=", "pdk_aaaaaaaa"],
@@ -37,7 +37,6 @@ def test_what_proves_nobody_is_refused_with_a_challenge(peopled: Peopled, header
     assert said.headers["www-authenticate"] == 'Bearer realm="paddock", error="invalid_token"'
 
 
-@pytest.mark.req("O-15")
 def test_a_key_stops_at_once_when_it_is_revoked_or_its_owner_disabled(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
     paddock.quickly("user", "add", "cyd")
@@ -53,7 +52,6 @@ def test_a_key_stops_at_once_when_it_is_revoked_or_its_owner_disabled(peopled: P
     assert (status(first), status(second)) == (401, 401)
 
 
-@pytest.mark.req("O-15")
 def test_a_role_that_is_taken_away_is_gone_at_once(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
     paddock.quickly("user", "add", "dee", "--role", "operator", "--role", "member")
@@ -67,7 +65,6 @@ def test_a_role_that_is_taken_away_is_gone_at_once(peopled: Peopled) -> None:
     assert status() == 403
 
 
-@pytest.mark.req("O-15")
 def test_only_the_operator_on_the_local_socket_acts_as_somebody_else(peopled: Peopled) -> None:
     call = ("POST", "/plugins/parrot/call/say", {"text": "x"})
 
@@ -77,7 +74,6 @@ def test_only_the_operator_on_the_local_socket_acts_as_somebody_else(peopled: Pe
         assert [(one.status, one.body["code"]) for one in refused] == [(403, "principal.not_yours")] * 3
 
 
-@pytest.mark.req("O-15")
 def test_another_tenant_in_the_address_is_as_unknown_as_none(peopled: Peopled) -> None:
     paths = ("/calls", "/plugins", "/approvals", "/plugins/parrot", "/calls/call_x", "/artifacts/" + "a" * 64)
     for who, own, other in (("ann", "default", "acme"), ("omar", "acme", "default")):
@@ -88,7 +84,6 @@ def test_another_tenant_in_the_address_is_as_unknown_as_none(peopled: Peopled) -
         assert peopled.ask(who, "GET", f"/calls?tenant={own}").status == 200
 
 
-@pytest.mark.req("O-15")
 def test_members_see_their_own_calls_and_operators_all_of_their_tenant(peopled: Peopled) -> None:
     made = peopled.ask("ann", "POST", "/plugins/parrot/call/say", {"text": "mine"}).body["call_id"]
 
@@ -105,7 +100,6 @@ def test_members_see_their_own_calls_and_operators_all_of_their_tenant(peopled: 
     assert without_ids(theirs.body, made) == without_ids(unknown.body, "call_00000000000000000000000000")
 
 
-@pytest.mark.req("O-15")
 def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled) -> None:
     (listed,) = peopled.ask("ann", "GET", "/plugins").body["plugins"]
     assert (listed["name"], listed["state"]) == ("parrot", "enabled")
@@ -119,7 +113,6 @@ def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled)
         assert without_ids(theirs.body, "parrot") == without_ids(nobodys.body, "nobodys"), path
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     ("method", "path", "lets"),
     [
@@ -141,7 +134,6 @@ def test_what_is_not_for_everybody(peopled: Peopled, method: str, path: str, let
     assert peopled.daemon.ask(method, path).status != 403
 
 
-@pytest.mark.req("O-15")
 def test_when_a_key_was_used_is_noted(peopled: Peopled) -> None:
     peopled.ask("ann", "GET", "/calls")
     peopled.ask("ann", "GET", "/calls")

@@ -34,7 +34,6 @@ def signed_in(peopled: Peopled, *options: str) -> str:
     return cookie_in(answer)
 
 
-@pytest.mark.req("O-15")
 def test_a_link_signs_somebody_in_once_and_looking_at_it_does_not_use_it_up(peopled: Peopled) -> None:
     ask, link = peopled.daemon.ask_tcp, link_of(peopled, "--user", "ann")
 
@@ -60,7 +59,6 @@ def test_a_link_signs_somebody_in_once_and_looking_at_it_does_not_use_it_up(peop
     assert "pds_" not in record and "pdl_" not in record
 
 
-@pytest.mark.req("O-15")
 def test_the_operator_signs_in_as_the_operator_of_the_default_tenant_and_no_other(peopled: Peopled) -> None:
     ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled)
     me = ask("GET", "/me", cookie=cookie).body
@@ -72,7 +70,6 @@ def test_the_operator_signs_in_as_the_operator_of_the_default_tenant_and_no_othe
     assert ask("POST", "/reconcile", cookie=cookie, **OURS).status == 403
 
 
-@pytest.mark.req("O-15")
 def test_links_that_nobody_made_are_refused_and_leave_no_trace(peopled: Peopled) -> None:
     before = peopled.daemon.paddock("ledger", "tail", "--json").out
     for token in ("pdl_" + "a" * 52, "x", "pds_" + "a" * 52, "%00"):
@@ -80,7 +77,6 @@ def test_links_that_nobody_made_are_refused_and_leave_no_trace(peopled: Peopled)
     assert peopled.daemon.paddock("ledger", "tail", "--json").out == before
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -107,7 +103,6 @@ def test_only_a_page_of_ours_changes_something_with_a_session(
     assert peopled.daemon.ask_tcp(*CALL, cookie=cookie, **sent).status == status
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -125,7 +120,6 @@ def test_a_page_of_others_reads_nothing_with_a_session(peopled: Peopled, headers
     assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie, **headers).status == status
 
 
-@pytest.mark.req("O-15")
 def test_signing_out_ends_the_session_and_not_only_the_cookie(peopled: Peopled) -> None:
     ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled, "--user", "ann")
     assert ask("GET", "/me", cookie=cookie).status == 200
@@ -137,7 +131,6 @@ def test_signing_out_ends_the_session_and_not_only_the_cookie(peopled: Peopled) 
     assert ask("GET", "/me", cookie=cookie).status == 401
 
 
-@pytest.mark.req("O-15")
 def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_the_operator(peopled: Peopled) -> None:
     ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
     first, second = signed_in(peopled, "--user", "bob"), signed_in(peopled, "--user", "bob")
@@ -158,7 +151,6 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_the_operator(peo
     assert paddock.quickly("user", "sessions", "bob", "--json").json["sessions"] == []
 
 
-@pytest.mark.req("O-15")
 def test_whoever_is_disabled_or_removed_is_signed_out_at_once(peopled: Peopled) -> None:
     ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
     for name, away in (("eve", ("user", "disable", "eve")), ("fay", ("user", "remove", "fay", "--yes"))):
@@ -170,7 +162,6 @@ def test_whoever_is_disabled_or_removed_is_signed_out_at_once(peopled: Peopled) 
     assert "is disabled" in paddock.quickly("login", "--user", "eve", code=5).err
 
 
-@pytest.mark.req("O-15")
 def test_a_person_who_is_signed_in_can_answer_what_a_key_cannot(peopled: Peopled) -> None:
     cookie = signed_in(peopled, "--user", "zoe", "--tenant", "acme")
 
@@ -178,7 +169,6 @@ def test_a_person_who_is_signed_in_can_answer_what_a_key_cannot(peopled: Peopled
     assert peopled.ask("zoe", "GET", "/me").body["interactive"] is False
 
 
-@pytest.mark.req("O-15")
 def test_the_first_start_prints_a_link_and_the_second_does_not(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home", more={"PADDOCK_HTTP_FIRST_LINK": "true"})
     with daemon(paddock) as started:

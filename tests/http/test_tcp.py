@@ -28,7 +28,6 @@ def said_to(where: tuple[str, int], raw: bytes) -> tuple[int, dict[str, str], by
     return int(line.split()[1]), dict(one.lower().split(": ", 1) for one in headers), body
 
 
-@pytest.mark.req("O-15")
 def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_lives(peopled: Peopled) -> None:
     ask = peopled.daemon.ask_tcp
 
@@ -42,7 +41,6 @@ def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_li
     assert peopled.ask("ann", "GET", "/nothing").status == 404
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:7433", "127.0.0.1.evil.example", "localhost.", "", "a b"]
 )
@@ -53,7 +51,6 @@ def test_a_name_of_somebody_else_that_leads_here_is_refused(peopled: Peopled, ho
     assert peopled.daemon.ask_tcp("GET", "/healthz", host=host).status == 421
 
 
-@pytest.mark.req("O-15")
 def test_the_names_of_this_machine_lead_here_whatever_the_port(peopled: Peopled) -> None:
     port = peopled.daemon.tcp[1]
     for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "LOCALHOST:1", "[::1]:80"):
@@ -64,7 +61,6 @@ def test_the_names_of_this_machine_lead_here_whatever_the_port(peopled: Peopled)
     assert said_to(peopled.daemon.tcp, two)[0] in (400, 421)
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1"])
 def test_pages_of_others_may_not_ask_not_even_with_a_key(peopled: Peopled, origin: str) -> None:
     refused = peopled.ask("ann", *CALL, origin=origin)
@@ -73,7 +69,6 @@ def test_pages_of_others_may_not_ask_not_even_with_a_key(peopled: Peopled, origi
     assert "access-control-allow-origin" not in refused.headers
 
 
-@pytest.mark.req("O-15")
 def test_every_answer_tells_browsers_to_do_nothing_with_it(peopled: Peopled) -> None:
     answers = [
         peopled.daemon.ask_tcp("GET", "/healthz").headers,
@@ -92,7 +87,6 @@ def test_every_answer_tells_browsers_to_do_nothing_with_it(peopled: Peopled) -> 
         assert headers["cache-control"] == "no-store"
 
 
-@pytest.mark.req("S-05")
 def test_a_request_that_is_none_or_too_large_is_told_so_in_a_problem(peopled: Peopled) -> None:
     where = peopled.daemon.tcp
     begun = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -127,7 +121,6 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peopled, None
         yield started
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.parametrize(
     ("begun", "code"),
     [
@@ -147,7 +140,6 @@ def test_a_request_that_does_not_arrive_is_ended(hurried: Peopled, begun: bytes,
     assert code.encode() in said
 
 
-@pytest.mark.req("O-15")
 def test_a_body_that_does_not_arrive_is_ended_and_a_slow_client_holds_nobody(hurried: Peopled) -> None:
     key = hurried.keys["ann"].encode()
     begun = b"POST /api/v1/plugins/parrot/call/say HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + key
@@ -160,7 +152,6 @@ def test_a_body_that_does_not_arrive_is_ended_and_a_slow_client_holds_nobody(hur
     assert said.startswith(b"HTTP/1.1 408") and b"http.too_slow" in said
 
 
-@pytest.mark.req("O-15")
 def test_whoever_holds_connections_open_does_not_keep_others_out(hurried: Peopled) -> None:
     held = [socket.create_connection(hurried.daemon.tcp, PATIENCE) for _ in range(30)]
     try:
@@ -172,7 +163,6 @@ def test_whoever_holds_connections_open_does_not_keep_others_out(hurried: People
             one.close()
 
 
-@pytest.mark.req("O-15")
 def test_a_page_of_an_origin_that_was_named_may_ask_with_a_key(hurried: Peopled) -> None:
     origin = "http://app.example:3000"
     preflight = hurried.daemon.ask_tcp(
@@ -187,7 +177,6 @@ def test_a_page_of_an_origin_that_was_named_may_ask_with_a_key(hurried: Peopled)
     assert (answered.status, answered.headers["access-control-allow-origin"]) == (200, origin)
 
 
-@pytest.mark.req("O-15")
 def test_a_port_that_is_taken_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -198,7 +187,6 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_type(tmp_path: Path)
     assert not (tmp_path / "home" / "run" / "paddock.sock").exists()
 
 
-@pytest.mark.req("O-15")
 def test_it_says_where_it_listens_and_commands_find_it(peopled: Peopled, tmp_path: Path) -> None:
     host, port = peopled.daemon.tcp
     written = peopled.daemon.paddock.home / "run" / "paddock.url"
@@ -209,7 +197,6 @@ def test_it_says_where_it_listens_and_commands_find_it(peopled: Peopled, tmp_pat
         assert not (tmp_path / "home" / "run" / "paddock.url").exists()
 
 
-@pytest.mark.req("O-15")
 def test_control_routes_answer_while_every_seat_is_taken(peopled: Peopled) -> None:
     waiting = [peopled.ask("olga", "POST", "/plugins/parrot/call/wait?detach=1", {}) for _ in range(40)]
     try:

@@ -74,7 +74,7 @@ def _met(name: str, tenant: str) -> dict[str, Any]:
     from paddock.cli.daemon import part, running_daemon
 
     if (daemon := running_daemon(tenant=tenant)) is not None:
-        return daemon.get(f"/plugins/{part(name)}/tools?meet=1", wait=None)
+        return daemon.post(f"/plugins/{part(name)}/tools/meet", wait=None)
     from paddock.cli.one_reading import read_once
 
     return read_once(lambda host, context: host.tools(name, tenant=context.tenant, meet=True), tenant)

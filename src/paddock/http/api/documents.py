@@ -14,7 +14,7 @@ from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all
 from paddock.http.checking import Parameter, body_of
-from paddock.http.endpoint import WHOSE, Endpoint, answer, flag, named, yes_or_no
+from paddock.http.endpoint import OPERATOR, WHOSE, Endpoint, answer, named
 from paddock.http.live import cancelled_when_gone
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.plugins import PROMPT
@@ -41,9 +41,19 @@ class DocumentRoutes:
                 "`tools`: each with the name to `call` it by, its `description`, its `parameters` in words, both"
                 " schemas, its `effects` and its `standing`; as its manifest declares it, or as its server said when it"
                 " last ran. `known` is false for a server that never ran.",
-                query=WHOSE | {"meet": yes_or_no("1: start a server that never ran, to hear what it offers.")},
+                query=WHOSE,
+                gives=ref("Tools"),
+            ),
+            Endpoint(
+                "POST",
+                "/plugins/{name}/tools/meet",
+                self.meet_tools,
+                "Start a server that never ran, to hear what it offers",
+                "As `GET /plugins/{name}/tools`; one that has said what it offers is not started.",
+                query=WHOSE,
                 gives=ref("Tools"),
                 fails=(409, 429, 502, 504),
+                who=OPERATOR,
             ),
             Endpoint(
                 "GET",
@@ -92,11 +102,14 @@ class DocumentRoutes:
     async def list_tools(self, request: Request) -> Response:
         context, name = await context_of(self._host, request), named(request)
         if sees_all(context.principal):
-            listing = self._host.tools(name, tenant=context.tenant, meet=flag(request, "meet"))
-            return await _answered(request, listing)
+            return answer(await self._host.tools(name, tenant=context.tenant))
         theirs = await self._host.offers.names(name, context)
         listed = await self._host.tools(name, tenant=context.tenant)
         return answer(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in theirs]})
+
+    async def meet_tools(self, request: Request) -> Response:
+        tenant = (await context_of(self._host, request)).tenant
+        return await _answered(request, self._host.tools(named(request), tenant=tenant, meet=True))
 
     async def list_resources(self, request: Request) -> Response:
         return answer(await self._host.resources(named(request), await self._tenant(request)))
