@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 from paddock.core.call import CallContext
-from paddock.core.errors import CallerError, PaddockError
+from paddock.core.errors import PaddockError
 from paddock.core.outward import http_status, mcp_error
 from paddock.core.printable import printable
-from paddock.gateway.http_reply import EVENTS, JSON, Reply, hung_up, respond, stream_out
+from paddock.gateway.http_reply import EVENTS, JSON, Reply, respond, stream_out, until_hung_up
+from paddock.gateway.http_request import ROOT, ContextOf, Headers, Refused, accepted, accepts, body_of
+from paddock.gateway.older_transport import OlderTransport
 from paddock.gateway.revisions import HANDSHAKE, STATELESS
 from paddock.gateway.sessions import Session, Sessions
 from paddock.gateway.stateless import HTTP_STATUS, Stateless, stands_alone, unsupported
 from paddock.gateway.writing import answer_of, fault_as
-from paddock.rpc.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
-from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
-from paddock.rpc.message import MAX_FRAME, Malformed, Message, Noise, Notification, Request, decode
-from paddock.rpc.structure import StructureCounter
-
-ContextOf: TypeAlias = Callable[[Scope], Awaitable[CallContext]]
-"""Who makes a request, as whoever mounts this has proven it."""
+from paddock.rpc.faults import PARSE_ERROR, RpcFault
+from paddock.rpc.message import Malformed, Message, Noise, Notification, Request, decode
 
 SESSION: Final = b"mcp-session-id"
 VERSION: Final = b"mcp-protocol-version"
 MOST_IN_A_BATCH: Final = 100
 CANCELLED: Final = -32800
-
-Headers: TypeAlias = dict[bytes, bytes]
-
-
-class Refused(Exception):
-    """A request that is no exchange of messages: an HTTP status, and why."""
-
-    def __init__(self, status: int, reason: str, code: int = INVALID_REQUEST) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.fault = RpcFault(code, reason)
-
-    @classmethod
-    def by(cls, status: int, fault: RpcFault) -> Refused:
-        """The same for a fault that says more."""
-        refused = cls(status, fault.message)
-        refused.fault = fault
-        return refused
 
 
 class McpApp:
@@ -63,10 +42,14 @@ class McpApp:
         self._sessions = sessions
         self._stateless = stateless
         self._context_of = context_of
+        self._older = OlderTransport(sessions, context_of)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
         try:
+            if scope["path"] not in (ROOT, f"{ROOT}/"):
+                await self._older.serve(scope, receive, send, headers)
+                return
             match scope["method"]:
                 case "POST":
                     await self._post(scope, receive, send, headers)
@@ -85,7 +68,7 @@ class McpApp:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
             raise Refused(415, "the body has to be application/json")
         context = await self._context_of(scope)
-        body = await _body(receive, headers)
+        body = await body_of(receive, headers)
         message = decode(body)
         version = headers.get(VERSION, b"").decode("latin-1")
         if isinstance(message, Request):
@@ -110,7 +93,7 @@ class McpApp:
         self, request: Request, context: CallContext, scope: Scope, receive: Receive, send: Send, headers: Headers
     ) -> None:
         """A request that stands for itself."""
-        json, events = _accepted(headers)
+        json, events = accepted(headers)
         if request.method == "subscriptions/listen" and not events:
             raise Refused(406, "accept text/event-stream")
         reply = Reply(receive, send, json=json, events=events)
@@ -202,7 +185,7 @@ class McpApp:
         if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
             await respond(send, 405, headers=[(b"allow", b"POST")])
             return
-        if not _accepts(headers, EVENTS):
+        if not accepts(headers, EVENTS):
             raise Refused(406, "accept text/event-stream")
         session = self._session(headers, await self._context_of(scope))
         stream, after = session.standing, session.standing.read_to
@@ -211,14 +194,7 @@ class McpApp:
             if found is None:
                 raise Refused(400, "the event that Last-Event-ID names is not remembered any more")
             stream, after = found
-        writing = asyncio.ensure_future(stream_out(send, stream, after))
-        gone = asyncio.ensure_future(hung_up(receive))
-        try:
-            await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (writing, gone):
-                task.cancel()
-            await asyncio.wait({writing, gone})
+        await until_hung_up(receive, stream_out(send, stream, after))
 
     async def _delete(self, scope: Scope, send: Send, headers: Headers) -> None:
         if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
@@ -265,7 +241,7 @@ async def _all(
 
 
 def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, named: bool = False) -> Reply:
-    json, events = _accepted(headers)
+    json, events = accepted(headers)
     revision = session.conversation.revision
     primed = revision is not None and revision.primed
     return Reply(
@@ -276,46 +252,3 @@ def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, 
         open_stream=lambda: session.streams.open(primed=primed),
         headers=((SESSION, session.id.encode()),) if named else (),
     )
-
-
-def _accepted(headers: Headers) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether it takes streams.
-
-    Raises:
-        Refused: neither.
-    """
-    json, events = _accepts(headers, JSON), _accepts(headers, EVENTS)
-    if not json and not events:
-        raise Refused(406, "accept application/json and text/event-stream")
-    return json, events
-
-
-def _accepts(headers: Headers, kind: bytes) -> bool:
-    """Whether a client takes this kind of answer; one that does not say takes any."""
-    accept = headers.get(b"accept")
-    if accept is None or kind in accept:
-        return True
-    return b"*/*" in accept or kind.partition(b"/")[0] + b"/*" in accept
-
-
-async def _body(receive: Receive, headers: Headers) -> bytes:
-    """The whole body, bounded while it arrives.
-
-    Raises:
-        Refused: it is larger or denser than anything that we take, or ends too early.
-    """
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > MAX_FRAME:
-        raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
-        message = await receive()
-        body += cast("bytes", message.get("body", b""))
-        if len(body) > MAX_FRAME:
-            raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
-    if message["type"] == "http.disconnect":
-        raise CallerError("the connection ended inside the body", code="http.body_cut")
-    if len(body) > COUNTED_FROM and StructureCounter().count(body) > MAX_STRUCTURE:
-        raise Refused(413, f"the body has more than {MAX_STRUCTURE:,} brackets, commas and colons")
-    return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from starlette.types import Receive, Send
@@ -30,13 +30,17 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Iterable[
     await send({"type": "http.response.body", "body": body})
 
 
-async def stream_out(send: Send, stream: Stream, after: int | None = None, headers: Iterable[Header] = ()) -> None:
-    """A response that is a stream, from its beginning or from behind an event until its end."""
+async def stream_out(
+    send: Send, stream: Stream, after: int | None = None, headers: Iterable[Header] = (), *, first: bytes = b""
+) -> None:
+    """A response that is a stream, from its beginning or from behind an event to its end; `first` comes before it."""
     await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_HEADERS, *headers]})
 
     async def write(event: bytes) -> None:
         await send({"type": "http.response.body", "body": event, "more_body": True})
 
+    if first:
+        await write(first)
     await stream.read(write, after)
     await send({"type": "http.response.body", "body": b""})
 
@@ -45,6 +49,17 @@ async def hung_up(receive: Receive) -> None:
     """Wait until the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def until_hung_up(receive: Receive, writing: Coroutine[Any, Any, None]) -> None:
+    """Write a response until it ends or its client is gone."""
+    tasks = {asyncio.ensure_future(writing), asyncio.ensure_future(hung_up(receive))}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 class Reply:
