@@ -42,6 +42,14 @@ def test_what_is_over_changed_or_of_another_host_is_no_flow() -> None:
         assert opened(junk, KEY, NOW) is None
 
 
+def test_a_flow_of_another_version_is_none() -> None:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = RANDOM.bytes(12)
+    other = urlsafe_b64encode(nonce + AESGCM(KEY).encrypt(nonce, b'{"state": "x"}', b"paddock sign-in")).decode()
+    assert opened(other, KEY, NOW) is None
+
+
 def test_hosts_with_the_same_client_secret_open_each_others_flows() -> None:
     one, other = (sealing_key(Secret("shared"), RANDOM) for _ in range(2))
     assert opened(sealed(new_flow(RANDOM, "/", NOW), one, RANDOM), other, NOW) is not None

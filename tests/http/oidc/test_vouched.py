@@ -8,7 +8,7 @@ import pytest
 
 from paddock.config.oidc_settings import OidcSettings, check_issuer, check_pairs
 from paddock.core.errors import Denied
-from paddock.http.oidc.vouched import arrival, granted, name_in, scope_for, scopes_offered
+from paddock.http.oidc.vouched import arrival, granted, name_in, scope_for, scopes_offered, wanting, with_more
 
 ANN: dict[str, Any] = {
     "iss": "https://login.example.org",
@@ -31,6 +31,16 @@ def test_somebody_is_named_by_whichever_claim_the_settings_say_where_that_can_be
     assert name_in({"preferred_username": "ANN"}, by_user_name) == "ann"
     for odd in (None, 7, "", "a/b", "root\n", "x" * 129, ["ann"]):
         assert name_in({"preferred_username": odd}, by_user_name) is None
+
+
+def test_what_the_provider_tells_who_asks_fills_in_and_verifies_no_address_but_its_own() -> None:
+    thin = {"iss": ANN["iss"], "sub": "1"}
+    assert wanting(thin, OidcSettings()) and not wanting(ANN, OidcSettings())
+    assert wanting(thin | {"preferred_username": "ann"}, OidcSettings(name_claim="preferred_username")) is False
+    assert with_more(thin, ANN) == ANN
+    mixed = with_more(thin | {"email": "root@example.org"}, {"email": "ann@example.org", "email_verified": True})
+    assert name_in(mixed, OidcSettings()) == "ann@example.org"
+    assert with_more(ANN, {"sub": "2", "email": "x@example.org", "email_verified": True}) == ANN
 
 
 def test_roles_and_groups_come_from_groups_of_the_provider() -> None:

@@ -75,8 +75,8 @@ def opened(cookie: str, key: bytes, now: float) -> Flow | None:
     try:
         raw = urlsafe_b64decode(cookie.encode("ascii") + b"==")
         flow = Flow(**orjson.loads(AESGCM(key).decrypt(raw[:_NONCE], raw[_NONCE:], _ABOUT)))
-    except (UnicodeError, NotBase64, InvalidTag, ValueError):
-        return None
+    except (UnicodeError, NotBase64, InvalidTag, ValueError, TypeError):
+        return None  # the last where another version of this program sealed it
     return flow if flow.until > now else None
 
 

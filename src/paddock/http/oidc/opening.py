@@ -1,4 +1,4 @@
-"""Everything about the identity provider that the HTTP application needs, put together from the oidc."""
+"""Everything about the identity provider that the HTTP application needs, put together from the settings."""
 
 from __future__ import annotations
 

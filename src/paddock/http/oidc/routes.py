@@ -26,7 +26,7 @@ from paddock.http.endpoint import ANYBODY, Endpoint
 from paddock.http.oidc.flow import LASTS, Flow, new_flow, opened, safe_next, sealed, sealing_key
 from paddock.http.oidc.provider import Provider
 from paddock.http.oidc.tokens import BadToken, check_id_token
-from paddock.http.oidc.vouched import arrival, name_in, wanting
+from paddock.http.oidc.vouched import arrival, name_in, wanting, with_more
 from paddock.http.pages import page
 
 START: Final = "/auth/oidc/start"
@@ -46,7 +46,8 @@ class SignInRoutes:
     Args:
         provider: Who vouches for people.
         sign_ins: Who they are here.
-        oidc: This host at the provider, and what its claims mean.
+        oidc: What is asked of the provider, and what its claims mean.
+        client_id: What this host is called there.
         public_url: Where this host is reached, without a slash at its end.
         clock, random: For flows.
     """
@@ -172,8 +173,7 @@ class SignInRoutes:
             _, claims = await self._provider.claims(token)
             check_id_token(claims, self._provider.issuer, self._client_id, flow.nonce, self._now())
             if wanting(claims, self._oidc):
-                # What is signed counts, where both say something.
-                claims = await self._provider.more_claims(access, claims["sub"]) | claims
+                claims = with_more(claims, await self._provider.more_claims(access, claims["sub"]))
         except BadToken as error:
             log.warning("an ID token of %s proves nothing: %s", self._provider.issuer, error.reason)
             raise Denied(

@@ -13,6 +13,7 @@ from paddock.principals.names import checked
 OF_ROLES: Final = "role:"
 """How a word of `oidc.token_scopes` begins that stands for a role."""
 
+_ADDRESS = frozenset({"email", "email_verified"})
 _LONGEST_DISPLAY = 200
 
 
@@ -56,10 +57,19 @@ def wanting(claims: Mapping[str, Any], oidc: OidcSettings) -> bool:
     """Whether more has to be asked about somebody than their ID token says."""
     needed = [oidc.name_claim]
     if oidc.allowed_domains or oidc.name_claim == "email":
-        needed += ["email", "email_verified"]
+        needed += _ADDRESS
     if oidc.allowed_groups or oidc.roles or oidc.groups:
         needed.append(oidc.groups_claim)
     return any(name not in claims for name in needed)
+
+
+def with_more(claims: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """What both say of somebody; where they differ the signed claims count.
+
+    An address and whether it was verified are of one of them: of two, each could speak of another address.
+    """
+    apart = claims.keys() & _ADDRESS if not claims.keys() >= _ADDRESS else frozenset[str]()
+    return {**more, **{name: value for name, value in claims.items() if name not in apart}}
 
 
 def granted(scopes: frozenset[str], oidc: OidcSettings) -> tuple[frozenset[str], frozenset[str]]:
