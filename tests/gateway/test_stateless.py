@@ -126,9 +126,13 @@ def test_who_cannot_be_asked_is_not(served: Daemon) -> None:
         assert alone(served, calling("butler__paint"), capabilities).result["structuredContent"]["action"] == "decline"
     only_forms = {"elicitation": {"form": {}}}
     assert alone(served, calling("butler__visit"), only_forms).result["structuredContent"]["action"] == "decline"
-    page = alone(served, calling("butler__visit"), FORMS).result["inputRequests"]["q1"]["params"]
+    asked = alone(served, calling("butler__visit"), FORMS).result
+    page = asked["inputRequests"]["q1"]["params"]
     assert (page["mode"], page["url"]) == ("url", "https://example.com/sign-in")
     assert "elicitationId" not in page
+    again = calling("butler__visit", 2)
+    again["params"] |= {"requestState": asked["requestState"], "inputResponses": {"q1": {"action": "accept"}}}
+    assert alone(served, again, FORMS).result["structuredContent"] == {"action": "accept"}
 
 
 def test_a_client_that_listens_is_acknowledged_first_with_what_it_will_hear_of(served: Daemon) -> None:

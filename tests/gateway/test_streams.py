@@ -64,6 +64,7 @@ def test_a_client_that_lost_its_stream_comes_back_for_what_it_missed(served: Dae
         first = next(events)
         assert (first["data"], first["id"][-2:]) == (None, "-0")
         asked = next(events)
+    assert asked["data"]["method"] == "elicitation/create"
     # The connection is gone, and the call is not.
     answer = {"jsonrpc": "2.0", "id": asked["data"]["id"], "result": {"action": "decline"}}
     with client.following(last_event_id=first["id"]) as again:
