@@ -39,6 +39,7 @@ NOT_TYPED = {
 TAKE_LONG = (
     "approvals.md",
     "author-tools.md",
+    "http-api.md",
     "life-of-a-plugin.md",
     "people-and-keys.md",
     "policy.md",
@@ -68,6 +69,8 @@ def desk(tmp_path: Path) -> tuple[Path, dict[str, str]]:
         "LANG": "C.UTF-8",
         "NO_COLOR": "1",
         "PADDOCK_HOME": str(tmp_path / "home"),
+        "PADDOCK_HTTP_ADDRESS": "127.0.0.1:0",  # others may listen where people do
+        "PADDOCK_HTTP_FIRST_LINK": "false",
         "PADDOCK_RUN_NO_APT": "1",
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),

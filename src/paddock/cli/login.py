@@ -36,8 +36,8 @@ def login(
     if as_json:
         document({"url": url, "person": link.subject, "tenant": link.tenant, "expires_at": link.expires_at})
         return
+    say(f"this signs {link.subject} in, once, until {link.expires_at[:16].replace('T', ' ')} UTC:")
     result(url)
-    say(f"  signs {link.subject} in, once, until {link.expires_at[:16].replace('T', ' ')} UTC")
 
 
 def _base() -> str:
