@@ -12,7 +12,7 @@ from paddock.gate.catalogue import Entry, Target
 from paddock.gate.documents import READ
 from paddock.host.host import Host
 
-LONGEST: Final = 20.0
+LONGEST: Final = 40.0
 """Seconds that whoever asks for a list waits for those. What comes later is told as a change of the list."""
 
 
