@@ -65,10 +65,10 @@ def place(
         folder / "home", more={f"PADDOCK_{name}": value for name, value in {**chosen, **settings}.items()}
     )
     with_stdin(paddock, "secret", "set", "oidc-client", stdin=SECRET)
-    paddock("user", "add", "ann@example.org")
+    paddock.quickly("user", "add", "ann@example.org")
     if plugin is not None:
-        paddock("plugin", "install", plugin, "--yes")
-        paddock("plugin", "enable", plugin.name)
+        paddock.quickly("plugin", "install", plugin, "--yes")
+        paddock.quickly("plugin", "enable", plugin.name)
     with daemon(paddock) as started:
         yield Place(url, started, provider)
 

@@ -62,8 +62,8 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Generator[Protected, 
         }
         paddock = Paddock(folder / "home", more=settings)
         for package in (parrot(folder / "parrot"), kept_to_a_scope(folder / "kept")):
-            paddock("plugin", "install", package, "--yes")
-            paddock("plugin", "enable", package.name)
+            paddock.quickly("plugin", "install", package, "--yes")
+            paddock.quickly("plugin", "enable", package.name)
         for name, subject in (("ann", "sub-ann"), ("olga", "sub-olga"), ("dora", "sub-dora")):
             paddock.quickly("user", "add", name, *(["--role", "operator"] if name == "olga" else []))
             paddock.quickly("user", "identity", name, "--subject", subject)
