@@ -6,7 +6,6 @@ refused. The names of members are closed here, so that an answer has none that i
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,6 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.engine import from_schema
 from schemathesis.engine.events import NonFatalError, ScenarioFinished
 from schemathesis.hooks import unregister
-from urllib3 import HTTPConnectionPool
-from urllib3.connection import HTTPConnection
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon
@@ -45,26 +42,14 @@ def closed(schema: Any) -> Any:
 
 
 CHECKS = {
-    # Without a key the socket's own operator calls.
-    "ignored_auth": {"enabled": False},
     # A plugin that fails is 502, one that is slow 504; 500 and 503 would be ours.
     "not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "502", "504"]},
     # What a plugin takes is its own to say: 400 where a body is described as any object.
     "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "401", "403", "404", "409", "429", "502"]},
 }
-OTHERS = ["ledger", "daemon", "artifacts", "events", "webhooks", "openapi.json"]
+OTHERS = ["ledger", "daemon", "artifacts", "events", "webhooks", "sign-in", "openapi.json"]
 GROUPS = [["plugins"], ["calls", "approvals"], OTHERS]
 of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "others"])
-
-
-class _LocalConnection(HTTPConnection):
-    """The daemon's socket in place of a host's; whose, is in the name of the host."""
-
-    def _new_conn(self) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX)
-        made.settimeout(PATIENCE)
-        made.connect(bytes.fromhex(self.host).decode())
-        return made
 
 
 def _only_the_beginning(send: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
@@ -114,9 +99,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Generator[There, None, No
     paddock.quickly("user", "add", "olga", "--role", "operator", "--role", "member")
     key = paddock.quickly("apikey", "create", "olga", "--role", "operator", "--role", "member", "--json").json["token"]
     with daemon(paddock) as started, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(HTTPConnectionPool, "ConnectionCls", _LocalConnection)
         patched.setattr(HTTPAdapter, "send", _only_the_beginning(HTTPAdapter.send))
-        found = There(started, f"http://{str(started.socket).encode().hex()}", key, _names(started))
+        found = There(started, "http://{}:{}".format(*started.tcp), key, _names(started))
 
         @schemathesis.hook
         def before_call(context: Any, case: Any, kwargs: Any) -> None:

@@ -183,7 +183,7 @@ def test_numbers_are_given_in_the_form_that_prometheus_reads(served: Daemon) -> 
 def test_the_published_description_lists_what_a_detached_and_a_followed_call_are_answered(served: Daemon) -> None:
     answers = served.ask("GET", "/openapi.json").body["paths"]["/api/v1/calls"]["post"]["responses"]
 
-    failing = (400, 401, 403, 404, 409, 413, 415, 429, 500, 502, 503, 504)
+    failing = (400, 401, 403, 404, 409, 413, 415, 421, 429, 500, 502, 503, 504)
     assert set(answers) == {"200", "202", *map(str, failing)}
     assert set(answers["200"]["content"]) == {"application/json", "text/event-stream"}
 

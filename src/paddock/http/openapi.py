@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.gate.effects.keys import LONGEST as LONGEST_KEY
 from paddock.http.checking import Parameter, as_parameter
+from paddock.http.cookies import NAME as SESSION_COOKIE
 from paddock.http.endpoint import ANYBODY, EVENTS, JSON, LONGEST_NAME, PREFIX, Also, Endpoint
 from paddock.http.frames import PROBLEM, Frame
 from paddock.http.schemas.building import TEXT, Schema, ref, said
@@ -17,7 +18,8 @@ _PATH_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ABOUT = (
     "Errors are problem bodies with a stable `code`. Over TCP a request brings an API key as a bearer token, or the"
     " cookie of a console session. On the daemon's local socket the kernel says who calls: its operator, who may also"
-    " name a `tenant` and act as somebody else with `Paddock-As`."
+    " name a `tenant` and act as somebody else with `Paddock-As`. Whatever is asked, headers that are too large get"
+    " 431, and a request that takes too long to arrive gets 408."
 )
 
 _AS = Parameter(
@@ -40,6 +42,7 @@ STATUSES = {
     413: "The body has more than a mebibyte.",
     415: "The body is not JSON.",
     416: "Nothing of that range is there.",
+    421: "The request asks for another host.",
     422: "The answer does not fit what was asked, which stays open.",
     429: "Too much at once, or in a while; `Retry-After` says when to come back.",
     500: "Ours: the daemon's log has it under `error_id`.",
@@ -47,6 +50,8 @@ STATUSES = {
     503: "Not now: `Retry-After` says when to come back.",
     504: "The plugin took too long.",
 }
+# Who calls is looked up, from where it comes is looked at, and what is asked is checked, whatever the row.
+_ANYWHERE = (400, 401, 403, 421, 500, 503)
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "required": True, "schema": {"type": "integer"}}}
 _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"required": True, "schema": TEXT}},
@@ -83,14 +88,9 @@ def document(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
     }
 
 
-SESSION_COOKIE = "__Host-paddock"
-
-
 def failing_statuses(one: Endpoint) -> list[int]:
     """Every status that an operation can fail with."""
-    found = {400, 500, *one.fails}
-    if one.who is not ANYBODY:
-        found |= {401, 403, 503}  # who calls is looked up, and may not be who it is for
+    found = {*_ANYWHERE, *one.fails}
     if "{" in one.path or "tenant" in one.query:
         found.add(404)
     if one.takes is not None:
