@@ -242,15 +242,12 @@ class Calls:
 
     async def _watch(self, live: LiveCall, work: asyncio.Future[Any], approval: str | None) -> None:
         """See what comes of a call, until somebody wants its end."""
-        asked = asyncio.ensure_future(live.asked_to_cancel())
+        live.stopped_by(work.cancel)
         try:
-            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                work.cancel()
-                await asyncio.wait({work})
+            await asyncio.wait({work})
             # A host that goes down gives its calls up and does not cancel them: what waits, or has its yes, goes on at
             # the next one.
-            unwanted = asked.done() and not self._closed
+            unwanted = live.unwanted and not self._closed
             if unwanted and (approval is not None or _waits(work)):
                 await self._gate.start.withdraw(live.context.tenant, live.id)
             if work.cancelled() or (unwanted and _waits(work)):
@@ -267,7 +264,6 @@ class Calls:
                 asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
         finally:
             self._unseat(live)
-            asked.cancel()
             if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
                 work.cancel()
                 live.end("cancelled", self._now(), error=live.cut_off())

@@ -67,7 +67,8 @@ class LiveCall:
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
-        self._cancel_asked = asyncio.Event()
+        self.unwanted = False  # whether somebody asked for its end
+        self._stop: Callable[[], object] = lambda: None
 
     async def wait(self) -> Any:
         """The result.
@@ -85,7 +86,9 @@ class LiveCall:
 
     def cancel(self) -> None:
         """Ask for its end. Harmless when it is over."""
-        self._cancel_asked.set()
+        if not self.unwanted:
+            self.unwanted = True
+            self._stop()
 
     async def events(self, after: int = 0) -> AsyncGenerator[CallEvent, None]:
         """What the plugin told and asked while it worked: first what is still kept, then as it comes, until the end."""
@@ -158,8 +161,11 @@ class LiveCall:
         """Wait for its end, whatever it is."""
         await self._ended.wait()
 
-    async def asked_to_cancel(self) -> None:
-        await self._cancel_asked.wait()
+    def stopped_by(self, stop: Callable[[], object]) -> None:
+        """What ends the work on it, once somebody asks for that; at once where somebody has."""
+        self._stop = stop
+        if self.unwanted:
+            stop()
 
     def replay(self, of: CallId) -> None:
         """What it gives came of a former call under the same key."""

@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from paddock.http.checking import Parameter
 
 HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
+UNWATCHED = 0.1  # seconds of a call before anybody looks whether its client is still there
 LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
 AFTER = Parameter("Go on after the event with this id.", {"type": "integer", "minimum": 0})
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -99,14 +100,22 @@ def last_event_id(request: Request) -> int:
 @asynccontextmanager
 async def cancelled_when_gone(request: Request, hung_up: Callable[[], object]) -> AsyncGenerator[None, None]:
     """While the block waits for a call, a client that hangs up cancels it."""
+    watching: asyncio.Future[None] | None = None
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
         hung_up()
 
-    watching = asyncio.ensure_future(watch())
+    def begin() -> None:
+        nonlocal watching
+        watching = asyncio.ensure_future(watch())
+
+    # Most calls are over before that: a timer costs next to nothing, and watching from the start would not.
+    timer = asyncio.get_running_loop().call_later(UNWATCHED, begin)
     try:
         yield
     finally:
-        watching.cancel()
+        timer.cancel()
+        if watching is not None:
+            watching.cancel()
