@@ -132,6 +132,23 @@ def test_it_starts_without_what_only_a_host_needs(served: Daemon) -> None:
     assert imported & heavy == set()
 
 
+def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) -> None:
+    program, arguments, environment = command(served.paddock)
+    paddock = tmp_path / "paddock"
+    paddock.write_text(f'#!/bin/sh\nexec {program} {" ".join(arguments[:-1])} "$@"\n')
+    paddock.chmod(0o755)
+    path = f"{tmp_path}:{environment['PATH']}"
+    done = subprocess.run(
+        [program, EXAMPLES / "call_over_mcp.py"],
+        env={**environment, "PATH": path, "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
+
+
 def test_a_daemon_that_goes_away_is_told_of_and_the_talk_goes_on_with_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     paddock = Paddock(tmp_path / "home")

@@ -66,6 +66,10 @@ async def read_resource(ctx: Any, params: Any) -> types.ReadResourceResult:
     return types.ReadResourceResult(contents=[found])
 
 
+async def watch(ctx: Any, params: Any) -> types.EmptyResult:
+    return types.EmptyResult()  # nothing here ever changes
+
+
 async def get_prompt(ctx: Any, params: Any) -> Any:
     given = params.arguments or {}
     match params.name:
@@ -235,6 +239,8 @@ async def serve(revision: str) -> None:
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
+        on_subscribe_resource=watch,
+        on_unsubscribe_resource=watch,
         on_completion=complete,
         on_subscriptions_listen=ListenHandler(bus),
     )
