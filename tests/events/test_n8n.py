@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.events.n8n import n8n_in
 from tests.events.receiver import signature
-from tests.gateway_proofs.doorway import doorway
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
@@ -44,10 +43,11 @@ def test_n8n_takes_signed_events_and_calls_a_tool_under_the_same_rules(tmp_path:
     token = paddock("apikey", "create", "n8n", "--json").json["token"]
     address = f"http://127.0.0.1:{n8n.port}/webhook/paddock-events"
     hook = paddock("webhook", "add", address, "--type", "plugin.tool_invoked", "--json").json
-    with daemon(paddock) as served, doorway(served.socket) as port:
+    with daemon(paddock) as served:
+        url = served.told(event="ready")["url"]
         n8n.keep_key("paddockKey000001", "Paddock", token)
         n8n.take_over(workflow("paddock-events", whsec_PASTE_IT_HERE=hook["secret"]))
-        n8n.take_over(workflow("paddock-tool", **{"127.0.0.1:7433": f"127.0.0.1:{port}"}))
+        n8n.take_over(workflow("paddock-tool", **{"http://127.0.0.1:7433": url}))
         with n8n.running():
             greeting = json.dumps({"name": "Ann"}).encode()
             eventually(lambda: n8n.post("paddock-tool", greeting)[0] != 404, "n8n does not know the workflow")
