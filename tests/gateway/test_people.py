@@ -125,3 +125,12 @@ def test_what_waits_is_its_callers_alone(served: Daemon) -> None:
     assert theirs["call_id"] != held["call_id"]
     stolen = Client(served, more=ann).call("mail__send", meta={"dev.paddock/approval-token": held["token"]}, to="hal")
     assert stolen.result["isError"] and stolen.result["_meta"]["dev.paddock/error"]["category"] == "policy"
+
+
+def test_a_yes_that_comes_before_the_question_confirms_nothing(served: Daemon) -> None:
+    eager = calling("mail__odd", turn="eager")
+    eager["params"]["inputResponses"] = {key: {"action": "accept"} for key in ("q1", "q2", "", "confirm", "paddock-1")}
+    asked = alone(served, eager, FORMS).result
+    assert asked["resultType"] == "input_required"
+    pending = served.ask("GET", "/approvals").body["approvals"]
+    assert "odd" in [one["preview"]["callable"] for one in pending]
