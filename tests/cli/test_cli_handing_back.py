@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,23 @@ def started(paddock: Paddock, **more: str) -> dict[str, Any]:
 
 def test_an_import_prints_what_to_paste_into_claude_desktop(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "claude_desktop_config.json", DESKTOP)
-    said = paddock("import", file, "--yes")
+    at_a_port = replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "0.0.0.0:7433"})
+    said = at_a_port("import", file, "--yes")
 
     stdio, end = json.JSONDecoder().raw_decode(said.out)
     over_http = json.loads(said.out[end:])
     assert stdio == {"mcpServers": {"paddock": started(paddock)}}
-    assert over_http["mcpServers"]["paddock"]["url"].endswith("/mcp")
+    assert over_http["mcpServers"]["paddock"]["url"] == "http://127.0.0.1:7433/mcp"
     assert over_http["mcpServers"]["paddock"]["headers"] == {"Authorization": "Bearer KEY"}
     assert json.loads(file.read_text()) == DESKTOP  # nobody asked to change it
 
 
 def test_an_import_prints_what_to_paste_into_vs_code(paddock: Paddock, source: Path) -> None:
     file = write_json(source / ".vscode" / "mcp.json", {"servers": {"weather": {"command": "node"}}})
-    said = paddock("import", file, "--yes", "--json").json["client"]
+    known = replace(paddock, more={"PADDOCK_HTTP_PUBLIC_URL": "https://paddock.example.org"})
+    said = known("import", file, "--yes", "--json").json["client"]
     assert said["stdio"] == {"servers": {"paddock": started(paddock, type="stdio")}}
-    assert said["http"]["servers"]["paddock"]["type"] == "http"
+    assert said["http"]["servers"]["paddock"]["url"] == "https://paddock.example.org/mcp"
 
 
 def test_replace_puts_paddock_into_the_file_and_keeps_what_it_was(paddock: Paddock, source: Path) -> None:
@@ -54,6 +57,7 @@ def test_replace_puts_paddock_into_the_file_and_keeps_what_it_was(paddock: Paddo
     before = file.read_bytes()
 
     said = paddock("import", link, "--replace", "--yes", "--json").json["client"]
+    assert said["http"] is None  # any port that is free: only a daemon would know
 
     assert json.loads(file.read_text()) == {
         "mcpServers": {"paddock": started(paddock)},

@@ -27,6 +27,7 @@ from paddock.manifest.client_settings import (
     with_paddock,
 )
 
+EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104 - where a daemon may listen, and no client asks
 TOKEN = "KEY"  # noqa: S105 - stands where a person puts theirs
 
 
@@ -75,18 +76,29 @@ def require_client(client: ClientSettings | None, path: Path) -> ClientSettings:
 def tell_client(client: ClientSettings, http: HttpSettings, *, as_json: bool) -> dict[str, Any]:
     """Print what is pasted into the client's settings; the same as data."""
     stdio = snippet(client.form, client.stdio())
-    url = f"{(http.public_url or f'http://{http.address}').rstrip('/')}/mcp"
-    over_http = snippet(client.form, reached_by_client(url, TOKEN))
+    url = _url(http)
+    over_http = snippet(client.form, reached_by_client(url, TOKEN)) if url else None
     if not as_json:
         say()
         say(f"All of them through one endpoint: paste this into {printable(client.path.name)} in place of the servers")
         result(json.dumps(stdio, indent=2))
-        say("or, while `paddock serve` runs, over HTTP with a key of `paddock apikey create`:")
-        result(json.dumps(over_http, indent=2))
+        if over_http is not None:
+            say("or, while `paddock serve` runs, over HTTP with a key of `paddock apikey create`:")
+            result(json.dumps(over_http, indent=2))
         if shutil.which(COMMAND[0]) is None:
             program = printable(str(Path(sys.argv[0]).resolve()), 400)
             say(f"{styled('!', 'yellow')} your client has to find `paddock`; where it does not, write {program}")
     return {"stdio": stdio, "http": over_http}
+
+
+def _url(http: HttpSettings) -> str | None:
+    """Where clients reach `/mcp`; None where only the daemon knows, or nobody does."""
+    if http.public_url:
+        return f"{http.public_url.rstrip('/')}/mcp"
+    host, _, port = http.address.rpartition(":")
+    if not host or port == "0":  # off, or any port that is free
+        return None
+    return f"http://{'127.0.0.1' if host in EVERY_ADDRESS else host}:{port}/mcp"
 
 
 def write_back(client: ClientSettings, taken: Sequence[str], retype: str, *, yes: bool) -> dict[str, Any]:
