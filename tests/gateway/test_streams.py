@@ -125,26 +125,19 @@ def test_a_client_of_the_newest_revision_has_no_standing_stream(served: Daemon) 
     assert alone(served, asking("ping")).status == 404
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", STATELESS])
-def test_log_messages_of_a_plugin_are_told_to_who_wants_them_from_their_level_on(
-    tmp_path_factory: pytest.TempPathFactory, revision: str
-) -> None:
-    folder = tmp_path_factory.mktemp("logs")
-    paddock = Paddock(folder / "home")
-    paddock.quickly("plugin", "install", chatty(folder / "chatty"), "--yes")
+def test_log_messages_of_a_plugin_are_told_to_who_wants_them_from_their_level_on(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "install", chatty(tmp_path / "chatty"), "--yes")
     paddock.quickly("plugin", "enable", "chatty")
     with daemon(paddock) as served:
         for level, told in ((None, []), ("warning", ["careful"]), ("debug", ["looking", "careful"])):
-            if revision == STATELESS:
-                heard = alone(served, calling("chatty__talk"), level=level)
-            else:
-                client = Client(served, revision)
-                if level is not None:
-                    client.ask("logging/setLevel", level=level)
-                heard = client.call("chatty__talk")
-            *logs, last = heard.messages
-            assert [one["params"]["data"] for one in logs] == told
-            assert last["result"]["content"] == [{"type": "text", "text": "done"}]
+            client = Client(served)
+            if level is not None:
+                client.ask("logging/setLevel", level=level)
+            for heard in (client.call("chatty__talk"), alone(served, calling("chatty__talk"), level=level)):
+                *logs, last = heard.messages
+                assert [one["params"]["data"] for one in logs] == told
+                assert last["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 def chatty(root: Path) -> Path:
