@@ -13,6 +13,8 @@ from paddock.http.sites import Sites
 NOTHING = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """What an answer may load where it does not say otherwise itself."""
 
+# Not `no-referrer`: with that a browser would say `Origin: null` when somebody presses a button of a page of ours.
+_REFERRER = b"same-origin"
 _ASKED = "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, prefer"
 _SHOWN = "content-location, idempotency-replayed, location, mcp-session-id, retry-after, www-authenticate"
 _A_DAY = "86400"
@@ -80,6 +82,8 @@ def dressed(scope: Scope, send: Send, sites: Sites) -> Send:
                 headers.append((b"content-security-policy", NOTHING))
             if b"cache-control" not in said:
                 headers.append((b"cache-control", b"no-store"))
+            if b"referrer-policy" not in said:
+                headers.append((b"referrer-policy", _REFERRER))
             if other and origin is not None:
                 headers.append((b"access-control-allow-origin", origin))
                 headers.append((b"access-control-expose-headers", _SHOWN.encode()))

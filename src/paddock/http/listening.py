@@ -26,7 +26,6 @@ LAST_WORDS = 5.0  # seconds for answers under way once nobody new is let in
 ON_EVERYTHING = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
