@@ -102,7 +102,7 @@ def test_nobody_who_was_stopped_and_nobody_unknown_is_called_as(served: tuple[Da
 def test_over_http_a_header_names_them_and_a_body_cannot(served: tuple[Daemon, str]) -> None:
     started, _ = served
     called = started.ask("POST", "/plugins/ours/execute", {"params": {}}, Paddock_As="user:ann")
-    assert (called.status, data(called.body["result"])["user"]) == (200, "user:ann")
+    assert (called.status, data(called.body)["user"]) == (200, "user:ann")
     for body in ({"params": {}, "principal": "user:ann"}, {"params": {}, "as": "user:ann"}):
         assert started.ask("POST", "/plugins/ours/execute", body).status == 400
     denied = started.ask("POST", "/plugins/ours/execute", {"params": {}}, Paddock_As="user:bob")
