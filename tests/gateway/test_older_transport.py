@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("B-01")
 
 
 async def test_the_official_client_lists_and_calls_over_one_stream(served: Daemon) -> None:
-    def locally(**options: Any) -> httpx2.AsyncClient:
+    def locally(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(served.socket)), timeout=PATIENCE)
 
     way = sse_client("http://localhost/mcp/sse", httpx_client_factory=locally)
@@ -30,8 +30,8 @@ async def test_the_official_client_lists_and_calls_over_one_stream(served: Daemo
 
         steps: list[float] = []
 
-        async def heard(done: float, total: float | None, message: str | None) -> None:
-            steps.append(done)
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            steps.append(progress)
 
         await patiently(client.call_tool("parrot__count", {}, progress_callback=heard))
         assert steps == [1, 2, 3]
