@@ -92,7 +92,10 @@ class Person:
         return types.ElicitResult(action="accept", content=dict.fromkeys(params.requested_schema["properties"], "Ada"))
 
 
-IN_EVERY_REVISION = pytest.mark.parametrize("revision", REVISIONS)
+_BETWEEN = REVISIONS[1:-2]
+IN_EVERY_REVISION = pytest.mark.parametrize(
+    "revision", [pytest.param(one, marks=[pytest.mark.slow] if one in _BETWEEN else []) for one in REVISIONS]
+)
 
 
 async def all_of_it(way: Any, mode: Any, revision: str) -> None:

@@ -78,6 +78,15 @@ def test_what_is_no_message_is_answered_as_that_and_the_talk_goes_on(served: Dae
         assert client.ask(2, "what/ever")["error"]["code"] == -32601
 
 
+def test_a_line_without_end_ends_the_talk_and_says_why(served: Daemon) -> None:
+    program, arguments, environment = command(served.paddock)
+    done = subprocess.run(
+        [program, *arguments], env=environment, input=b"x" * 5_000_000, capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"a line has more than 4194304 bytes" in done.stderr
+
+
 def test_a_cancelled_call_ends_in_the_daemon_and_is_not_answered(served: Daemon) -> None:
     before = ended(served, "cancelled")
     with talk(served.paddock) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +20,7 @@ from paddock.rpc.message import MAX_FRAME
 STREAM: Final = "text/event-stream"
 LARGEST_ANSWER: Final = 4 * MAX_FRAME
 FAREWELL: Final = 2.0  # seconds for the daemon to hear that we go
+_KNOCKS, _PAUSE = 100, 0.02  # how often, and how many seconds between two
 _LISTS: Final = ("tools", "prompts", "resources")
 
 
@@ -138,11 +140,21 @@ class DaemonSession:
         try:
             made.setblocking(False)
             with address_of(self._path) as address:
-                await asyncio.get_running_loop().sock_connect(made, address)
+                await _knock(made, address)
         except BaseException:
             made.close()
             raise
         return made
+
+
+async def _knock(made: socket.socket, address: str) -> None:
+    """Connect, which takes no time, unless so many wait there that the kernel queues no more: then knock again."""
+    for _ in range(_KNOCKS):
+        with suppress(BlockingIOError):
+            made.connect(address)
+            return
+        await asyncio.sleep(_PAUSE)
+    raise OSError(errno.EAGAIN, "nobody is let in")
 
 
 def _says_when(about: Any) -> bool:
