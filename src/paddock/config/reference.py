@@ -24,7 +24,7 @@ anyone can write a repository, it may only make the settings marked *lower* or *
 say, it takes nothing from the environment, and nothing else. A project's file with a mistake is ignored as a whole,
 with a warning.
 
-**Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to the webhooks alone that you add. What
+**Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to no webhook but yours. What
 `analytics.*` counts stays in the store that `store.url` names, for the people who run this host.
 
 **Not a setting:** with `PADDOCK_DEBUG=1` in the environment a command that fails in a way nobody foresaw also prints
