@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 import orjson
@@ -114,7 +115,7 @@ class Methods:
     async def _list_tools(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         cursor, revision = cursor_of(params), exchange.revision
         shelf = await self._shelves.of(exchange.context)
-        return shelf.page("tools", cursor, revision, self._page_size, lambda: tool_list(shelf, revision))
+        return await shelf.page("tools", cursor, revision, self._page_size, lambda: tool_list(shelf, revision))
 
     async def _call_tool(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         name, arguments = params.get("name"), params.get("arguments")
@@ -207,8 +208,8 @@ class Methods:
     ) -> bytes:
         cursor, context = cursor_of(params), exchange.context
         shelf = await self._shelves.of(context)
-        every = await listed(shelf, context.tenant)
-        return shelf.page(kind, cursor, exchange.revision, self._page_size, lambda: every)
+        made = partial(listed, shelf, context.tenant)
+        return await shelf.page(kind, cursor, exchange.revision, self._page_size, made)
 
     async def _read(self, exchange: Exchange, params: dict[str, Any]) -> bytes:
         uri = params.get("uri")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import Counter as Counted
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -31,6 +31,7 @@ from paddock.rpc.faults import INVALID_PARAMS, RpcFault
 GOOD_FOR: Final = 5.0
 """Seconds that a list is given again without asking the rules: what somebody consented to may have changed since."""
 _MOST_KEPT: Final = 256  # lists of callers
+_MOST_PAGES: Final = 64  # of one caller
 
 
 class PromptOf(NamedTuple):
@@ -79,8 +80,13 @@ class Shelf:
         }
         self._pages: dict[tuple[str, str, str], bytes] = {}
 
-    def page(
-        self, kind: str, cursor: str, revision: Revision, size: int, made: Callable[[], dict[str, dict[str, Any]]]
+    async def page(
+        self,
+        kind: str,
+        cursor: str,
+        revision: Revision,
+        size: int,
+        made: Callable[[], Awaitable[dict[str, dict[str, Any]]]],
     ) -> bytes:
         """One page of a list as the result of a request.
 
@@ -97,7 +103,9 @@ class Shelf:
         key = (kind, cursor, revision.name)
         found = self._pages.get(key)
         if found is None:
-            found = self._pages[key] = orjson.dumps(_page(kind, after(cursor), revision, size, made()), default=str)
+            found = orjson.dumps(_page(kind, after(cursor), revision, size, await made()), default=str)
+            if len(self._pages) < _MOST_PAGES:  # a client can make up cursors without end
+                self._pages[key] = found
         return found
 
 
@@ -168,7 +176,7 @@ class Shelves:
         return shelf
 
 
-def tool_list(shelf: Shelf, revision: Revision) -> dict[str, dict[str, Any]]:
+async def tool_list(shelf: Shelf, revision: Revision) -> dict[str, dict[str, Any]]:
     """Every tool that a caller sees, by name."""
     return {name: definition_of(offered, name, revision) for name, offered in shelf.tools.items()}
 
