@@ -49,7 +49,7 @@ def rows() -> Any:
 def fastapi() -> Any:
     from typing import Annotated
 
-    from fastapi import FastAPI, Query
+    from fastapi import FastAPI, Query  # pyright: ignore[reportMissingImports]  # see _peers.py
     from pydantic import BaseModel, ConfigDict, Field
 
     class Call(BaseModel):
