@@ -11,9 +11,11 @@ import pytest
 
 from paddock.manifest.effects import Effect
 from paddock.manifest.flags import IN_WORDS, Flag
+from paddock.manifest.read import read_package
 from paddock.plugins.definitions.flagging.hints import Hint, flags_by_callable
 from paddock.plugins.definitions.flagging.neighbours import Names, Neighbourhood
 from paddock.plugins.definitions.flagging.reading import MOST_READ, Words, read_words
+from paddock.plugins.definitions.flagging.surveying import Survey
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -132,3 +134,22 @@ def test_every_flag_is_in_the_guide_in_the_same_words() -> None:
     assert set(IN_WORDS) == set(Flag)
     for flag, said in IN_WORDS.items():
         assert f"| `{flag}` | {said} |" in guide
+
+
+# Each package of the examples has a page of its own.
+EXAMPLES = sorted(page.parent for page in (HERE.parents[1] / "examples").glob("*/README.md"))
+
+
+def test_no_example_gets_a_flag_but_those_two_that_are_both_called_notes() -> None:
+    manifests = {folder: read_package(folder).single() for folder in EXAMPLES}
+    everybody = tuple(
+        Names(one.name, one.title, tuple(spec.name for spec in one.callables)) for one in manifests.values()
+    )
+    found = {
+        (manifest.name, hint.flag)
+        for folder, manifest in manifests.items()
+        for hint in Survey(manifest, folder, everybody).hints()
+    }
+    assert len(manifests) >= 9
+    names = ("native-notes", "shu_notes")
+    assert found == {(name, flag) for name in names for flag in (Flag.LOOK_ALIKE, Flag.SAME_NAME)}
