@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.daemons import eventually
 from fixtures.people import Peopled, key_of
+from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-06")
 
@@ -50,6 +51,25 @@ def test_a_key_stops_at_once_when_it_is_revoked_or_its_owner_disabled(peopled: P
     assert (status(first), status(second)) == (401, 200)
     paddock.quickly("user", "disable", "cyd")
     assert (status(first), status(second)) == (401, 401)
+
+
+def test_what_another_host_on_the_same_store_takes_away_is_gone_within_seconds(peopled: Peopled) -> None:
+    """Written past the daemon, as another host does: nobody tells this one."""
+    paddock = peopled.daemon.paddock
+    paddock.quickly("user", "add", "gus")
+    expired, disabled = (paddock.quickly("apikey", "create", "gus", "--expires", "1h", "--json").json for _ in range(2))
+
+    def status(key: dict[str, str]) -> int:
+        return peopled.daemon.ask_tcp("GET", "/me", authorization=f"Bearer {key['token']}").status
+
+    assert (status(expired), status(disabled)) == (200, 200)
+    with open_direct(paddock.home / "data" / "paddock.db") as store:
+        long_ago = ("2020-01-01T00:00:00+00:00", expired["id"])
+        store.write(lambda tx: tx.execute("UPDATE api_keys SET expires_at = ? WHERE id = ?", long_ago))
+        eventually(lambda: status(expired) == 401, "its time is over")
+        assert status(disabled) == 200
+        store.write(lambda tx: tx.execute("UPDATE people SET disabled = 1 WHERE name = ?", ("gus",)))
+        eventually(lambda: status(disabled) == 401, "its owner is disabled")
 
 
 def test_a_role_that_is_taken_away_is_gone_at_once(peopled: Peopled) -> None:
