@@ -69,7 +69,7 @@ class EnabledPlugins:
         self._known: dict[tuple[object, ...], Enabled | Unfit] = {}
         self._manifests: dict[tuple[str, str], Manifest] = {}  # by digest and text: tenants share what is installed
         self._names: dict[tuple[str, str], Names] = {}  # the same, of what its manifest calls itself
-        self._neighbours: dict[Tenant, tuple[tuple[Names, ...], Neighbourhood]] = {}
+        self._neighbours: dict[Tenant | None, tuple[tuple[Names, ...], Neighbourhood]] = {}
 
     def read(self, store: PluginStore) -> tuple[list[Enabled], list[Unfit]]:
         """Every enabled plugin of every tenant, in the version that is in use."""
@@ -149,16 +149,23 @@ class EnabledPlugins:
         for row in versions.values():
             if (row.digest, row.manifest_text) not in self._names:
                 self._names[row.digest, row.manifest_text] = declared_names(row)
-        neighbours: dict[Tenant, tuple[tuple[Names, ...], Neighbourhood]] = {}
+        declared = {plugin: self._names[row.digest, row.manifest_text] for plugin, row in sorted(versions.items())}
+        listed: dict[Tenant, dict[str, Listing]] = {}
+        for (tenant, plugin), listing in listings.items():
+            listed.setdefault(tenant, {})[plugin] = listing
+        # There may be many tenants, and those for whom no server was ever met know the same names.
+        shared = self._beside(None, tuple(declared.values()))
+        known: dict[Tenant | None, tuple[tuple[Names, ...], Neighbourhood]] = {None: shared}
         for tenant in grants:
-            everybody = tuple(
-                with_listed(self._names[row.digest, row.manifest_text], _listed(listings.get((tenant, plugin))))
-                for plugin, row in sorted(versions.items())
-            )
-            before = self._neighbours.get(tenant)
-            neighbours[tenant] = before if before and before[0] == everybody else (everybody, Neighbourhood(everybody))
-        self._neighbours = neighbours
-        return {tenant: found for tenant, (_, found) in neighbours.items()}
+            if own := listed.get(tenant):
+                everybody = (with_listed(names, _listed(own.get(plugin))) for plugin, names in declared.items())
+                known[tenant] = self._beside(tenant, tuple(everybody))
+        self._neighbours = known
+        return {tenant: known.get(tenant, shared)[1] for tenant in grants}
+
+    def _beside(self, tenant: Tenant | None, everybody: tuple[Names, ...]) -> tuple[tuple[Names, ...], Neighbourhood]:
+        before = self._neighbours.get(tenant)
+        return before if before and before[0] == everybody else (everybody, Neighbourhood(everybody))
 
     def _manifest(self, store: PluginStore, row: VersionRow) -> Manifest:
         known = self._manifests.get((row.digest, row.manifest_text))
