@@ -80,13 +80,15 @@ def _install_examples(home: Path, *, quiet: bool) -> list[dict[str, str]]:
     from paddock.cli.opening import at_this_machine
     from paddock.core.errors import NotFound
     from paddock.host.command import open_for_command
+    from paddock.manifest.read import FILE_NAMES
     from paddock.plugins.consent import install_screen
     from paddock.plugins.install import commit
     from paddock.plugins.preparing import prepare
     from paddock.plugins.sources import parse_source
 
     place = examples_directory()
-    directories = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    # Examples of other things stand beside the plugins.
+    directories = sorted(path for path in place.glob("*") if any((path / name).is_file() for name in FILE_NAMES))
     if not directories:
         raise NotFound(
             "the example plugins are not here", code="demo.no_examples", hint="run it from a checkout: ./run demo"
