@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
 from paddock.core.outward import http_status
-from paddock.http.answer_transport import AnswerTransport
+from paddock.http.answering import AnsweringConnection
 
 MOST_HEADERS = 200
 _GONE_AFTER = 60_000  # milliseconds without a sign of life
@@ -58,7 +58,7 @@ class TooSlow(TimedOut):
     code = "http.too_slow"
 
 
-class BoundedConnection(HttpToolsProtocol):
+class BoundedConnection(AnsweringConnection):
     """uvicorn's HTTP with bounds.
 
     `deadline` is when a request has to be here, on the loop's clock; None while none is expected. Whoever listens looks
@@ -81,9 +81,8 @@ class BoundedConnection(HttpToolsProtocol):
         """Whether something is being answered."""
         return bool(self.cycle) and not self.cycle.response_complete
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", AnswerTransport(transport))
         self.deadline = self.waits_since + self._limits.header_s
         connected: socket.socket = transport.get_extra_info("socket")
         # A client that is gone without a word is noticed, also where something is still to be sent to it.
@@ -156,7 +155,8 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._refused, self.deadline = True, self.loop.time() + _LINGERS
         self._unset_keepalive_if_required()
-        begun = self.busy and self.cycle.response_started
+        # Where others are before it, these words would be taken for the answer to them, or stand in the midst of one.
+        begun = self.busy and (self.cycle is not self.answering or self.cycle.response_started)
         if not begun and not self.transport.is_closing():
             body = self._problem(error)
             head = [STATUS_LINE[http_status(error)]]
@@ -164,9 +164,7 @@ class BoundedConnection(HttpToolsProtocol):
                 head += [name, b": ", value, b"\r\n"]
             head.append(b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body))
             self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
-        if self.busy:
-            self.cycle.disconnected = True  # whoever handles it is told that nobody listens
-            self.cycle.message_event.set()
+        self.give_up()
         if not self.transport.is_closing():
             # What is on its way is read and dropped for a moment: closed at once, the client would lose the answer.
             self.transport.write_eof()

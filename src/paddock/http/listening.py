@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from paddock.core.errors import Conflict, Unreachable
-from paddock.http.answer_transport import AnswerTransport
+from paddock.http.answering import AnsweringConnection
 from paddock.http.auth import peer_of
 from paddock.http.local_address import address_of
 
@@ -33,12 +33,11 @@ ON_EVERYTHING = (
 _OWNER_ONLY = 0o600
 
 
-class PeerAware(HttpToolsProtocol):
+class PeerAware(AnsweringConnection):
     """uvicorn's HTTP, which also tells each request which process it came from."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", AnswerTransport(transport))
         # What stands here is copied into the state of every request of this connection.
         self.app_state = {**self.app_state, "peer": peer_of(transport.get_extra_info("socket"))}
 
