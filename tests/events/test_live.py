@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import resource
 import socket
+import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -171,6 +173,32 @@ def test_each_tenant_follows_its_own_events_and_only_its_operator_may(served: tu
     assert (event["tenant"], event["data"]["group"]) == ("acme", "theirs")
     assert started.ask("GET", "/events", authorization=f"Bearer {keys['zoe']}").status == 403
     assert started.ask("GET", "/events?tenant=default", **own).status == 404
+
+
+@pytest.mark.req("S-06")
+@pytest.mark.parametrize("path", ["/events?type=group.*", "/ledger?follow=1&type=group.*"])
+def test_whoever_may_not_any_more_hears_no_more_within_seconds(
+    served: tuple[Daemon, dict[str, str]], path: str
+) -> None:
+    paddock = served[0].paddock
+    given = paddock.quickly("apikey", "create", "omar", "--tenant", "acme", "--role", "operator", "--json").json
+
+    def another() -> None:
+        paddock.quickly("group", "add", f"{given['id']}-{next(numbers)}", "--tenant", "acme")
+
+    numbers = itertools.count()
+    with served[0].following(path, authorization=f"Bearer {given['token']}") as events:
+        another()
+        assert next(events)["data"]
+        paddock.quickly("apikey", "revoke", given["id"], "--tenant", "acme", "--yes")
+        ended = threading.Thread(target=lambda: list(events))
+        ended.start()
+
+        def is_over() -> bool:
+            another()
+            return not ended.is_alive()
+
+        eventually(is_over, "the stream goes on")
 
 
 def test_five_hundred_who_follow_are_cheap(served: tuple[Daemon, dict[str, str]]) -> None:

@@ -127,6 +127,7 @@ class _Proving:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope["state"]
         caller = state["caller"] = await self._proof.caller(scope)
+        state["proof"] = self._proof  # for what goes on for long; see `live.while_let`
         if _misleading(scope):
             raise HTTPException(404)
         scope["app"] = self  # then the router raises what it cannot serve, and the problem body is ours

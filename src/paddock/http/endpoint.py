@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 from starlette.requests import Request
@@ -13,12 +13,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from paddock.core.call import OPERATOR as THE_OPERATOR
-from paddock.core.errors import CallerError, Denied
+from paddock.core.errors import CallerError, Denied, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.http.auth import Caller
 from paddock.http.body import JSON
 from paddock.http.checking import Checks, Parameter, as_parameter
 from paddock.http.frames import Frame, frame_at
+from paddock.http.live import while_let
 from paddock.http.schemas.building import FLAG, OBJECT, Schema
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -115,10 +116,22 @@ class Endpoint:
             self.checks.address(request)
         await self.checks.body(request)
         response = await self.handler(request)
-        if request.method == "HEAD" and isinstance(response, StreamingResponse):
-            # Nobody would see what goes on here, and the connection would be held for it.
-            return Response(status_code=response.status_code, media_type=response.media_type)
+        if isinstance(response, StreamingResponse):
+            if request.method == "HEAD":
+                # Nobody would see what goes on here, and the connection would be held for it.
+                return Response(status_code=response.status_code, media_type=response.media_type)
+            if response.media_type == EVENTS:
+                response.body_iterator = while_let(
+                    cast("AsyncIterable[bytes]", response.body_iterator), lambda: self._still_lets(request)
+                )
         return response
+
+    async def _still_lets(self, request: Request) -> bool:
+        """Whether whoever made a request would be answered now; not where nobody can tell."""
+        try:
+            return self.who.lets(await request.state.proof.caller(request.scope))
+        except PaddockError:
+            return False
 
 
 def routes(endpoints: Iterable[Endpoint]) -> list[Route]:

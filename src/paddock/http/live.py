@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 import orjson
@@ -17,6 +17,7 @@ from paddock.http.checking import Parameter
 
 HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
 UNWATCHED = 0.1  # seconds of a call before anybody looks whether its client is still there
+LOOKED_AGAIN = 2.0  # seconds after which whoever is told something more has to be proven again
 LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
 AFTER = Parameter("Go on after the event with this id.", {"type": "integer", "minimum": 0})
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -62,7 +63,7 @@ def event_stream(
 
 async def _lines(
     events: AsyncGenerator[Tellable, None], closing: asyncio.Event, last_words: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     yield b": open\n\n"  # the client sees at once that it is connected
     closed = asyncio.ensure_future(closing.wait())
     following: asyncio.Future[Tellable | None] | None = None
@@ -90,6 +91,26 @@ async def _lines(
         else:
             with anyio.CancelScope(shield=True):
                 await events.aclose()
+
+
+async def while_let(lines: AsyncIterable[bytes], still: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+    """The same lines for as long as their client may have them.
+
+    A stream outlives what opened it: a key that is revoked, a session that ends, a role that is taken away.
+
+    Args:
+        lines: What it is told.
+        still: Whether it may be told more.
+    """
+    loop = asyncio.get_running_loop()
+    proven = loop.time()
+    async with aclosing(cast("AsyncGenerator[bytes, None]", lines)) as told:
+        async for line in told:
+            if loop.time() - proven >= LOOKED_AGAIN:
+                if not await still():
+                    return
+                proven = loop.time()
+            yield line
 
 
 def last_event_id(request: Request) -> int:
