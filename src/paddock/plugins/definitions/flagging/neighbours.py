@@ -79,10 +79,11 @@ class Neighbourhood:
             tool = word if word in self._tools else word.replace("__", ".").rpartition(".")[2]
             owner = word.replace("__", ".").rpartition(".")[0]
             owners = self._tools.get(tool, set[str]())
-            if mine.intersection((word, tool, *owners)):
+            if word in mine or (tool == word and own.plugin in owners):
                 continue  # its own, or one that it has too
             plain = tool == word and not (at.marked or _is_name(word))  # an ordinary word, and no more
-            named = set[str]() if plain else owners if tool == word else owners & {owner}
+            # Said in full it is the other's, also where this plugin has one of that name itself.
+            named = set[str]() if plain else owners if tool == word else owners & {owner} - {own.plugin}
             if named:
                 yield Hint(
                     at.kind, at.name, Flag.SHADOWING, at.where, at.words, f"speaks of {tool} of {sorted(named)[0]}"
