@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -86,3 +87,25 @@ def test_a_sentence_in_what_picks_the_form_of_letters_is_found_and_written_out()
     assert "variation selector" in hidden_text({"description": text})
     assert unhidden(text).isascii()
     assert "\\ufe07" in "".join(difference("", f'"{text}"'))
+
+
+def test_a_long_key_over_many_values_costs_no_more_than_it_is_long() -> None:
+    wide = {"k" * 100_000: {f"a{number}": number for number in range(2_000)}}
+
+    tracemalloc.start()
+    try:
+        (examined,) = examine([tool(schema={"type": "object", "properties": wide})], fine)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert examined.text and most < 20_000_000
+
+
+def test_a_place_is_told_by_its_end_where_it_is_long() -> None:
+    deep = {"description": "Read\u200b"}
+    for _ in range(50):
+        deep = {"inside of this": deep}
+
+    told = hidden_text(deep)
+    assert "inside of this.description hides the character U+200B" in told and len(told) < 500

@@ -13,6 +13,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, cast
 
+LONGEST_KEY = 100  # characters of a key that are told where something stands
+LONGEST_PLACE = 400
+
 _EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2934\u2935\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -69,7 +72,10 @@ def named(character: str) -> str:
 
 
 def texts_in(raw: Any) -> Iterator[tuple[str, str]]:
-    """Every text of a JSON value with the place it stands at, keys too."""
+    """Every text of a JSON value with the place it stands at, keys too.
+
+    Places have an end: a long key would otherwise be written out once more for everything that stands under it.
+    """
     pending: list[tuple[str, Any]] = [("", raw)]
     while pending:
         path, value = pending.pop()
@@ -78,6 +84,11 @@ def texts_in(raw: Any) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             for key, inner in cast("dict[str, Any]", value).items():
                 yield f"a key of {path or 'it'}", key
-                pending.append((f"{path}.{key}" if path else key, inner))
+                shown = key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}…"
+                pending.append((_place(f"{path}.{shown}" if path else shown), inner))
         elif isinstance(value, list):
-            pending += [(f"{path}[{index}]", inner) for index, inner in enumerate(cast("list[Any]", value))]
+            pending += [(_place(f"{path}[{index}]"), inner) for index, inner in enumerate(cast("list[Any]", value))]
+
+
+def _place(path: str) -> str:
+    return path if len(path) <= LONGEST_PLACE else f"…{path[-LONGEST_PLACE:]}"
