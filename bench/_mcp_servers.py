@@ -17,14 +17,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _home import install
+from _home import install, write_package
 from _peers import python_with
-from mcp_call import FAIR, SCHEMA, packages, site_packages
+from mcp_call import FAIR, SCHEMA
 
 PATIENCE = 120.0  # seconds for a server to come up
 TOOL = "echo"
 _PADDOCK = [sys.executable, "-m", "paddock.cli"]
 
+# As lean as a server can be, so that what is measured is what stands in front of it.
+SERVER = f"""
+import json, sys
+
+TOOL = {{"name": "echo", "description": "Says it again", "inputSchema": {SCHEMA!r}}}
+
+def answer(method, params):
+    if method == "initialize":
+        about = {{"name": "echo", "version": "1"}}
+        told = {{"protocolVersion": params["protocolVersion"], "capabilities": {{"tools": {{}}}}, "serverInfo": about}}
+        return {{"result": told}}
+    if method == "tools/list":
+        return {{"result": {{"tools": [TOOL]}}}}
+    if method == "tools/call":
+        return {{"result": {{"content": [{{"type": "text", "text": params["arguments"]["text"]}}], "isError": False}}}}
+    if method == "ping":
+        return {{"result": {{}}}}
+    return {{"error": {{"code": -32601, "message": "there is no such method"}}}}
+
+for line in sys.stdin.buffer:
+    asked = json.loads(line)
+    if "id" in asked:
+        told = {{"jsonrpc": "2.0", "id": asked["id"], **answer(asked["method"], asked.get("params") or {{}})}}
+        sys.stdout.write(json.dumps(told) + "\\n")
+        sys.stdout.flush()
+"""
 STARLETTE = """
 import sys, uvicorn
 from starlette.applications import Starlette
@@ -62,7 +88,7 @@ import sys
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
 
-behind = StdioTransport(command=sys.argv[2], args=[sys.argv[3]], env={"PYTHONPATH": sys.argv[4]}, keep_alive=True)
+behind = StdioTransport(command=sys.argv[2], args=[sys.argv[3]], keep_alive=True)
 create_proxy(behind).run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False,
                          log_level="ERROR", json_response=True)
 """
@@ -119,8 +145,11 @@ def official_sdk(folder: Path) -> Generator[Served, None, None]:
 @contextmanager
 def ours(folder: Path) -> Generator[Served, None, None]:
     """A daemon with the server in a cage, reached with an API key."""
-    server, _ = packages(folder)
-    install(folder / "home", server)
+    runtime = {"command": ["python3", "./server.py"], "protocol": "mcp"}
+    install(
+        folder / "home",
+        write_package(folder / "server", "server", {"server.py": SERVER}, runtime=runtime, capabilities=[]),
+    )
     with daemon(folder / "home", "/mcp", f"server__{TOOL}") as one:
         yield one
 
@@ -158,8 +187,7 @@ def script_at(command: list[str], path: str) -> Generator[Served, None, None]:
 @contextmanager
 def fastmcp_proxy(folder: Path) -> Generator[Served, None, None]:
     """FastMCP's proxy in front of the same server, as a bare child process that is kept."""
-    server = _server(folder)
-    arguments = [sys.executable, str(server), site_packages()]
+    arguments = [sys.executable, str(_server(folder))]
     with _script(folder / "proxy.py", FASTMCP, python_with("fastmcp"), arguments) as (port, began, child):
         _reached(port, child)
         yield Served(f"http://127.0.0.1:{port}/mcp", TOOL, child.pid, time.monotonic() - began, {})
@@ -173,7 +201,7 @@ def context_forge(folder: Path) -> Generator[Served, None, None]:
     home.mkdir()
     environ = {**os.environ, **FORGE, "DATABASE_URL": f"sqlite:///{home}/mcp.db", "HOME": str(home)}
     port, behind = _free_port(), _free_port()
-    bare = f"env PYTHONPATH={site_packages()} {sys.executable} {_server(folder)}"
+    bare = f"{sys.executable} {_server(folder)}"
     bridge = ["-m", "mcpgateway.translate", "--stdio", bare, "--expose-streamable-http", "--port", str(behind)]
     with ExitStack() as stack:
         stack.enter_context(_running([str(python), *bridge], environ, cwd=home))

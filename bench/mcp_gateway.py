@@ -1,9 +1,10 @@
 """One tool through gateways: ours, FastMCP's proxy and ContextForge, in front of the same MCP server on its pipes.
 
 Ours has the server in a cage, proves who calls by an API key, checks schemas, asks the rules and writes the ledger;
-the others have the server as a bare child process. Beside them stand the official SDK's own HTTP server with a
-function in its process, and a bare Starlette route that answers by itself: what HTTP costs. Each is called by the
-official client, and by one that does nothing beside the wire, since the official one takes about a millisecond.
+the others have the server as a bare child process. The server is as lean as one can be. Beside them stand the official
+SDK's own HTTP server with a function in its process, and a bare Starlette route that answers by itself: what HTTP
+costs. Each is called by the official client, and by one that does nothing beside the wire, since the official one takes
+about a millisecond.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ async def official(one: Served, count: int) -> AsyncGenerator[list[Call], None]:
     limits = httpx2.Limits(max_connections=count, max_keepalive_connections=count)
     async with (
         httpx2.AsyncClient(headers=dict(one.headers), limits=limits, timeout=60) as http,
-        Client(streamable_http_client(one.url, http_client=http)) as client,
+        Client(streamable_http_client(one.url, http_client=http), mode="legacy") as client,  # which all of them speak
     ):
         yield [lambda: client.call_tool(one.tool, ARGUMENTS)] * count
 
