@@ -171,6 +171,7 @@ def test_what_is_never_taken_becomes_a_dead_letter_with_its_reason_and_can_be_tr
             ("group.changed", 2, "status.422"),
         ]
         assert dead[0]["event_id"] == got[0].id
+        assert "status.422: it answered 422" in paddock("webhook", "dead", hook).err
 
         assert paddock("webhook", "retry", hook, dead[0]["event_id"], "--json").json["asked"] == 1
         receiver.wait_for(lambda got: groups(got).count("first") == 3)
@@ -252,6 +253,7 @@ def test_private_addresses_are_refused_unless_the_settings_name_them_and_no_redi
     named = strict.quickly("webhook", "add", receiver.url(host="localhost"), "--json").json["id"]
     said = strict("webhook", "test", named, "--json", code=1).error
     assert said["details"]["reason"] == "not_allowed", "a name that leads to one is refused when it is looked up"
+    assert "events.private_receivers, and start the daemon anew" in said["hint"]
     another = Paddock(tmp_path / "home", more=QUICK | {"PADDOCK_EVENTS_PRIVATE_RECEIVERS": "127.0.0.1:1"})
     assert another.quickly("webhook", "add", receiver.url(), "--json", code=5).error["code"] == "webhook.not_allowed"
 
@@ -261,6 +263,7 @@ def test_private_addresses_are_refused_unless_the_settings_name_them_and_no_redi
     receiver.answers.append((307, {"Location": receiver.url("/elsewhere")}))
     said = allowed("webhook", "test", named, "--json", code=1).error
     assert said["details"]["reason"] == "status.307"
+    assert "redirects are not followed" in said["hint"]
     assert [one.path for one in receiver.got] == ["/hook", "/hook"]
 
 

@@ -77,6 +77,7 @@ def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
 def show(webhook: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Show one webhook: what it is sent, how far it is, and why it fails where it does."""
     from paddock.events.dead_letters import count
+    from paddock.events.not_taken import why_not
 
     with _keeping(tenant) as (host, kept):
         hook = kept.find(webhook)
@@ -88,6 +89,8 @@ def show(webhook: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
     for name, value in (_value(hook, dead) | {"types": ", ".join(hook.types)}).items():
         if name not in ("id", "tenant") and value not in (None, "", False):
             result(f"  {name.ljust(14)} {printable(str(value), 400)}")
+    if hook.reason and (words := why_not(hook.reason)):
+        say(f"  → {words}")
 
 
 @app.command("remove", epilog="Example: paddock webhook remove ID --yes")
@@ -153,6 +156,7 @@ def test(webhook: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
     import asyncio
 
     from paddock.core.errors import Unreachable
+    from paddock.events.not_taken import why_not
     from paddock.events.sending import Sender
     from paddock.host.webhooks import tried
 
@@ -166,7 +170,7 @@ def test(webhook: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) ->
         raise Unreachable(
             f"{hook.id} did not take it: {attempt.reason}",
             code="webhook.not_taken",
-            hint="look at the receiver; a private address has to be named in events.private_receivers",
+            hint=why_not(attempt.reason),
             details={"webhook": hook.id, "status": attempt.status, "reason": attempt.reason},
         )
     done(as_json, f"{hook.id} took it with {attempt.status}", webhook=hook.id, status=attempt.status, taken=True)
@@ -184,6 +188,7 @@ def dead(
 ) -> None:
     """List what it did not take however often it was tried, and why."""
     from paddock.events.dead_letters import dead_letters
+    from paddock.events.not_taken import why_not
 
     with _keeping(tenant) as (host, kept):
         hook = kept.find(webhook)
@@ -199,6 +204,9 @@ def dead(
         ]
         for line in table(["SEQ", "EVENT", "TYPE", "TRIED", "WHY", "SINCE"], cells):
             result(line)
+        for reason in dict.fromkeys(one.reason for one in letters):
+            if words := why_not(reason):
+                say(f"  {reason}: {words}")
         say(f"  try them again: paddock webhook retry {hook.id} --all{for_tenant(tenant)}")
     else:
         say("it took everything so far")

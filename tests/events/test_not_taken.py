@@ -1,0 +1,34 @@
+"""What is said of a receiver that took nothing: each reason that sending gives has its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.cage.network.dialing import REFUSED, TIMED_OUT, UNREACHABLE, UNRESOLVED
+from paddock.events.not_taken import why_not
+
+
+@pytest.mark.req("O-16")
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("not_allowed", "events.private_receivers"),
+        (REFUSED, "nobody listens"),
+        (UNRESOLVED, "name"),
+        (UNREACHABLE, "no way"),
+        (TIMED_OUT, "in time"),
+        ("timeout", "in time"),
+        ("untrusted", "certificate"),
+        ("lost", "ended the connection"),
+        ("status.302", "redirects are not followed"),
+        ("status.401", "secret"),
+        ("status.503", "it answered 503"),
+    ],
+)
+def test_a_reason_is_told_in_words_with_what_to_do(reason: str, words: str) -> None:
+    assert words in why_not(reason)
+
+
+@pytest.mark.req("O-16")
+def test_of_a_reason_that_is_not_known_nothing_is_made_up() -> None:
+    assert why_not("something.new") == ""
