@@ -19,9 +19,17 @@ def at_this_machine(operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> Pr
     return Principal(who, roles=frozenset({OPERATOR}), kind="local", interactive=operator is not None, tenant=tenant)
 
 
-def context_for(principal: Principal, request: RequestId, operator: str | None) -> CallContext:
+def context_for(
+    principal: Principal,
+    request: RequestId,
+    operator: str | None,
+    *,
+    trace: str | None = None,
+    idempotency_key: str | None = None,
+) -> CallContext:
     """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
-    return CallContext(principal, request, principal.tenant, OperatorId(operator) if operator else None)
+    named = OperatorId(operator) if operator else None
+    return CallContext(principal, request, principal.tenant, named, trace=trace, idempotency_key=idempotency_key)
 
 
 def passed_on_by(context: CallContext) -> str | None:

@@ -203,9 +203,17 @@ class Host:
         """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""
         return self.context_of(at_this_machine(operator, tenant), operator=operator)
 
-    def context_of(self, principal: Principal, *, operator: str | None = None) -> CallContext:
+    def context_of(
+        self,
+        principal: Principal,
+        *,
+        operator: str | None = None,
+        trace: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> CallContext:
         """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
-        return context_for(principal, RequestId(new_id("req", self._clock, self._random)), operator)
+        request = RequestId(new_id("req", self._clock, self._random))
+        return context_for(principal, request, operator, trace=trace, idempotency_key=idempotency_key)
 
     async def tenant(self, name: str) -> Tenant:
         """A tenant by name.

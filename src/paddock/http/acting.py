@@ -7,8 +7,6 @@ tenant is as unknown as one that nobody has.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from starlette.requests import Request
 
 from paddock.core.call import OPERATOR, CallContext, Principal
@@ -16,9 +14,10 @@ from paddock.core.errors import CallerError, Denied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
+from paddock.host.callers import at_this_machine
 from paddock.host.callers import passed_on_by as passed_on_by
 from paddock.host.host import Host
-from paddock.http.auth import caller_of
+from paddock.http.auth import Caller, caller_of
 from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
 from paddock.principals.tenants import unknown_tenant
 
@@ -35,14 +34,21 @@ async def context_of(host: Host, request: Request) -> CallContext:
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
     caller, named, tenant = caller_of(request), request.headers.getlist(AS), await tenant_of(host, request)
-    trace = request.headers.get("traceparent", "")[:_LONGEST_TRACE] or None
-    key = request.headers.get(KEY)
-    key = None if key is None else checked_key(key)
-    if not named:
+    if named:
+        acting = await _named(host, caller, named, tenant)
+    else:
         # The operator acts in one tenant at a time, all others in their own.
-        own = host.context_of(caller.principal) if caller.operator is None else None
-        acting = own or host.operator_context(caller.operator, tenant)
-        return replace(acting, trace=trace, idempotency_key=key)
+        acting = caller.principal if caller.operator is None else at_this_machine(caller.operator, tenant)
+    trace, key = request.headers.get("traceparent"), request.headers.get(KEY)
+    return host.context_of(
+        acting,
+        operator=caller.operator,
+        trace=(trace or "")[:_LONGEST_TRACE] or None,
+        idempotency_key=None if key is None else checked_key(key),
+    )
+
+
+async def _named(host: Host, caller: Caller, named: list[str], tenant: Tenant) -> Principal:
     if caller.operator is None:
         raise Denied(
             "only the operator at this machine acts as somebody else",
@@ -51,8 +57,7 @@ async def context_of(host: Host, request: Request) -> CallContext:
         )
     if len(named) > 1:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    acting = host.context_of(await host.principal(named[0], tenant), operator=caller.operator)
-    return replace(acting, trace=trace, idempotency_key=key)
+    return await host.principal(named[0], tenant)
 
 
 def address_of(live: LiveCall) -> str:
