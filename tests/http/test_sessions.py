@@ -163,6 +163,42 @@ def test_whoever_is_disabled_or_removed_is_signed_out_at_once(peopled: Peopled) 
     assert "is disabled" in paddock.quickly("login", "--user", "eve", code=5).err
 
 
+def test_a_link_made_before_somebody_is_removed_or_signed_out_signs_nobody_in(peopled: Peopled) -> None:
+    ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
+    paddock.quickly("user", "add", "gil")
+    link = link_of(peopled, "--user", "gil")
+    paddock.quickly("user", "sign-out", "gil")
+    assert ask("POST", link).status == 403
+    link = link_of(peopled, "--user", "gil")
+    paddock.quickly("user", "remove", "gil", "--yes")
+    paddock.quickly("user", "add", "gil")  # somebody else of that name
+    assert ask("POST", link).status == 403
+    assert ask("POST", link_of(peopled, "--user", "gil")).status == 200
+
+
+def test_nobody_of_another_tenant_and_nothing_but_people_is_signed_in(peopled: Peopled) -> None:
+    paddock = peopled.daemon.paddock
+    paddock.quickly("user", "add", "ann", "--tenant", "acme")  # and Ann of the default tenant is somebody else
+    key = peopled.keys["ann"].split("_")[1]
+
+    for who in ("acme/user:ann", "acme/user:zoe", "agent:ann", "plugin:parrot", f"key:{key}"):
+        assert "who signs in" in paddock.quickly("login", "--user", who, code=6).err, who
+
+
+def test_what_was_decided_is_explained_to_whoever_made_a_call_or_whose_key_did(peopled: Peopled) -> None:
+    ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled, "--user", "ann")
+    by_key = peopled.ask("ann", *CALL).body["call_id"]
+    by_ann = ask(*CALL, cookie=cookie, **OURS).body["call_id"]
+
+    def explained(call: str, **credential: str) -> int:
+        return ask("GET", f"/calls/{call}/explanation", **credential).status
+
+    key, bob = ({"authorization": f"Bearer {peopled.keys[name]}"} for name in ("ann", "bob"))
+    assert [explained(by_key, cookie=cookie), explained(by_ann, cookie=cookie)] == [200, 200]
+    assert [explained(by_key, **key), explained(by_ann, **key)] == [200, 404]  # a key may have less than its owner
+    assert [explained(by_key, **bob), explained(by_ann, **bob)] == [404, 404]
+
+
 def test_a_person_who_is_signed_in_can_answer_what_a_key_cannot(peopled: Peopled) -> None:
     cookie = signed_in(peopled, "--user", "zoe", "--tenant", "acme")
 

@@ -219,7 +219,8 @@ def sign_out(
     tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Sign somebody out at the console, everywhere; or end one session. It holds at once."""
+    """Sign somebody out at the console, everywhere, links to sign in too; or end one session. It holds at once."""
+    from paddock.principals.login_links import void_links_of
     from paddock.principals.people import require_person
     from paddock.principals.sessions import Session, end_session, end_sessions_of
 
@@ -227,6 +228,7 @@ def sign_out(
         if who.startswith("ses_"):
             return [end_session(made, who)]
         subject = who if who.startswith("local:") else require_person(made.tx, made.tenant, who).id
+        void_links_of(made, subject)
         return end_sessions_of(made, subject)
 
     ended = change(tenant, unit)

@@ -114,7 +114,8 @@ class Explainer:
     def explain(self, name: str, by: Principal) -> list[Decided]:
         """Everything that was decided and that the id names, explained to somebody: of a request there may be several.
 
-        The operator is told everything. Others are told of their own calls, without what a rule keeps from people.
+        The operator is told everything. Others are told of their own calls and those of their keys, without what a
+        rule keeps from people; a key of its own alone.
 
         Raises:
             NotFound: nothing that was decided goes by this id, or it is not theirs to know.
@@ -126,7 +127,7 @@ class Explainer:
         found: list[Decided] = [
             self._explained(story, to_all=to_all, tenant=by.tenant)
             for story in stories
-            if not to_all or story.who in (by.id, by.person)
+            if not to_all or by.id in (story.who, story.owner)
         ]
         if not to_all and not found:
             found += [self._denied(entry) for entry in entries if entry.type == PluginCapabilityDenied.type]

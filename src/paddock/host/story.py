@@ -37,6 +37,7 @@ class Story:
 
     Attributes:
         who: Who made it; None where that was erased.
+        owner: Whose key or token it was made with, where it was one.
         operator: Who made it in their name, where somebody did.
         status: What became of it: a status of `call.ended`; `started` where no end is recorded; of one that waited
             for a person what the request came to; and `succeeded` or `failed` of one that was in doubt, once it is
@@ -71,6 +72,7 @@ class Story:
     proposed: str | None = None
     undisclosed: tuple[str, ...] = ()
     resolution: str | None = None
+    owner: str | None = None
 
     @property
     def name(self) -> str:
@@ -116,6 +118,7 @@ def story_of(call: str, entries: Iterable[Entry]) -> Story | None:
         proposed=last.get("proposed"),
         undisclosed=tuple(last.get("undisclosed") or ()),
         resolution=None if resolved is None else _resolved(resolved),
+        owner=first.get("owner"),
     )
 
 

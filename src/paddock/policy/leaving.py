@@ -11,6 +11,7 @@ from paddock.principals.api_keys import ApiKey, keys, revoke_key
 from paddock.principals.change import Change
 from paddock.principals.consents import revoke_consents_of
 from paddock.principals.groups import Group, delete_group
+from paddock.principals.login_links import void_links_of
 from paddock.principals.people import Person, delete_person, require_person
 from paddock.principals.sessions import end_sessions_of
 from paddock.secrets.rows import remove_secrets_of
@@ -32,9 +33,10 @@ def remove_person(change: Change, unit: Unit, name: str) -> Person:
     for key in theirs:
         revoke_key(change, key.id)
     end_sessions_of(change, person.id)
+    void_links_of(change, person.id)
     revoke_consents_of(change, person.id)
     remove_secrets_of(change, person.id)
-    let_go(unit, {person.id, *(f"key:{key.id}" for key in theirs)}, change.by)
+    let_go(unit, {person.id, f"token:{person.name}", *(f"key:{key.id}" for key in theirs)}, change.by)
     delete_person(change, person)
     return person
 

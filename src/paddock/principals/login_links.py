@@ -11,7 +11,7 @@ from paddock.core.events_principals import LoginLinkMade, LoginLinkRefused
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.secret import Secret
 from paddock.principals.change import Change
-from paddock.principals.subjects import principal_of
+from paddock.principals.sessions import signed_in_as
 from paddock.principals.tokens import hash_of_token, new_token
 from paddock.store.transaction import Transaction
 
@@ -34,11 +34,10 @@ def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secr
 
     Raises:
         NotFound: nobody is called that.
+        OperatorError: that is nobody who signs in, or of another tenant.
         Denied: they may not act.
     """
-    now = datetime.fromisoformat(change.now)
-    name = who if ":" in who else f"user:{who}"
-    subject = principal_of(change.tx, name, change.tenant, now, interactive=True).id
+    now, subject = datetime.fromisoformat(change.now), signed_in_as(change, who)
     token = new_token("pdl", random)
     made = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LASTS).isoformat())
     change.tx.execute("DELETE FROM login_links WHERE expires_at < ?", ((now - timedelta(days=1)).isoformat(),))
@@ -73,6 +72,14 @@ def use_link(change: Change, link: LoginLink) -> str | None:
     why = "it was used before" if link.used_at is not None else "its time is over"
     change.publish.publish(LoginLinkRefused(link.id, link.subject, why))
     return why
+
+
+def void_links_of(change: Change, subject: str) -> None:
+    """Have no link sign somebody in any more that was made for them before."""
+    change.tx.execute(
+        "UPDATE login_links SET used_at = ? WHERE tenant = ? AND subject = ? AND used_at IS NULL",
+        (change.now, change.tenant, subject),
+    )
 
 
 def link_refused() -> Denied:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from paddock.core.call import Principal
 from paddock.core.clock import Random
-from paddock.core.errors import Denied, NotFound
+from paddock.core.errors import Denied, NotFound, OperatorError
 from paddock.core.events_principals import SessionEnded, SessionOpened
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.printable import printable
@@ -58,11 +58,10 @@ def open_session(change: Change, who: str, random: Random, *, via: str) -> tuple
 
     Raises:
         NotFound: nobody is called that.
+        OperatorError: that is nobody who signs in, or of another tenant.
         Denied: they may not act.
     """
-    now = datetime.fromisoformat(change.now)
-    name = who if ":" in who else f"user:{who}"
-    subject = principal_of(change.tx, name, change.tenant, now, interactive=True).id
+    now, subject = datetime.fromisoformat(change.now), signed_in_as(change, who)
     token = new_token("pds", random)
     session_id = f"ses_{random.bytes(8).hex()}"
     opened = Session(session_id, change.tenant, subject, via, change.now, change.now, (now + LASTS).isoformat())
@@ -80,6 +79,20 @@ def open_session(change: Change, who: str, random: Random, *, via: str) -> tuple
     )
     change.publish.publish(SessionOpened(opened.id, subject, via, opened.expires_at))
     return opened, token
+
+
+def signed_in_as(change: Change, who: str) -> PrincipalId:
+    """Whom a session of the change's tenant would be of; raises as `open_session` does."""
+    name = who if ":" in who else f"user:{who}"
+    found = principal_of(change.tx, name, change.tenant, datetime.fromisoformat(change.now), interactive=True)
+    # What is kept is the name alone: Ann of another tenant would become the Ann of this one.
+    if found.tenant != change.tenant or not found.interactive:
+        raise OperatorError(
+            f"{printable(who, 80)!r} is nobody of {change.tenant} who signs in",
+            code="principal.unclear",
+            hint="name a person, or local:NAME, and their tenant with --tenant",
+        )
+    return found.id
 
 
 def find_session(tx: Transaction, token: str, now: datetime) -> Session | None:
