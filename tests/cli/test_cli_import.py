@@ -326,15 +326,20 @@ def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_opti
     script = source / "server.py"
     script.write_text("")
     server = {"command": "python3", "args": [str(script), "--keys=/root/.ssh", "/usr/share", "/not/there"]}
-    file = write_json(source / "mcp.json", {"mcpServers": {"it": server | {"env": {"SHARE": str(source)}}}})
+    (source / "notes").mkdir()
+    variables = {"SHARE": str(source), "NOTES": f"{source}/notes/new.json", "MINE": "/root/new.json"}
+    file = write_json(source / "mcp.json", {"mcpServers": {"it": server | {"env": variables}}})
     told = paddock.quickly("import", file, "--json", code=4)
+    assert f"--capability write:fs:{source}/notes" in told.err, "a file that is yet to be made"
+    assert "--capability write:fs:/root" not in told.err
+    assert "have it in a folder of its own: /root holds" in told.err
     assert f"--capability read:fs:{script}" in told.err
     assert f"--capability read:fs:{source} " in told.err
     assert "--capability read:fs:/root/.ssh" not in told.err
     assert "--capability read:fs:/usr" not in told.err
     assert "/not/there is named" not in told.err
 
-    said = paddock.quickly("import", file, "--capability", f"read:fs:{source}", "--yes", "--json").json["imported"][0]
+    said = paddock.quickly("import", file, "--capability", f"write:fs:{source}", "--yes", "--json").json["imported"][0]
     assert not [one for one in said["warnings"] if str(source) in one["message"]]
     refused = paddock.quickly("plugin", "upgrade", "it", "--capability", "read:fs:/srv", "--json", code=6).error
     assert f"paddock import {file} --only it --capability" in refused["hint"]

@@ -36,12 +36,16 @@ def ungranted_places(manifest: Manifest, values: Mapping[str, Any], source: Sour
     deadline = time.monotonic() + PATIENCE
     found: list[Problem] = []
     for path, where in list(wanted.items())[:_MOST]:
-        asked = _reading(path)
+        asked = _capability("read", path)
         if asked is None or any(covers(one, asked) for one in manifest.capabilities):
             continue
-        if _HERE.at(path, max(0.0, deadline - time.monotonic())):
+        folder = path.rpartition("/")[0]
+        if _here(path, deadline):
             message = f"{printable(path)} is named and not granted: in its cage the plugin finds nothing there"
-            found.append(Problem(where, message, _mend(path, asked, source), "place_not_granted"))
+            found.append(Problem(where, message, _let_read(path, asked, source), "place_not_granted"))
+        elif (writing := _capability("write", folder)) and not _everybodys(folder) and _here(folder, deadline):
+            message = f"{printable(path)} is named and its folder is not granted: in its cage the plugin cannot make it"
+            found.append(Problem(where, message, _let_make(folder, writing, source), "place_not_granted"))
     return found[::-1]
 
 
@@ -56,29 +60,48 @@ def _named(manifest: Manifest, values: Mapping[str, Any]) -> Iterator[Named]:
         given = text.partition("=")[2] if text.startswith("-") else text
         for part in given.split(":") if given.startswith("/") else ():
             path = os.path.normpath(part)
-            if part.startswith("/") and path not in ("/", "/tmp") and not _of_the_system(path):  # noqa: S108 - has its own
+            if part.startswith("/") and not _everybodys(path):
                 yield where, path
 
 
-def _of_the_system(path: str) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in _OF_THE_SYSTEM)
+def _everybodys(path: str) -> bool:
+    """Whether it is no place to grant: the root, what is the system's, or `/tmp`, of which each cage has its own."""
+    own = path in ("/", "/tmp")  # noqa: S108 - nothing is written there
+    return own or any(path == place or path.startswith(f"{place}/") for place in _OF_THE_SYSTEM)
 
 
-def _reading(path: str) -> Capability | None:
+def _here(path: str, deadline: float) -> bool:
+    return bool(_HERE.at(path, max(0.0, deadline - time.monotonic())))
+
+
+def _capability(doing: str, path: str) -> Capability | None:
     try:
-        return parse(f"read:fs:{path}")
+        return parse(f"{doing}:fs:{path}")
     except BadCapability:
         return None  # no words for it in the grammar
 
 
-def _mend(path: str, asked: Capability, source: Source) -> str:
+def _let_read(path: str, asked: Capability, source: Source) -> str:
     """What to do: never what would open a place with credentials."""
     held = credentials_at(path)
     if held:
         return f"leave it closed: this place holds {held}"
-    if source.kind.registry or source.kind is SourceKind.CONFIGURATION:
+    if _by_option(source):
         return f"let it read there: --capability {shlex.quote(str(asked))}   (write:fs: where it also writes)"
     return f"if it is to read there, its manifest has to ask for it: capabilities: ['{asked}']"
+
+
+def _let_make(folder: str, asked: Capability, source: Source) -> str:
+    held = credentials_at(folder)
+    if held:
+        return f"have it in a folder of its own: {printable(folder)} holds {held}"
+    if _by_option(source):
+        return f"let it write there: --capability {shlex.quote(str(asked))}"
+    return f"if it is to write there, its manifest has to ask for it: capabilities: ['{asked}']"
+
+
+def _by_option(source: Source) -> bool:
+    return source.kind.registry or source.kind is SourceKind.CONFIGURATION
 
 
 def _exists(path: str) -> bool:
