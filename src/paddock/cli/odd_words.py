@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddock.cli.output import say, styled
-from paddock.plugins.definitions.flagging.hints import in_words
+from paddock.plugins.definitions.flagging.hints import in_words, varied
 
 MOST = 20
 
@@ -18,7 +18,7 @@ def tell_odd_words(hints: Sequence[Mapping[str, Any]], more: str) -> None:
         hints: As `Hint.to_value` gives them, which is also what the daemon answers.
         more: What to type to see what the words belong to.
     """
-    for hint in hints[:MOST]:
+    for hint in varied(hints, MOST, lambda hint: hint["flag"]):
         say(f"{styled('!', 'yellow')} odd words: {in_words(hint)}")
     if len(hints) > MOST:
         say(f"{styled('!', 'yellow')} and {len(hints) - MOST} more")

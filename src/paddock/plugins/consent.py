@@ -11,7 +11,7 @@ from paddock.core.printable import printable
 from paddock.manifest.behaviour import Section, consent_sections
 from paddock.manifest.capability import describe
 from paddock.manifest.diff import Upgrade
-from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.hints import Hint, varied
 from paddock.plugins.environments.lock import changes
 from paddock.plugins.preparing import Prepared
 from paddock.plugins.registry import manifest_of
@@ -72,7 +72,7 @@ def odd_words(hints: Sequence[Hint]) -> list[Section]:
     """What is odd about its words, with the words; nothing where nothing is."""
     if not hints:
         return []
-    lines = [str(hint) for hint in hints[:_MOST_HINTS]]
+    lines = [str(hint) for hint in varied(hints, _MOST_HINTS, lambda hint: hint.flag)]
     lines += [f"and {len(hints) - _MOST_HINTS} more"] if len(hints) > _MOST_HINTS else []
     told = "Models act on what they read there. These are hints and no verdict: look at the words before you agree"
     return [Section("What is odd about its words", (*lines, told), tuple(lines))]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from paddock.core.printable import printable
 from paddock.manifest.flags import Flag
 from paddock.plugins.definitions.hidden import unhidden
 
+T = TypeVar("T")
+
 PLUGIN = "plugin"  # the kind of what a plugin says of itself as a whole
 LONGEST_WORDS = 160
 LONGEST_LINE = 600
+EACH = 3  # hints of one flag in one definition: more say nothing new, and no definition crowds out another's
 AROUND = 24  # characters told before and behind the words that were found
 
 
@@ -46,6 +50,29 @@ def excerpt(text: str, start: int, end: int) -> str:
     first, last = max(0, start - AROUND), min(len(text), end + AROUND)
     piece = " ".join(unhidden(text[first : min(last, first + LONGEST_WORDS)]).split())
     return printable(f"{'…' if first else ''}{piece}{'…' if last < len(text) else ''}", LONGEST_WORDS + 40)
+
+
+def few(hints: Iterable[Hint]) -> tuple[Hint, ...]:
+    """Each once, and of each definition only the first `EACH` with the same flag."""
+    told: Counter[tuple[str, str, Flag]] = Counter()
+    kept: list[Hint] = []
+    for hint in dict.fromkeys(hints):
+        told[hint.kind, hint.name, hint.flag] += 1
+        if told[hint.kind, hint.name, hint.flag] <= EACH:
+            kept.append(hint)
+    return tuple(kept)
+
+
+def varied(hints: Sequence[T], most: int, flag_of: Callable[[T], str]) -> list[T]:
+    """The first of them, where only so many are shown: some with each flag, so that no flag is hidden by another."""
+    if len(hints) <= most:
+        return list(hints)
+    told: Counter[str] = Counter()
+    ranked: list[tuple[int, int]] = []
+    for index, hint in enumerate(hints):
+        told[flag_of(hint)] += 1
+        ranked.append((told[flag_of(hint)], index))
+    return [hints[index] for _, index in sorted(ranked)[:most]]
 
 
 def flags_by_callable(hints: Iterable[Hint]) -> dict[str, frozenset[str]]:

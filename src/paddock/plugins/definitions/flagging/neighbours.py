@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from paddock.manifest.flags import Flag
 from paddock.plugins.definitions.examining import TOOL
 from paddock.plugins.definitions.flagging.folding import skeleton
-from paddock.plugins.definitions.flagging.hints import PLUGIN, Hint
-from paddock.plugins.definitions.flagging.reading import MOST_HINTS, OwnWords
+from paddock.plugins.definitions.flagging.hints import PLUGIN, Hint, few
+from paddock.plugins.definitions.flagging.reading import OwnWords
 
 SHORTEST_SLIP = 5  # letters of a name that one letter more or less is told of
+LONGEST_SLIP = 64
+MOST_SLIPPED = 500  # tools of one plugin that slips are known of: each is kept once for every letter that it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +43,14 @@ class Neighbourhood:
             self._plugins.add(one.plugin)
             for shape in {*_shapes(one.plugin), *([skeleton(one.title)] if one.title else ())}:
                 self._alike.setdefault((PLUGIN, shape), set()).add((one.plugin, one.plugin))
-            for tool in one.tools:
+            for number, tool in enumerate(one.tools):
                 self._tools.setdefault(tool, set()).add(one.plugin)
-                for shape in _shapes(tool):
+                for shape in _shapes(tool) if number < MOST_SLIPPED else {skeleton(tool)}:
                     self._alike.setdefault((TOOL, shape), set()).add((one.plugin, tool))
 
     def hints_about(self, own: OwnWords) -> tuple[Hint, ...]:
         """What is odd about a plugin beside all others."""
-        found = [*self._of_names(own), *self._of_mentions(own)]
-        return tuple(dict.fromkeys(found))[:MOST_HINTS]
+        return few((*self._of_names(own), *self._of_mentions(own)))
 
     def _of_names(self, own: OwnWords) -> Iterator[Hint]:
         for other in self._similar(own, PLUGIN, own.plugin, _shapes(own.plugin)):
@@ -75,7 +76,8 @@ class Neighbourhood:
 
     def _of_mentions(self, own: OwnWords) -> Iterator[Hint]:
         mine = {own.plugin, *own.tools}
-        for word, at in own.mentions.items():
+        for at in own.mentions.values():
+            word = at.word
             tool = word if word in self._tools else word.replace("__", ".").rpartition(".")[2]
             owner = word.replace("__", ".").rpartition(".")[0]
             owners = self._tools.get(tool, set[str]())
@@ -99,7 +101,7 @@ def _is_name(word: str) -> bool:
 def _shapes(name: str) -> set[str]:
     """What a name and those that pass for it have in common: its skeleton, and that with any one letter left out."""
     whole = skeleton(name)
-    if len(whole) < SHORTEST_SLIP:
+    if not SHORTEST_SLIP <= len(whole) <= LONGEST_SLIP:
         return {whole}
     return {whole, *(whole[:at] + whole[at + 1 :] for at in range(len(whole)))}
 

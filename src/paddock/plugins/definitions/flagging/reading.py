@@ -16,15 +16,15 @@ from paddock.manifest.model import CallableSpec, Manifest, Schema, SchemaFile
 from paddock.plugins.definitions.examining import PROMPT, RESOURCE, TOOL
 from paddock.plugins.definitions.flagging.contradictions import contradictions
 from paddock.plugins.definitions.flagging.folding import folded, mixed_scripts
-from paddock.plugins.definitions.flagging.hints import PLUGIN, Hint, excerpt
+from paddock.plugins.definitions.flagging.hints import PLUGIN, Hint, excerpt, few
 from paddock.plugins.definitions.flagging.orders import orders_in
 from paddock.plugins.definitions.flagging.unseen import LONGEST, unseen_in
 from paddock.plugins.definitions.hidden import first_hidden, named, texts_in
 
-MOST_HINTS = 200  # of one plugin
 MOST_READ = 200_000  # characters of one plugin's words; a server may list a great deal
+MOST_MENTIONED = 10_000  # words of one plugin, in each of its definitions, that may be names of others' tools
+LONGEST_WORD = 256  # characters of a plugin's name and a tool's together
 SHORT = 100  # characters of a text that is looked through once, wherever it stands
-MOST_MENTIONED = 5_000  # words of one plugin that may be names of others' tools
 
 # A parameter of such a name asks for the conversation, not for what a tool needs.
 _SIDE_CHANNEL = re.compile(
@@ -59,10 +59,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A word that may be the name of somebody else's tool, and where it first stands."""
+    """A word that may be the name of somebody else's tool, and where it first stands in a definition."""
 
     kind: str
     name: str
+    word: str
     where: str
     words: str
     marked: bool  # in quotes, or followed by what it is: a plain word counts only then
@@ -76,13 +77,13 @@ class OwnWords:
     title: str = ""
     tools: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
-    mentions: Mapping[str, Mention] = field(default_factory=dict[str, Mention])
+    mentions: Mapping[tuple[str, str, str], Mention] = field(default_factory=dict[tuple[str, str, str], Mention])
 
 
 def read_words(plugin: str, title: str, definitions: Iterable[Words]) -> OwnWords:
     """Look one plugin's words through."""
     hints: list[Hint] = []
-    mentions: dict[str, Mention] = {}
+    mentions: dict[tuple[str, str, str], Mention] = {}
     tools: list[str] = []
     room = MOST_READ
     for one in definitions:
@@ -99,7 +100,10 @@ def read_words(plugin: str, title: str, definitions: Iterable[Words]) -> OwnWord
             why = f"says more than the {MOST_READ:,} characters that are looked through"
             hints.append(Hint(PLUGIN, plugin, Flag.HIDDEN_TEXT, "its definitions", "", why))
             break
-    return OwnWords(plugin, title, tuple(tools), tuple(dict.fromkeys(hints))[:MOST_HINTS], mentions)
+    if len(mentions) >= MOST_MENTIONED:
+        why = f"names more than the {MOST_MENTIONED:,} things that are held against the names of others"
+        hints.append(Hint(PLUGIN, plugin, Flag.HIDDEN_TEXT, "its definitions", "", why))
+    return OwnWords(plugin, title, tuple(tools), few(hints), mentions)
 
 
 def declared_words(manifest: Manifest, value_of: SchemaValue) -> Iterator[Words]:
@@ -181,18 +185,19 @@ def _of_shape(one: Words) -> Iterator[Hint]:
             yield Hint(one.kind, one.name, Flag.CONTRADICTION, "annotations" if annotations else "effects", "", why)
 
 
-def _note_mentions(mentions: dict[str, Mention], one: Words, where: str, text: str) -> None:
-    """Keep the words of what is said to models that may name somebody's tool."""
+def _note_mentions(mentions: dict[tuple[str, str, str], Mention], one: Words, where: str, text: str) -> None:
+    """Keep the words of what is said to models that may name somebody's tool, for each definition that has them."""
     if where != "its words" and where.rpartition(".")[2] not in _SAID:
         return
     plain = folded(text[:LONGEST])
     for marked, pattern in ((True, _QUOTED), (False, _WORD)):
         for found in pattern.finditer(plain):
             word = (found[1] or found[2] if marked else found[0]).rstrip("./-")
-            known = mentions.get(word)
-            if known is None and len(mentions) < MOST_MENTIONED and (marked or _distinct(word)):
+            key = (one.kind, one.name, word)
+            known = key in mentions or len(word) > LONGEST_WORD or len(mentions) >= MOST_MENTIONED
+            if not known and (marked or _distinct(word)):
                 words = excerpt(plain, found.start(), found.end())
-                mentions[word] = Mention(one.kind, one.name, where, words, marked)
+                mentions[key] = Mention(one.kind, one.name, word, where, words, marked)
 
 
 def _distinct(word: str) -> bool:

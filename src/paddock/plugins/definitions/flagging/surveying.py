@@ -12,7 +12,7 @@ from paddock.core.events_definitions import OddWords, PluginFlagged
 from paddock.core.ids import Tenant
 from paddock.manifest.model import Manifest
 from paddock.plugins.definitions.examining import TOOL
-from paddock.plugins.definitions.flagging.hints import Hint
+from paddock.plugins.definitions.flagging.hints import Hint, varied
 from paddock.plugins.definitions.flagging.neighbours import Names, Neighbourhood
 from paddock.plugins.definitions.flagging.reading import OwnWords, Words, declared_words, read_words
 from paddock.plugins.registry import schema_value
@@ -119,9 +119,10 @@ def with_listed(names: Names, listed: Iterable[str]) -> Names:
 
 
 def flagged_event(plugin: str, occasion: str, hints: Iterable[Hint]) -> PluginFlagged:
-    """What is recorded of hints; of very many only the first in full."""
+    """What is recorded of hints; of very many only some in full."""
     told = tuple(hints)
-    odd = tuple(OddWords(one.kind, one.name, one.flag.value, one.where, one.words, one.why) for one in told[:MOST_TOLD])
+    shown = varied(told, MOST_TOLD, lambda hint: hint.flag)
+    odd = tuple(OddWords(one.kind, one.name, one.flag.value, one.where, one.words, one.why) for one in shown)
     return PluginFlagged(
         name=plugin, occasion=occasion, flags=tuple(sorted({one.flag.value for one in told})), hints=odd
     )
