@@ -124,6 +124,9 @@ class Methods:
             raise RpcFault(INVALID_PARAMS, "`name` is not text")
         target = self._shelves.counter(context.tenant).tools.get(name)
         if target is None:
+            await self._shelves.of(context)  # a server may have it that never ran until now
+            target = self._shelves.counter(context.tenant).tools.get(name)
+        if target is None:
             raise RpcFault(INVALID_PARAMS, f"Unknown tool: {printable(name, 80)}")
         if arguments is None:
             arguments = {}
