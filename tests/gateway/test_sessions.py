@@ -8,7 +8,7 @@ import pytest
 
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import PrincipalId, RequestId, Tenant
-from paddock.gateway.sessions import IDLE, Sessions
+from paddock.gateway.sessions import IDLE, MOST, MOST_OF_ONE, Sessions
 
 pytestmark = pytest.mark.req("B-01")
 
@@ -23,8 +23,8 @@ class Time:
         return self.seconds
 
 
-def of(name: str) -> CallContext:
-    return CallContext(Principal(PrincipalId(f"user:{name}")), RequestId("req"))
+def of(name: str, tenant: str = "default") -> CallContext:
+    return CallContext(Principal(PrincipalId(f"user:{name}")), RequestId("req"), tenant=Tenant(tenant))
 
 
 def test_a_session_that_nobody_uses_for_half_an_hour_is_over() -> None:
@@ -50,3 +50,17 @@ def test_a_session_is_its_owners_and_its_id_is_chance() -> None:
     assert sessions.find(mine.id, of("bob")) is None
     assert sessions.find(mine.id[:-1], of("ann")) is None
     assert len(mine.id) >= 43 and mine.id.isascii() and mine.id.isprintable()
+
+
+def test_a_tenant_that_has_taken_all_the_room_makes_some_and_keeps_nobody_out() -> None:
+    time = Time()
+    sessions = Sessions(cast("Any", None), cast("Any", time), lambda _: None)
+    theirs = sessions.open(of("zoe", "acme"))
+    for number in range(MOST - 1):
+        time.seconds = 1 + number / MOST
+        sessions.open(of(f"many{number // MOST_OF_ONE}"))
+    assert len(sessions.all()) == MOST
+
+    time.seconds = 3
+    assert sessions.open(of("yan", "acme")) in sessions.all()
+    assert theirs in sessions.all() and len(sessions.all()) == MOST

@@ -52,10 +52,11 @@ class Gateway:
         await self._app(scope, receive, send)
 
     def _changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
+        told = [notification(method_for(kind), {}) for kind in sorted(kinds)]
         for session in self._sessions.all():
             if session.owner.tenant == tenant:
-                for kind in sorted(kinds):
-                    session.standing.put(notification(method_for(kind), {}))
+                for one in told:
+                    session.standing.put_once(one)
 
     def close(self) -> None:
         """End every session and stream: the daemon goes down."""

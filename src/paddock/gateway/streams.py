@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 KEPT_EVENTS: Final = 256
 KEPT_BYTES: Final = 1024 * 1024
 KEPT_STREAMS: Final = 64  # of one session, beside those that are under way
+KEPT_TOGETHER: Final = 64 * 1024 * 1024  # bytes of streams that have ended, of all sessions
 HEARTBEAT: Final = 15.0  # seconds of silence before a comment shows that both ends are alive
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -21,16 +22,20 @@ class Stream:
     Args:
         name: Of the stream; the ids of its events begin with it. Empty: its events have none, and nobody can come back.
         primed: Whether it begins with an event that has nothing but an id.
+        over: Hears that it has ended.
     """
 
-    def __init__(self, name: str = "", *, primed: bool = False) -> None:
+    def __init__(
+        self, name: str = "", *, primed: bool = False, over: Callable[[Stream], None] = lambda _: None
+    ) -> None:
         self.name = name
         self.ended = False
         self.followed = False  # whether somebody reads it
         self.read_to = 0  # the last event that was written to somebody
         self._primed = primed and bool(name)
         self._kept: deque[tuple[int, bytes]] = deque()
-        self._bytes = 0
+        self.size = 0  # bytes that are kept
+        self._over = over
         self._count = 0
         self._readers = 0
         self._news = asyncio.Event()
@@ -39,15 +44,28 @@ class Stream:
         """One more message. The oldest are forgotten where there are too many."""
         self._count += 1
         self._kept.append((self._count, message))
-        self._bytes += len(message)
-        while len(self._kept) > KEPT_EVENTS or (self._bytes > KEPT_BYTES and len(self._kept) > 1):
-            self._bytes -= len(self._kept.popleft()[1])
+        self.size += len(message)
+        while len(self._kept) > KEPT_EVENTS or (self.size > KEPT_BYTES and len(self._kept) > 1):
+            self.size -= len(self._kept.popleft()[1])
         self._news.set()
+
+    def put_once(self, message: bytes) -> None:
+        """The same, unless it says what is still to be read: who has not looked yet learns no more from hearing it
+        again, and streams that nobody reads do not grow."""
+        if not any(one == message for number, one in self._kept if number > self.read_to):
+            self.put(message)
 
     def end(self) -> None:
         """Nothing more will come."""
-        self.ended = True
+        if not self.ended:
+            self.ended = True
+            self._over(self)
         self._news.set()
+
+    def forget(self) -> None:
+        """Keep nothing for anybody who comes back."""
+        self._kept.clear()
+        self.size = 0
 
     async def read(self, write: Write, after: int | None = None) -> None:
         """Write everything from the beginning or from behind an event, and what comes, until the end or until somebody
@@ -87,10 +105,37 @@ class Stream:
         return b"event: message\nid: %b-%d\ndata: %b\n\n" % (self.name.encode(), number, message)
 
 
-class Streams:
-    """The streams of one session, by name."""
+class Ended:
+    """The streams of all sessions that have ended, for clients that lost theirs at the very end. However many there
+    are, what is kept of them has a bound: the oldest are forgotten first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = KEPT_TOGETHER) -> None:
+        self._most = most
+        self._streams: OrderedDict[Stream, int] = OrderedDict()
+        self._size = 0
+
+    def keep(self, stream: Stream) -> None:
+        self._streams[stream] = stream.size
+        self._size += stream.size
+        while self._size > self._most:
+            oldest = next(iter(self._streams))
+            self.drop(oldest)
+            oldest.forget()
+
+    def drop(self, stream: Stream) -> None:
+        """Nobody comes back for it. Harmless where it is not kept."""
+        self._size -= self._streams.pop(stream, 0)
+
+
+class Streams:
+    """The streams of one session, by name.
+
+    Args:
+        ended: Keeps those that have ended.
+    """
+
+    def __init__(self, ended: Ended) -> None:
+        self._ended = ended
         self._streams: dict[str, Stream] = {}
         self._count = 0
 
@@ -100,8 +145,8 @@ class Streams:
         name = str(self._count)
         over = [old for old, stream in self._streams.items() if stream.ended]
         for old in over[: max(0, len(over) - KEPT_STREAMS + 1)]:
-            del self._streams[old]
-        stream = self._streams[name] = Stream(name, primed=primed)
+            self._ended.drop(self._streams.pop(old))
+        stream = self._streams[name] = Stream(name, primed=primed, over=self._ended.keep)
         return stream
 
     def found(self, event: str) -> tuple[Stream, int] | None:
@@ -110,8 +155,11 @@ class Streams:
         stream = self._streams.get(name)
         if stream is None or not (number.isascii() and number.isdigit() and len(number) < 10):
             return None
+        if stream.ended and not stream.size:
+            return None
         return stream, int(number)
 
     def close(self) -> None:
         for stream in self._streams.values():
             stream.end()
+            self._ended.drop(stream)
