@@ -24,10 +24,10 @@ def served(tmp_path: Path) -> Generator[Daemon, None, None]:
         yield started
 
 
-def download(served: Daemon, digest: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def download(served: Daemon, digest: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     connection = LocalConnection(served.socket)
     try:
-        connection.request("GET", f"/api/v1/artifacts/{digest}", headers=headers)
+        connection.request(method, f"/api/v1/artifacts/{digest}", headers=headers)
         response = connection.getresponse()
         return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
     finally:
@@ -43,6 +43,7 @@ def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
     status, headers, content = download(served, digest)
     assert (status, content, headers["content-type"]) == (200, CONTENT, "text/html; charset=utf-8")
     assert headers["content-disposition"].startswith("attachment")
+    assert download(served, digest, "HEAD") == (200, headers, b"")
     status, headers, content = download(served, digest, Range="bytes=256-511")
     assert (status, content) == (206, bytes(range(256)))
     assert headers["content-range"] == f"bytes 256-511/{len(CONTENT)}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+
 import pytest
 
+from fixtures.commands import PATIENCE
 from fixtures.daemons import eventually
 from fixtures.people import Peopled, key_of
 from paddock.store.database import open_direct
@@ -163,3 +167,19 @@ def test_when_a_key_was_used_is_noted(peopled: Peopled) -> None:
         return listed[0]["last_used_at"] is not None
 
     eventually(noted, "it is written beside the calls, a moment later")
+
+
+def test_who_made_a_call_is_told_how_it_ended_though_their_key_is_gone_by_then(peopled: Peopled) -> None:
+    paddock = peopled.daemon.paddock
+    given = paddock.quickly("apikey", "create", "ann", "--json").json
+    connection = http.client.HTTPConnection(*peopled.daemon.tcp, timeout=PATIENCE)
+    headers = {"authorization": f"Bearer {given['token']}", "accept": "text/event-stream"}
+    try:
+        connection.request("POST", "/api/v1/plugins/parrot/call/burn", json.dumps({"seconds": 2.5}), headers)
+        told = connection.getresponse()
+        paddock.quickly("apikey", "revoke", given["id"], "--yes")
+        said = told.read()
+    finally:
+        connection.close()
+
+    assert b"event: end" in said and b'"succeeded"' in said, said

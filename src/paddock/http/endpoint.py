@@ -103,7 +103,10 @@ class Endpoint:
         """Answer a request that is for this row."""
         if not self.who.lets(request.state.caller):
             raise Denied(
-                f"this is for {self.who.value}", code="auth.not_for_you", details={"who": self.who.name.lower()}
+                f"this is for {self.who.value}",
+                code="auth.not_for_you",
+                hint=_ASK_AS.get(self.who, ""),
+                details={"who": self.who.name.lower()},
             )
         if AS in request.headers and not self.for_others:
             # Whoever names somebody means to have no more than they have; here it would be done as the operator.
@@ -119,8 +122,11 @@ class Endpoint:
         if isinstance(response, StreamingResponse):
             if request.method == "HEAD":
                 # Nobody would see what goes on here, and the connection would be held for it.
-                return Response(status_code=response.status_code, media_type=response.media_type)
-            if response.media_type == EVENTS:
+                alone = Response(status_code=response.status_code)
+                alone.raw_headers = response.raw_headers
+                return alone
+            # Not of a call that somebody made: a credential that ends meanwhile takes neither it nor its answer away.
+            if response.media_type == EVENTS and request.method == "GET":
                 response.body_iterator = while_let(
                     cast("AsyncIterable[bytes]", response.body_iterator), lambda: self._still_lets(request)
                 )
