@@ -155,6 +155,7 @@ def test_what_is_not_for_everybody(peopled: Peopled, method: str, path: str, let
 
     assert {who for who, one in said.items() if one.status != 403} == lets
     assert {one.body["code"] for one in said.values() if one.status == 403} == {"auth.not_for_you"}
+    assert all(one.body["hint"] for one in said.values() if one.status == 403), "and what would be right"
     assert peopled.daemon.ask(method, path).status != 403
 
 

@@ -55,6 +55,13 @@ class Who(Enum):
 
 ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Who
 
+_ASK_AS = {
+    OPERATOR: "a person is an operator by: paddock user role NAME operator, and a key of theirs where it was made with"
+    " --role operator",
+    HOST: "make a key for it, of an operator in the tenant default: paddock apikey create NAME --role operator",
+    LOCAL: "ask on the socket that paddock serve names",
+}
+
 
 class Also(NamedTuple):
     """Another good answer of a row."""
