@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,6 +67,26 @@ async def test_what_it_said_counts_for_a_day_while_it_does_not_answer(provider: 
     clock.later = STALE + 1
     with pytest.raises(Unreachable):
         await asked.claims(token)
+
+
+async def test_while_one_asks_a_provider_that_hangs_all_others_go_on_with_what_it_said(
+    provider: IdentityProvider,
+) -> None:
+    clock = LaterClock()
+    asked = Provider(provider.issuer, clock)
+    token = provider.access_token("sub-ann")
+    await asked.claims(token)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        provider.about["jwks_uri"] = f"http://127.0.0.1:{silent.getsockname()[1]}/jwks"
+        clock.later = FRESH + 1
+        first = asyncio.ensure_future(asked.claims(token))
+        silent.settimeout(5)
+        connection, _ = await asyncio.to_thread(silent.accept)
+        async with asyncio.timeout(1):
+            _, claims = await asked.claims(token)
+        assert claims["sub"] == "sub-ann" and not first.done()
+        connection.close()
+        await first
 
 
 async def test_a_provider_that_cannot_be_reached_is_not_tried_again_for_everybody() -> None:

@@ -245,6 +245,12 @@ def test_people_of_allowed_domains_are_added_with_the_roles_of_their_groups(
     rules = {"OIDC_CREATE": "true", "OIDC_ALLOWED_DOMAINS": "example.org", "OIDC_ROLES": "Admins=operator"}
     with place(provider, tmp_path, rules, public=True) as here:
         refused(here.sign_in(Browser(), "sub-eve"), "sign_in.not_allowed")
+        here.paddock("user", "add", "eve@evil.example")
+        for said in (provider.users["sub-eve"], {"email": "eve@evil.example"}):
+            token = provider.access_token("sub-eve", aud=f"{here.url}/mcp", **said)
+            answer = here.daemon.ask("GET", "/me", authorization=f"Bearer {token}")
+            assert answer.status in (401, 403), "nor with a token, which somebody of her name could have"
+        here.paddock("user", "remove", "eve@evil.example", "--yes")
         assert here.sign_in(Browser(), "sub-bob").status == 303
         assert here.paddock("user", "show", "bob@example.org", "--json").json["roles"] == ["member", "operator"]
         provider.users["sub-bob"]["groups"] = []

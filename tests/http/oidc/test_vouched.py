@@ -8,7 +8,16 @@ import pytest
 
 from paddock.config.oidc_settings import OidcSettings, check_issuer, check_pairs
 from paddock.core.errors import Denied
-from paddock.http.oidc.vouched import arrival, granted, name_in, scope_for, scopes_offered, wanting, with_more
+from paddock.http.oidc.vouched import (
+    arrival,
+    granted,
+    name_in,
+    name_in_token,
+    scope_for,
+    scopes_offered,
+    wanting,
+    with_more,
+)
 
 ANN: dict[str, Any] = {
     "iss": "https://login.example.org",
@@ -79,6 +88,21 @@ def test_only_people_of_the_allowed_domains_and_groups_are_let_in(
     with pytest.raises(Denied) as refused:
         arrival(ANN | claims, settings)
     assert refused.value.error_code == "sign_in.not_allowed"
+
+
+def test_an_access_token_names_somebody_only_where_it_says_that_they_are_let_in() -> None:
+    staff = OidcSettings(name_claim="preferred_username", allowed_domains=("example.org",), allowed_groups=("Admins",))
+    ann = ANN | {"preferred_username": "ann"}
+    assert (
+        name_in_token(ann, staff)
+        == name_in_token({"preferred_username": "ann"}, OidcSettings(name_claim=staff.name_claim))
+        == "ann"
+    )
+    for unsaid in ("email", "email_verified", "groups"):
+        assert name_in_token({name: value for name, value in ann.items() if name != unsaid}, staff) is None
+    for outside in ({"email": "ann@evil.example"}, {"email_verified": False}, {"groups": []}):
+        with pytest.raises(Denied, match="are not let in"):
+            name_in_token(ann | outside, staff)
 
 
 def test_scopes_of_a_token_stand_for_what_the_settings_say_and_for_nothing_else() -> None:

@@ -20,7 +20,7 @@ from paddock.host.sign_ins import SignIns
 from paddock.http.auth import Caller
 from paddock.http.oidc.provider import Provider
 from paddock.http.oidc.tokens import SKEW, BadToken, check_access_token, scopes_of
-from paddock.http.oidc.vouched import granted, identity, name_in, scope_for
+from paddock.http.oidc.vouched import granted, identity, name_in_token, scope_for
 from paddock.principals.identities import Identity
 
 CHECKED_AGAIN: Final = 300.0
@@ -76,7 +76,7 @@ class TokenBearer:
         """Whoever holds the token.
 
         Raises:
-            Denied: `auth.refused`, it proves nobody.
+            Denied: `auth.refused`, it proves nobody; `sign_in.not_allowed`, it says that they are not let in.
             InsufficientScope: it lacks the scope that every token needs.
             Unreachable: the provider's keys cannot be had.
         """
@@ -120,7 +120,7 @@ class TokenBearer:
                 details={"scope": needed},
             )
         until = min(float(claims["exp"]) + SKEW, now + CHECKED_AGAIN)
-        return _Checked(until, identity(claims), name_in(claims, self._oidc), *granted(scopes, self._oidc))
+        return _Checked(until, identity(claims), name_in_token(claims, self._oidc), *granted(scopes, self._oidc))
 
 
 def wider_scope(error: PaddockError, oidc: OidcSettings) -> str | None:

@@ -223,8 +223,9 @@ class _Kept(Generic[T]):
         self._fetched = self._asked = float("-inf")
 
     async def get(self) -> T:
-        value = self._value
-        if value is not None and self._clock.monotonic() - self._fetched < FRESH:
+        value, age = self._value, self._clock.monotonic() - self._fetched
+        # While one looks, which takes long where the provider hangs, what it said before is good for all others.
+        if value is not None and (age < FRESH or (age < STALE and self._lock.locked())):
             return value
         async with self._lock:
             return await self._looked(FRESH)
