@@ -55,9 +55,11 @@ def send(served: Daemon, method: str, body: Any = None, where: str = "/mcp", **h
 
 
 @contextmanager
-def listening(served: Daemon, method: str, body: Any = None, **headers: str) -> Generator[Iterator[Any], None, None]:
+def listening(
+    served: Daemon, method: str, body: Any = None, where: str = "/mcp", **headers: str
+) -> Generator[Iterator[Any], None, None]:
     """The events of a stream as they come, each with its `id` and `data`; the connection is cut with the block."""
-    with _asked(served, method, body, "/mcp", headers) as response:
+    with _asked(served, method, body, where, headers) as response:
         assert response.getheader("content-type") == "text/event-stream", response.read()
         yield _events(iter(response.readline, b""))
 
@@ -82,7 +84,7 @@ def _events(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         name, _, value = line.decode().rstrip("\r\n").partition(": ")
         if name == "data" or name == "data:":
-            event["data"] = json.loads(value) if value else None
+            event["data"] = value if event.get("event") == "endpoint" else json.loads(value) if value else None
         elif name and not line.startswith(b":"):
             event[name] = value
         elif not name and "data" in event:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.gateway.speaking import FORMS, Client, alone, asking, calling, send
+from tests.gateway.speaking import FORMS, Client, alone, asking, calling, headers_of, listening, send, stamped
 
 from fixtures.butler import butler
 from fixtures.commands import Paddock
@@ -114,3 +114,27 @@ def test_a_caller_has_so_many_sessions_and_the_oldest_idle_one_gives_way(peopled
         assert first.ask("ping").status == 404
         assert busy.ask("ping").status == 200
     assert last.ask("ping").status == 200
+
+
+def test_streams_end_within_seconds_once_the_key_that_opened_them_is_revoked(peopled: Peopled) -> None:
+    paddock = peopled.daemon.paddock
+    made = paddock.quickly("apikey", "create", "ann", "--json").json
+    key = {"authorization": f"Bearer {made['token']}"}
+    client = Client(peopled.daemon, more=key)
+    listens = asking("subscriptions/listen", 4, notifications={"toolsListChanged": True})
+    with (
+        client.following() as standing,
+        listening(peopled.daemon, "GET", where="/mcp/sse", **key) as older,
+        listening(peopled.daemon, "POST", stamped(listens), **(headers_of(listens) | key)) as news,
+        peopled.client("bob").following() as others,
+    ):
+        posted_to = next(older)["data"]
+        assert next(news)["data"]["method"] == "notifications/subscriptions/acknowledged"
+        paddock.quickly("apikey", "revoke", made["id"], "--yes")
+        for change in ("disable", "enable"):
+            paddock.quickly("plugin", change, "butler")
+        for stream in (standing, older, news):
+            assert all("result" not in event["data"] for event in stream)
+        assert next(others)["data"]["method"].endswith("/list_changed"), "somebody else's goes on"
+    assert send(peopled.daemon, "POST", asking("ping"), where=posted_to, **key).status == 401
+    assert send(peopled.daemon, "POST", asking("ping"), where=posted_to, **peopled.keys["bob"]).status == 404

@@ -63,14 +63,17 @@ async def typed(tmp_path: Path) -> AsyncGenerator[Typed, None]:
     read: asyncio.Queue[bytes] = asyncio.Queue()
     async with open_host(Config(home=home.path)) as host:
         await patiently(host.settled())
-        gateway = Gateway(host, _nobody, SystemClock())
+        gateway = Gateway(host, _Nobody(), SystemClock())
         async with open_lines(gateway, lambda: host.operator_context("ann"), read.put_nowait) as lines:
             yield Typed(lines, read, home)
         gateway.close()
 
 
-async def _nobody(_scope: Any) -> Any:
-    raise AssertionError("nobody comes over HTTP here")
+class _Nobody:
+    async def context_of(self, scope: Any) -> Any:
+        raise AssertionError(f"nobody comes over HTTP here: {scope}")
+
+    proven_again = context_of
 
 
 async def test_a_client_shakes_hands_calls_hears_of_progress_and_cancels(typed: Typed) -> None:

@@ -15,12 +15,14 @@ from typing import Any, TypeAlias
 
 import anyio
 from starlette.requests import Request
+from starlette.types import Scope
 
 from paddock.cli.private_memory import keep_memory_private
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.http_settings import OFF
 from paddock.config.owners import user_name
 from paddock.config.project import working_directory
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.outward import EXIT_INTERRUPTED, EXIT_OK
@@ -30,6 +32,7 @@ from paddock.host.log_files import log_name
 from paddock.host.opening import Config, open_host
 from paddock.http.acting import context_of
 from paddock.http.app import Api
+from paddock.http.auth import not_proven
 from paddock.http.listening import claimed, listening
 from paddock.http.local_address import announced, socket_path
 from paddock.http.sites import sites_of
@@ -90,7 +93,7 @@ def collect_briefly() -> None:
 
 async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
     clock = SystemClock()
-    gateway = Gateway(host, lambda scope: context_of(host, Request(scope)), clock)
+    gateway = Gateway(host, Callers(host), clock)
     http = host.settings.http
     provider = None
     if host.settings.oidc.issuer is not None:
@@ -126,6 +129,23 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         api.closing.set()
         gateway.close()
         tasks.cancel_scope.cancel()
+
+
+class Callers:
+    """Who makes the requests of MCP clients; see `gateway.http_request`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def context_of(self, scope: Scope) -> CallContext:
+        return await context_of(self._host, Request(scope))
+
+    async def proven_again(self, scope: Scope) -> CallContext:
+        state = scope["state"]
+        caller = await state["proof"].caller(scope)
+        if caller is None:
+            raise not_proven()
+        return await context_of(self._host, Request({**scope, "state": {**state, "caller": caller}}))
 
 
 async def _tell_how_it_goes(host: Host, tell: Tell, path: str, url: str | None) -> None:

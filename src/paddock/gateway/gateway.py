@@ -9,7 +9,8 @@ from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
 from paddock.gateway.asking_people import AskingPeople
 from paddock.gateway.exchange import notification
-from paddock.gateway.http_app import ContextOf, McpApp
+from paddock.gateway.http_app import McpApp
+from paddock.gateway.http_request import Callers
 from paddock.gateway.methods import Methods
 from paddock.gateway.news import News, method_for
 from paddock.gateway.sessions import Sessions
@@ -24,11 +25,11 @@ class Gateway:
 
     Args:
         host: What it is in front of.
-        context_of: Says who makes a request, for the application.
+        callers: Says who makes a request, for the application.
         clock: The time.
     """
 
-    def __init__(self, host: Host, context_of: ContextOf, clock: Clock) -> None:
+    def __init__(self, host: Host, callers: Callers, clock: Clock) -> None:
         gateway, http = host.settings.gateway, host.settings.http
         base = (http.public_url or f"http://{http.address}").rstrip("/")
         shelves = Shelves(host, chosen_names(gateway.names), clock)
@@ -45,7 +46,7 @@ class Gateway:
         self._waiting = WaitingCalls()
         self.stateless = Stateless(self.methods, self._waiting)
         self._sessions = Sessions(self.methods, clock, self.news.know)
-        self._app = McpApp(self._sessions, self.stateless, context_of)
+        self._app = McpApp(self._sessions, self.stateless, callers)
         self.news.listen(self._changed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

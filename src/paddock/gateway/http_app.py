@@ -14,8 +14,9 @@ from paddock.core.errors import PaddockError
 from paddock.core.outward import http_status, mcp_error
 from paddock.core.printable import printable
 from paddock.gateway.http_reply import EVENTS, JSON, Reply, respond, stream_out, until_hung_up
-from paddock.gateway.http_request import ROOT, ContextOf, Headers, Refused, accepted, accepts, body_of
+from paddock.gateway.http_request import ROOT, Callers, Headers, Refused, accepted, accepts, body_of, while_theirs
 from paddock.gateway.older_transport import OlderTransport
+from paddock.gateway.owners import owner_of
 from paddock.gateway.revisions import HANDSHAKE, STATELESS
 from paddock.gateway.sessions import Session, Sessions
 from paddock.gateway.stateless import HTTP_STATUS, Stateless, stands_alone, unsupported
@@ -35,14 +36,14 @@ class McpApp:
     Args:
         sessions: Of clients that begin with a handshake.
         stateless: Answers those that do not.
-        context_of: Says who calls.
+        callers: Says who calls.
     """
 
-    def __init__(self, sessions: Sessions, stateless: Stateless, context_of: ContextOf) -> None:
+    def __init__(self, sessions: Sessions, stateless: Stateless, callers: Callers) -> None:
         self._sessions = sessions
         self._stateless = stateless
-        self._context_of = context_of
-        self._older = OlderTransport(sessions, context_of)
+        self._callers = callers
+        self._older = OlderTransport(sessions, callers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
@@ -67,19 +68,19 @@ class McpApp:
     async def _post(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
             raise Refused(415, "the body has to be application/json")
-        context = await self._context_of(scope)
+        context = await self._callers.context_of(scope)
         body = await body_of(receive, headers)
         message = decode(body)
         version = headers.get(VERSION, b"").decode("latin-1")
         if isinstance(message, Request):
             if message.method == "initialize" and version not in STATELESS:
-                await self._begin(message, context, receive, send, headers)
+                await self._begin(message, context, scope, receive, send, headers)
                 return
             if version in STATELESS or stands_alone(message):
                 await self._alone(message, context, scope, receive, send, headers)
                 return
             session = self._session(headers, context)
-            reply = _reply(receive, send, headers, session)
+            reply = self._reply(scope, receive, send, headers, session)
             await reply.answer_with(_answer(session, message, context, reply.tell))
             return
         if version in STATELESS:
@@ -87,7 +88,7 @@ class McpApp:
             await respond(send, 202 if isinstance(message, Notification) else 400)
             return
         session = self._session(headers, context)
-        await self._other(message, body, session, context, receive, send, headers)
+        await self._other(message, body, session, context, scope, receive, send, headers)
 
     async def _alone(
         self, request: Request, context: CallContext, scope: Scope, receive: Receive, send: Send, headers: Headers
@@ -96,7 +97,8 @@ class McpApp:
         json, events = accepted(headers)
         if request.method == "subscriptions/listen" and not events:
             raise Refused(406, "accept text/event-stream")
-        reply = Reply(receive, send, json=json, events=events)
+        still = while_theirs(self._callers, scope, owner_of(context))
+        reply = Reply(receive, send, json=json, events=events, still=still)
 
         async def work() -> bytes:
             try:
@@ -110,7 +112,7 @@ class McpApp:
         await reply.answer_with(work())
 
     async def _begin(
-        self, request: Request, context: CallContext, receive: Receive, send: Send, headers: Headers
+        self, request: Request, context: CallContext, scope: Scope, receive: Receive, send: Send, headers: Headers
     ) -> None:
         if SESSION in headers:
             raise Refused(400, "a handshake begins a session, and has none yet")
@@ -126,7 +128,7 @@ class McpApp:
             self._sessions.end(session)
             await respond(send, 400, answer)
             return
-        reply = _reply(receive, send, headers, session, named=True)
+        reply = self._reply(scope, receive, send, headers, session, named=True)
         await reply.answer_with(_given(answer))
 
     async def _other(
@@ -135,13 +137,14 @@ class McpApp:
         body: bytes,
         session: Session,
         context: CallContext,
+        scope: Scope,
         receive: Receive,
         send: Send,
         headers: Headers,
     ) -> None:
         match message:
             case Malformed(kind="batch"):
-                await self._batch(body, session, context, receive, send, headers)
+                await self._batch(body, session, context, scope, receive, send, headers)
             case Malformed():
                 fault = RpcFault(message.code, message.reason)
                 await respond(send, 400, fault_as(message.id, fault))
@@ -154,7 +157,14 @@ class McpApp:
                 await respond(send, 202)
 
     async def _batch(
-        self, body: bytes, session: Session, context: CallContext, receive: Receive, send: Send, headers: Headers
+        self,
+        body: bytes,
+        session: Session,
+        context: CallContext,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: Headers,
     ) -> None:
         revision = session.conversation.revision
         several: list[Any] = orjson.loads(body)
@@ -176,7 +186,7 @@ class McpApp:
         if not requests:
             await respond(send, 202)
             return
-        reply = _reply(receive, send, headers, session)
+        reply = self._reply(scope, receive, send, headers, session)
         await reply.answer_with(_all(session, requests, context, reply.tell))
 
     # --- messages to the client ---------------------------------------------------------------------------------------
@@ -187,21 +197,38 @@ class McpApp:
             return
         if not accepts(headers, EVENTS):
             raise Refused(406, "accept text/event-stream")
-        session = self._session(headers, await self._context_of(scope))
+        session = self._session(headers, await self._callers.context_of(scope))
         stream, after = session.standing, session.standing.read_to
         if b"last-event-id" in headers:
             found = session.streams.found(headers[b"last-event-id"].decode("latin-1"))
             if found is None:
                 raise Refused(400, "the event that Last-Event-ID names is not remembered any more")
             stream, after = found
-        await until_hung_up(receive, stream_out(send, stream, after))
+        still = while_theirs(self._callers, scope, session.owner)
+        await until_hung_up(receive, stream_out(send, stream, still, after))
 
     async def _delete(self, scope: Scope, send: Send, headers: Headers) -> None:
         if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
             await respond(send, 405, headers=[(b"allow", b"POST")])
             return
-        self._sessions.end(self._session(headers, await self._context_of(scope)))
+        self._sessions.end(self._session(headers, await self._callers.context_of(scope)))
         await respond(send, 204)
+
+    def _reply(
+        self, scope: Scope, receive: Receive, send: Send, headers: Headers, session: Session, *, named: bool = False
+    ) -> Reply:
+        json, events = accepted(headers)
+        revision = session.conversation.revision
+        primed = revision is not None and revision.primed
+        return Reply(
+            receive,
+            send,
+            json=json,
+            events=events,
+            still=while_theirs(self._callers, scope, session.owner),
+            open_stream=lambda: session.streams.open(primed=primed),
+            headers=((SESSION, session.id.encode()),) if named else (),
+        )
 
     def _session(self, headers: Headers, context: CallContext) -> Session:
         """The session that a request belongs to.
@@ -238,17 +265,3 @@ async def _all(
     """The answers to all requests of a batch, as a batch."""
     answers = [_answer(session, one, context, tell) for one in requests]
     return b"[%b]" % b",".join(await asyncio.gather(*answers))
-
-
-def _reply(receive: Receive, send: Send, headers: Headers, session: Session, *, named: bool = False) -> Reply:
-    json, events = accepted(headers)
-    revision = session.conversation.revision
-    primed = revision is not None and revision.primed
-    return Reply(
-        receive,
-        send,
-        json=json,
-        events=events,
-        open_stream=lambda: session.streams.open(primed=primed),
-        headers=((SESSION, session.id.encode()),) if named else (),
-    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 
 from starlette.types import Receive, Send
 
@@ -17,9 +18,18 @@ UNWATCHED: Final = 0.25
 LEFT_FOR: Final = 120.0
 """Seconds for a client to come back to a stream that it lost, before nobody wants the request any more."""
 
+PROVEN_FOR: Final = 2.0
+"""Seconds of a stream after which whoever is told something more has to be proven again."""
+
 _EVENT_HEADERS: Final = ((b"content-type", EVENTS), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 Header = tuple[bytes, bytes]
+Still: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether whoever opened a stream may still have it: a key is revoked, a token expires, somebody leaves."""
+
+
+class _NotTheirs(Exception):
+    """They may not."""
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Iterable[Header] = ()) -> None:
@@ -31,17 +41,35 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Iterable[
 
 
 async def stream_out(
-    send: Send, stream: Stream, after: int | None = None, headers: Iterable[Header] = (), *, first: bytes = b""
+    send: Send,
+    stream: Stream,
+    still: Still,
+    after: int | None = None,
+    headers: Iterable[Header] = (),
+    *,
+    first: bytes = b"",
 ) -> None:
-    """A response that is a stream, from its beginning or from behind an event to its end; `first` comes before it."""
+    """A response that is a stream, from its beginning or from behind an event to its end; `first` comes before it.
+
+    It ends sooner where its client may not have it any more: that is looked at before it is told something, or after a
+    while of silence.
+    """
+    time = asyncio.get_running_loop().time
+    proven = time()
     await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_HEADERS, *headers]})
 
     async def write(event: bytes) -> None:
+        nonlocal proven
+        if time() - proven >= PROVEN_FOR:
+            if not await still():
+                raise _NotTheirs
+            proven = time()
         await send({"type": "http.response.body", "body": event, "more_body": True})
 
     if first:
         await write(first)
-    await stream.read(write, after)
+    with suppress(_NotTheirs):
+        await stream.read(write, after)
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -69,6 +97,7 @@ class Reply:
         receive, send: The request's.
         json: Whether the client takes JSON.
         events: Whether it takes a stream.
+        still: Whether it may go on having that.
         open_stream: Makes the stream.
         headers: Beside those of the kind of answer.
 
@@ -83,6 +112,7 @@ class Reply:
         *,
         json: bool,
         events: bool,
+        still: Still,
         open_stream: Callable[[], Stream] = Stream,
         headers: Iterable[Header] = (),
     ) -> None:
@@ -90,6 +120,7 @@ class Reply:
         self._send = send
         self._json = json
         self._events = events
+        self._still = still
         self._open_stream = open_stream
         self._headers = headers
         self.status = 200
@@ -111,7 +142,9 @@ class Reply:
     def _opened(self) -> Stream:
         if self._stream is None:
             self._stream = self._open_stream()
-            self._streaming = asyncio.ensure_future(stream_out(self._send, self._stream, None, self._headers))
+            self._streaming = asyncio.ensure_future(
+                stream_out(self._send, self._stream, self._still, None, self._headers)
+            )
         return self._stream
 
     async def answer_with(self, work: Awaitable[bytes]) -> None:
@@ -166,7 +199,9 @@ class Reply:
             self._end()
 
     def _give_up(self) -> None:
-        if self._stream is not None and not self._stream.followed:
+        if self._stream is not None and self._stream.followed:  # who came back may be lost once more
+            self._left = asyncio.get_running_loop().call_later(LEFT_FOR, self._give_up)
+        else:
             self._end()
 
     def _end(self) -> None:

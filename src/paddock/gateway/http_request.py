@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from starlette.types import Receive, Scope
 
 from paddock.core.call import CallContext
-from paddock.core.errors import CallerError
-from paddock.gateway.http_reply import EVENTS, JSON
+from paddock.core.errors import CallerError, PaddockError
+from paddock.gateway.http_reply import EVENTS, JSON, Still
+from paddock.gateway.owners import Owner, owner_of
 from paddock.rpc.faults import INVALID_REQUEST, RpcFault
 from paddock.rpc.framing import COUNTED_FROM, MAX_STRUCTURE
 from paddock.rpc.message import MAX_FRAME
@@ -17,10 +17,39 @@ from paddock.rpc.structure import StructureCounter
 
 ROOT: Final = "/mcp"
 
-ContextOf: TypeAlias = Callable[[Scope], Awaitable[CallContext]]
-"""Who makes a request, as whoever mounts this has proven it."""
-
 Headers: TypeAlias = dict[bytes, bytes]
+
+
+class Callers(Protocol):
+    """Says who makes a request."""
+
+    async def context_of(self, scope: Scope) -> CallContext:
+        """In whose name it acts, as whoever mounts this has proven it.
+
+        Raises:
+            PaddockError: what it says of that is not good.
+        """
+        ...
+
+    async def proven_again(self, scope: Scope) -> CallContext:
+        """The same, for one that goes on for long: much may be otherwise by now.
+
+        Raises:
+            PaddockError: nobody is proven to be anybody any more, or nobody can tell.
+        """
+        ...
+
+
+def while_theirs(callers: Callers, scope: Scope, owner: Owner) -> Still:
+    """Whether whoever began a request is still proven to make it."""
+
+    async def still() -> bool:
+        try:
+            return owner_of(await callers.proven_again(scope)) == owner
+        except PaddockError:
+            return False
+
+    return still
 
 
 class Refused(Exception):

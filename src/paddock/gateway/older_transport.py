@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from paddock.core.errors import Busy
 from paddock.core.outward import mcp_error
 from paddock.gateway.http_reply import EVENTS, JSON, respond, stream_out, until_hung_up
-from paddock.gateway.http_request import ROOT, ContextOf, Headers, Refused, accepts, body_of
+from paddock.gateway.http_request import ROOT, Callers, Headers, Refused, accepts, body_of, while_theirs
 from paddock.gateway.sessions import Sessions
 from paddock.rpc.faults import PARSE_ERROR, RpcFault
 from paddock.rpc.message import Malformed, Noise, Request, decode
@@ -28,12 +28,12 @@ class OlderTransport:
 
     Args:
         sessions: Where its sessions are, among the others.
-        context_of: Says who calls.
+        callers: Says who calls.
     """
 
-    def __init__(self, sessions: Sessions, context_of: ContextOf) -> None:
+    def __init__(self, sessions: Sessions, callers: Callers) -> None:
         self._sessions = sessions
-        self._context_of = context_of
+        self._callers = callers
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """Answer one request.
@@ -53,20 +53,21 @@ class OlderTransport:
         if not accepts(headers, EVENTS):
             raise Refused(406, "accept text/event-stream")
         try:
-            session = self._sessions.open(await self._context_of(scope))
+            session = self._sessions.open(await self._callers.context_of(scope))
         except Busy as busy:
             told = mcp_error(busy)
             raise Refused.by(429, RpcFault(told["code"], told["message"], told["data"])) from busy
         where = b"event: endpoint\ndata: %b?session=%b\n\n" % (MESSAGES.encode(), session.id.encode())
         try:
-            await until_hung_up(receive, stream_out(send, session.standing, first=where))
+            still = while_theirs(self._callers, scope, session.owner)
+            await until_hung_up(receive, stream_out(send, session.standing, still, first=where))
         finally:
             self._sessions.end(session)
 
     async def _message(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
             raise Refused(415, "the body has to be application/json")
-        context = await self._context_of(scope)
+        context = await self._callers.context_of(scope)
         named = parse_qs(scope["query_string"].decode("latin-1")).get("session", [""])
         session = self._sessions.find(named[0], context)
         if session is None:
