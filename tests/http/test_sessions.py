@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Answer, daemon
 from fixtures.people import Peopled
 
@@ -214,6 +215,25 @@ def test_the_first_start_prints_a_link_and_the_second_does_not(tmp_path: Path) -
     with daemon(paddock) as again:
         assert again.ask_tcp("GET", "/healthz").status == 200
         assert not [one for one in again.events if one["event"] == "login"]
+
+
+def test_the_log_tells_no_link_and_nothing_of_what_anybody_may_send(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    with daemon(paddock, "--log-level", "debug") as started:
+        link = paddock.quickly("login", "--json").json["url"].rpartition("/login/")[2]
+        for method in ("GET", "POST", "DELETE"):
+            assert started.ask_tcp(method, f"//login/{link}").status in (200, 405)
+        for sent in (
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            b"nonsense\r\n\r\n",
+        ):
+            with socket.create_connection(started.tcp, PATIENCE) as speaking:
+                speaking.sendall(sent)
+                assert speaking.recv(4096).startswith(b"HTTP/1.1 ")
+    said = "".join(started.log)
+
+    assert "POST /login/" in said and link not in said
+    assert "uvicorn" not in said
 
 
 def test_without_a_daemon_there_is_no_link(tmp_path: Path) -> None:

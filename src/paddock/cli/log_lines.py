@@ -23,8 +23,9 @@ def log_to(outlet: Outlet, form: Format, level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for noisy in ("asyncio", "uvicorn"):
-        logging.getLogger(noisy).setLevel(max(root.level, logging.WARNING))
+    logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
+    # It warns of what anybody may send, a line or two for each: they would fill the log, and nobody could do a thing.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 
 def lost_lines(form: Format) -> Callable[[int], str]:

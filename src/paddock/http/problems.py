@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from math import ceil
 from time import perf_counter
@@ -19,6 +20,7 @@ from paddock.http.auth import ChallengeParameters, challenge
 from paddock.http.frames import frame_at
 
 _RETRY_AFTER = "1"
+_LINK = re.compile(r"(/login/).+")
 
 log = logging.getLogger("paddock.http")
 
@@ -57,7 +59,7 @@ class Problems:
             await self._inside(scope, receive, noting)
             if log.isEnabledFor(logging.DEBUG):
                 taken = (perf_counter() - began_at) * 1000
-                log.debug("%s %s: %d in %.1f ms", scope["method"], scope["path"], begun, taken)
+                log.debug("%s %s: %d in %.1f ms", scope["method"], _logged(scope), begun, taken)
         except (PaddockError, HTTPException) as error:
             if begun:
                 raise
@@ -76,12 +78,12 @@ class Problems:
         if instance := scope.get("state", {}).get("instance"):
             body["instance"] = instance
         if status >= 500:
-            facts = {"error_id": error_id, "code": error.error_code, "path": scope["path"]}
+            facts = {"error_id": error_id, "code": error.error_code, "path": _logged(scope)}
             log.log(
                 logging.ERROR if cause else logging.WARNING,
                 "%s %s: %s",
                 scope["method"],
-                scope["path"],
+                _logged(scope),
                 error.message,
                 exc_info=cause,
                 extra={"facts": facts},
@@ -92,6 +94,11 @@ class Problems:
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         return Response(orjson.dumps(body, default=str), status, headers, frame.media)
+
+
+def _logged(scope: Scope) -> str:
+    """The address as a log may have it: whoever reads that must not be able to sign in with a link."""
+    return _LINK.sub(r"\1…", scope["path"])
 
 
 def when_to_try_again(error: PaddockError) -> dict[str, str]:
