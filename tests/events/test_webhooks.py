@@ -120,6 +120,17 @@ def test_what_is_not_taken_is_sent_again_under_the_same_id_and_what_is_behind_it
 
 
 @pytest.mark.req("O-16")
+def test_what_was_taken_is_not_sent_again_where_the_answer_never_ends(paddock: Paddock, receiver: Receiver) -> None:
+    receiver.answers.append((200, {"Content-Length": "10"}))
+    hooked(paddock, receiver, "--type", "group.*")
+    happen(paddock, "first", "second")
+    with daemon(paddock):
+        got = receiver.wait_for(lambda got: "second" in groups(got))
+
+    assert groups(got) == ["first", "second"]
+
+
+@pytest.mark.req("O-16")
 def test_a_receiver_that_asks_for_time_is_given_it(paddock: Paddock, receiver: Receiver) -> None:
     receiver.answers.append((429, {"Retry-After": "2"}))
     hooked(paddock, receiver, "--type", "group.*")

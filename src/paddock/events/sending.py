@@ -35,6 +35,7 @@ from paddock.rpc.http_client import HttpClient, HttpLost, TooLarge
 
 SECONDS = 15.0  # for one attempt, from looking the name up to the answer
 _DIAL_SECONDS = 10.0
+_ANSWER_SECONDS = 2.0  # for what comes behind a status, which says already whether it was taken
 _MOST_ANSWER = 64 * 1024  # bytes that are read so that the connection can be used again
 _LOOKUPS = 16
 
@@ -141,8 +142,10 @@ class Line:
     async def _post(self, head: Sequence[tuple[str, str]], body: bytes) -> Attempt:
         async with self._client.request("POST", self._place.target, head, body) as response:
             status, wait = response.status, retry_after(response.headers.get("retry-after"), self._clock.now())
-            with contextlib.suppress(HttpLost, TooLarge):  # what it says beside its status is nobody's business
-                await response.body(_MOST_ANSWER)
+            # What it says beside its status is nobody's business, and must not have it sent again.
+            with contextlib.suppress(HttpLost, TooLarge, TimeoutError):
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await response.body(_MOST_ANSWER)
             return Attempt(status) if 200 <= status < 300 else Attempt(status, f"status.{status}", wait or 0.0)
 
 
