@@ -104,6 +104,14 @@ def test_every_refusal_has_both_forms(served: Daemon, path: str, body: object, s
     assert answer.body["error"]["message"]["error"] == answer.body["code"]
 
 
+@pytest.mark.req("S-06")
+def test_a_slip_in_the_name_of_a_plugin_is_answered_with_the_one_that_was_probably_meant(served: Daemon) -> None:
+    answer = served.ask("POST", "/plugins/web_serach/execute", {"params": {"query": "oats"}})
+
+    assert (answer.status, answer.body["code"]) == (404, "plugin.not_enabled")
+    assert answer.body["hint"].startswith("did you mean 'web_search'? If not: paddock plugin enable web_serach")
+
+
 @pytest.mark.req("S-21")
 def test_an_action_waits_for_a_person_with_its_preview_and_happens_once_they_said_yes(served: Daemon) -> None:
     path = "/plugins/shu_notes/actions/add_note"

@@ -360,10 +360,12 @@ class Catalogue:
             return self._lost(plugin)
         if plugin not in self._by_plugin:
             own = for_tenant(self._tenant)
+            close = difflib.get_close_matches(plugin, self._by_plugin, n=1)
+            enable = f"paddock plugin enable {plugin}{own}   # see also: paddock plugin list{own}"
             return NotFound(
                 f"no plugin {plugin!r} is enabled",
                 code="plugin.not_enabled",
-                hint=f"paddock plugin enable {plugin}{own}   # see also: paddock plugin list{own}",
+                hint=f"did you mean {close[0]!r}? If not: {enable}" if close else enable,
                 details={"plugin": plugin},
             )
         return NotFound(
