@@ -79,6 +79,21 @@ def test_a_problem_body_has_exactly_the_documented_fields() -> None:
     assert set(body) == {"type", "title", "status", "code", "detail", "error_id", "errors"}
     assert body["errors"] == [{"path": "a.b", "message": "is wrong", "code": "invalid", "hint": "do right"}]
     assert (body["status"], body["code"]) == (400, "invalid")
+    assert body["detail"] == "it broke: a.b: is wrong. type this"
+    several = Invalid("it broke", [Problem("", "is no list"), Problem("a", "is wrong"), Problem("b", "is wrong")])
+    assert outward.problem_body(several, "err_1")["detail"] == "it broke: is no list (and 2 more)"
+
+
+def test_whoever_is_not_known_is_not_told_that_a_policy_denied_them() -> None:
+    titles = {
+        code: outward.problem_body(errors.Denied("no", code=code), "err_1")["title"]
+        for code in ("auth.needed", "auth.refused", "policy_denied")
+    }
+    assert titles == {
+        "auth.needed": "A credential is needed",
+        "auth.refused": "The credential is not good",
+        "policy_denied": "Denied by policy",
+    }
 
 
 @pytest.mark.parametrize(("code", "number"), sorted(outward.JSON_RPC_BY_CODE.items()))

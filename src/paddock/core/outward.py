@@ -97,6 +97,11 @@ TITLES: Mapping[Category, str] = {
     Category.TIMEOUT: "It took too long",
     Category.INTERNAL: "Internal error",
 }
+TITLES_BY_CODE: Mapping[str, str] = {
+    "auth.needed": "A credential is needed",
+    "auth.refused": "The credential is not good",
+    "auth.not_for_you": "Not for this caller",
+}
 
 # MCP has the standard JSON-RPC numbers and keeps an unknown name among wrong parameters.
 MCP: Mapping[Category, int] = {
@@ -163,13 +168,23 @@ def problem_body(error: PaddockError, error_id: str) -> dict[str, Any]:
     """The body of an HTTP error response."""
     return {
         "type": f"urn:paddock:error:{error.error_code}",
-        "title": TITLES[error.category],
+        "title": TITLES_BY_CODE.get(error.error_code, TITLES[error.category]),
         "status": http_status(error),
         "code": error.error_code,
-        "detail": f"{error.message}. {error.hint}" if error.hint else error.message,
+        "detail": _detail(error),
         "error_id": error_id,
         "errors": [problem.to_dict() for problem in error.problems] if isinstance(error, Invalid) else [],
     }
+
+
+def _detail(error: PaddockError) -> str:
+    """All in one line, for clients that show no more than this; of several mistakes it has the first."""
+    told = error.message
+    if isinstance(error, Invalid) and error.problems:
+        first = error.problems[0]
+        told += f": {first.path}: {first.message}" if first.path else f": {first.message}"
+        told += f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
+    return f"{told}. {error.hint}" if error.hint else told
 
 
 def mcp_error(error: PaddockError) -> dict[str, Any]:

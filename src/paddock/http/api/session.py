@@ -167,4 +167,5 @@ def _shown(session: Session) -> dict[str, Any]:
 
 
 def _refused(error: Denied) -> Response:
-    return page("This link is no good", f"{error.message}. {error.hint}.".capitalize(), status=403)
+    words = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
+    return page("This link is no good", words, status=403)
