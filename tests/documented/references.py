@@ -20,7 +20,7 @@ from paddock.http.checking import as_parameter
 from paddock.http.endpoint import MEMBER
 from paddock.http.oidc.protected_resource import ProtectedResource
 from paddock.http.oidc.routes import SignInRoutes
-from paddock.http.openapi import failing_statuses
+from paddock.http.openapi import failing_statuses, headers_of
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
 from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
 from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
@@ -227,7 +227,7 @@ def http_reference() -> str:
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
         parts += [f"For {one.who.value}.\n"] if one.who is not MEMBER else []
         parts += [f"Body: {one.body}\n"] if one.body else []
-        for place, named in (("query", one.query), ("header", one.headers)):
+        for place, named in (("query", one.query), ("header", headers_of(one))):
             rows = [f"| `{name}` | {as_parameter(given).words} |" for name, given in named.items()]
             parts += [f"| {place} | |\n|---|---|\n" + "\n".join(rows) + "\n"] if rows else []
         parts.append(f"Answers {one.status}: {one.answer}\n")

@@ -125,15 +125,20 @@ def _tag(one: Endpoint) -> str:
     return one.tag or one.path.split("/")[1]
 
 
-def _parameters(one: Endpoint) -> Iterator[dict[str, Any]]:
-    for name in _PATH_PARAMETER.findall(one.path):
-        yield {"name": name, "in": "path", "required": True, "schema": _NAME}
+def headers_of(one: Endpoint) -> dict[str, Parameter]:
+    """Every header that a row reads, with those that many have in common."""
     headers = dict(one.headers)
     if one.for_others:
         headers["Paddock-As"] = _AS
         if one.method == "POST":
             headers["Idempotency-Key"] = _KEY
-    for place, named in (("query", one.query), ("header", headers)):
+    return headers
+
+
+def _parameters(one: Endpoint) -> Iterator[dict[str, Any]]:
+    for name in _PATH_PARAMETER.findall(one.path):
+        yield {"name": name, "in": "path", "required": True, "schema": _NAME}
+    for place, named in (("query", one.query), ("header", headers_of(one))):
         for name, given in named.items():
             parameter = as_parameter(given)
             shown = {"name": name, "in": place, "description": parameter.words, "schema": parameter.schema}
