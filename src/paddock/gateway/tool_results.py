@@ -96,8 +96,8 @@ def tool_pending(held: NeedsApproval, link: str, revision: Revision) -> dict[str
     lines = [
         held.message,
         "Nothing has happened yet. The call is made as soon as a person says yes; it does not have to be made again.",
-        f"To answer: {link}",
-        f"Or at a terminal: {held.hint}",
+        f"To answer, at a terminal: {held.hint}",
+        f"What would be done, for whoever may answer and is signed in: {link}",
         f"Call id: {held.details['call_id']}. The same call again gives its result once there is one.",
     ]
     told: dict[str, Any] = {
