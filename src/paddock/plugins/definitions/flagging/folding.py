@@ -13,9 +13,15 @@ from paddock.plugins.definitions.hidden import without_hidden
 
 _CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝһӏв", "ABESIJKMHOPCTYXaesijopcyxdqwhlb", strict=True))
 _GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαινυρ", "ABEZHIKMNOPTYXoaivup", strict=True))
-_LATIN = dict(zip("ıɑɡɩʟⅼⅰⅴⅹ", "iagiLlivx", strict=True))
+_ROUGHLY = dict(zip("кмтпгшѡεκτηγωѵհոսօցեյզ", "kmtnrwwektnywvhnuogejq", strict=True))  # in a word, not by themselves
+_LATIN = dict(zip("ıɑɡɩⅼⅰⅴⅹøłđħŧ", "iagilivxoldht", strict=True))
+_SMALL_CAPITALS = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
+_SIGNS = {  # letters in a circle, in a square, and those that flags are made of
+    chr(first + at): chr(ord("a") + at) for first in (0x1F150, 0x1F170, 0x1F1E6) for at in range(26)
+}
 STRANGE = _CYRILLIC | _GREEK  # letters of other scripts that pass for Latin ones
-_LOOKS_LIKE = str.maketrans(STRANGE | _LATIN)
+_LOOKS_LIKE = str.maketrans(STRANGE | _ROUGHLY | _LATIN | _SMALL_CAPITALS | _SIGNS)
+_ON_TOP = frozenset({"Mn", "Me"})  # accents, strokes, rings: what is drawn over a letter
 _SEPARATORS = re.compile(r"[-_./\s]+")
 _EYES = str.maketrans("10i5", "lols")  # what the eye takes for another
 
@@ -23,7 +29,8 @@ _EYES = str.maketrans("10i5", "lols")  # what the eye takes for another
 def folded(text: str) -> str:
     """A text without what hides in it, in plain letters where others stand for them, with single spaces."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", without_hidden(text)).translate(_LOOKS_LIKE)
+        apart = unicodedata.normalize("NFKD", without_hidden(text)).translate(_LOOKS_LIKE)
+        text = "".join(letter for letter in apart if unicodedata.category(letter) not in _ON_TOP)
     return " ".join(text.split())
 
 
