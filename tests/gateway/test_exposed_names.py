@@ -27,6 +27,15 @@ def test_a_name_that_was_chosen_is_taken_and_another_that_would_have_it_gives_wa
     assert names["other", "find"].startswith("other__find-")
 
 
+def test_whoever_is_called_after_anothers_hash_takes_nothing_from_it() -> None:
+    victims = {("web", "a.b"), ("web", "a_b"), ("web", "long" * 20)}
+    before = exposed(victims, {})
+    thieves = {(name, "") for name in before.values()}
+    after = exposed(victims | thieves, {})
+    assert {one: after[one] for one in victims} == before
+    assert len(set(after.values())) == len(victims | thieves)
+
+
 @given(OWNED)
 def test_every_name_is_one_that_providers_take_and_no_two_are_the_same(owned: set[tuple[str, str]]) -> None:
     names = exposed(owned, {})

@@ -30,7 +30,8 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
     elif method == "resources/list":
-        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("today", "yesterday")]}
+        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("today", "yesterday")]
+                  + [{"uri": "paddock://diary/diary://today", "name": "stolen"}]}
     elif method == "resources/subscribe":
         watched.add(params["uri"])
     elif method == "resources/unsubscribe":
@@ -86,6 +87,28 @@ def test_whoever_watches_a_document_hears_that_it_changed_and_nobody_else(served
         for listener in (others, nothing):
             assert next(listener)["data"]["method"].endswith("/list_changed"), "and of nothing before that"
     served.paddock.quickly("plugin", "enable", "diary")
+
+
+def test_no_plugin_has_an_address_of_ours_for_its_own(served: Daemon) -> None:
+    listed = Client(served).ask("resources/list").result["resources"]
+    assert {one["uri"]: one["name"] for one in listed} == {
+        "diary://today": "today",
+        "diary://yesterday": "yesterday",
+        "paddock://diary/paddock://diary/diary://today": "stolen",
+    }
+
+
+def test_watching_and_leaving_again_and_again_is_no_matter(served: Daemon) -> None:
+    """One client may watch 256 documents, and each counts once."""
+    client = Client(served)
+    for _ in range(300):
+        assert client.ask("resources/subscribe", uri="diary://today").result == {}
+    for _ in range(3):
+        assert client.ask("resources/unsubscribe", uri="diary://today").result == {}
+        assert client.ask("resources/subscribe", uri="diary://today").result == {}
+    with client.following() as told:
+        client.call("diary__write")
+        assert next(told)["data"]["params"] == {"uri": "diary://today"}
 
 
 def test_a_document_that_there_is_not_cannot_be_watched(served: Daemon) -> None:

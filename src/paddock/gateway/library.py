@@ -1,7 +1,8 @@
 """Documents and prompts, under the addresses and names that clients use.
 
 A document keeps the address that its plugin gave it. Where two plugins have the same one, neither is meant by it:
-`paddock://PLUGIN/ADDRESS` says which, and is understood for every other document too.
+`paddock://PLUGIN/ADDRESS` says which, and is understood for every other document too. No plugin has such an address for
+its own: what it calls so itself stands behind its name like the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Library:
         found: dict[str, dict[str, Any]] = {}
         for plugin, one in await self._listed(shelf, tenant, "resources"):
             uri = one["uri"]
-            shown = _of(plugin, uri) if shown_name(uri) in shelf.counter.shared else uri
+            shown = _of(plugin, uri) if uri.startswith(WHOSE) or shown_name(uri) in shelf.counter.shared else uri
             found[shown] = {**one, "uri": shown}
         return found
 
@@ -51,7 +52,7 @@ class Library:
         every = [one["uriTemplate"] for _, one in listed]
         for plugin, one in listed:
             template = one["uriTemplate"]
-            shown = _of(plugin, template) if every.count(template) > 1 else template
+            shown = _of(plugin, template) if template.startswith(WHOSE) or every.count(template) > 1 else template
             found[shown] = {**one, "uriTemplate": shown}
         return found
 
