@@ -75,6 +75,8 @@ def test_batches_are_taken_in_the_one_revision_that_has_them(served: Daemon) -> 
     assert client.post([telling("notifications/initialized")]).status == 202
     for wrong in ([], [1], [asking("initialize", protocolVersion="2025-03-26")], [asking("ping")] * 101):
         assert client.post(wrong).status == 400
+    deep = b'[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":%b%b}}]' % (b"[" * 400, b"]" * 400)
+    assert client.post(deep).status == 400
     for revision in ("2024-11-05", "2025-06-18", "2025-11-25"):
         assert Client(served, revision).post(batch).status == 400
 

@@ -28,10 +28,10 @@ class Watcher:
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
-        self.closing: list[Callable[[], None]] = []  # what is to be done when it goes
+        self.closing: dict[object, Callable[[], None]] = {}  # what is to be done when it goes, by what it is about
 
     def close(self) -> None:
-        for left in self.closing:
+        for left in tuple(self.closing.values()):
             left()
         self.closing.clear()
 

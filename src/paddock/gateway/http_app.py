@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
+from paddock.core.json_value import MAX_DEPTH
 from paddock.core.outward import http_status, mcp_error
 from paddock.core.printable import printable
 from paddock.gateway.http_reply import EVENTS, JSON, Reply, respond, stream_out, until_hung_up
@@ -23,6 +24,7 @@ from paddock.gateway.stateless import HTTP_STATUS, Stateless, stands_alone, unsu
 from paddock.gateway.writing import answer_of, fault_as
 from paddock.rpc.faults import PARSE_ERROR, RpcFault
 from paddock.rpc.message import Malformed, Message, Noise, Notification, Request, decode
+from paddock.rpc.structure import nested_deeper
 
 SESSION: Final = b"mcp-session-id"
 VERSION: Final = b"mcp-protocol-version"
@@ -167,9 +169,11 @@ class McpApp:
         headers: Headers,
     ) -> None:
         revision = session.conversation.revision
-        several: list[Any] = orjson.loads(body)
         if revision is None or not revision.batches:
             raise Refused(400, "several messages in one body are not taken")
+        if nested_deeper(body, MAX_DEPTH + 1):
+            raise Refused(400, f"nested more than {MAX_DEPTH} levels deep")
+        several: list[Any] = orjson.loads(body)
         if not 0 < len(several) <= MOST_IN_A_BATCH:
             raise Refused(400, f"a batch has 1 to {MOST_IN_A_BATCH} messages")
         messages = [decode(orjson.dumps(one)) for one in several]

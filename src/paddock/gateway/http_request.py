@@ -99,11 +99,14 @@ async def body_of(receive: Receive, headers: Headers) -> bytes:
         raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
     message = await receive()
     body: bytes = message.get("body", b"")
-    while message.get("more_body"):
-        message = await receive()
-        body += cast("bytes", message.get("body", b""))
-        if len(body) > MAX_FRAME:
-            raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
+    if message.get("more_body"):
+        grown = bytearray(body)  # a body in a million pieces is not copied for each of them
+        while message.get("more_body"):
+            message = await receive()
+            grown += cast("bytes", message.get("body", b""))
+            if len(grown) > MAX_FRAME:
+                raise Refused(413, f"a body may have {MAX_FRAME:,} bytes")
+        body = bytes(grown)
     if message["type"] == "http.disconnect":
         raise CallerError("the connection ended inside the body", code="http.body_cut")
     if len(body) > COUNTED_FROM and StructureCounter().count(body) > MAX_STRUCTURE:

@@ -48,8 +48,7 @@ class WaitingCall:
         early: Any = self._early.pop(key, None) if key else None
         if isinstance(early, dict):
             return cast("dict[str, Any]", early)
-        self._count += 1
-        number = key if 0 < len(key) <= LONGEST_KEY and key not in self._open else f"q{self._count}"
+        number = key if 0 < len(key) <= LONGEST_KEY and key not in self._open else self._free()
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[number] = (params, waiting)
         self._turn.set()
@@ -57,6 +56,13 @@ class WaitingCall:
             return await waiting
         finally:
             self._open.pop(number, None)
+
+    def _free(self) -> str:
+        """A name that no open question has; a plugin may give its own any name."""
+        self._count += 1
+        while f"q{self._count}" in self._open:
+            self._count += 1
+        return f"q{self._count}"
 
     def answer(self, answers: Mapping[str, Any]) -> None:
         """What the client found out. What it did not say is asked again."""

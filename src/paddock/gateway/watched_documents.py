@@ -43,13 +43,14 @@ class WatchedDocuments:
             RpcFault: it watches too many.
             PaddockError: the server does not tell, or the client may not ask it.
         """
-        if sum(watcher in those for those in self._watched.values()) >= MOST:
+        document = Document(exchange.context.tenant, plugin, uri)
+        if len(watcher.closing) >= MOST and document not in watcher.closing:
             raise RpcFault(RESOURCE_BUSY, f"{MOST} documents are watched already")
         await self._ask(exchange, plugin, uri, wanted=True)
-        document = Document(exchange.context.tenant, plugin, uri)
         self._watched.setdefault(document, {})[watcher] = shown
-        watcher.closing.append(lambda: self._leave(document, watcher))
-        if document[:2] not in self._following:
+        watcher.closing[document] = lambda: self._leave(document, watcher)
+        following = self._following.get(document[:2])
+        if following is None or following.done():  # it is, where the plugin was gone meanwhile
             self._following[document[:2]] = asyncio.ensure_future(self._follow(*document[:2]))
 
     async def unwatch(self, exchange: Exchange, watcher: Watcher, plugin: str, uri: str) -> None:
@@ -71,6 +72,7 @@ class WatchedDocuments:
         await exposing.call(target, {"uri": uri}, context)
 
     def _leave(self, document: Document, watcher: Watcher) -> None:
+        watcher.closing.pop(document, None)
         those = self._watched.get(document)
         if those is None:
             return
