@@ -26,13 +26,17 @@ def replace_text(path: Path, before: str, after: str) -> Path:
     """
     real = Path(os.path.realpath(path))
     try:
-        if real.read_bytes().decode() != before:
+        if real.read_bytes() != before.encode():
             raise Conflict(
                 f"{path} changed while you were deciding", code="import.file_changed", hint="run the command again"
             )
         known = real.stat()
         kept = _copy(real, before)
-        _over(real, after, known)
+        try:
+            _over(real, after, known)
+        except BaseException:
+            kept.unlink(missing_ok=True)  # it is a copy of what still stands there, with its keys
+            raise
         sync_directory(real.parent)
     except OSError as error:
         raise OperatorError(
