@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
+from fixtures.people import key_of
+
+LISTS = ("tools", "resources", "prompts")
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +62,30 @@ def test_prompts_are_listed_and_filled_in_and_their_arguments_checked(served: Da
 
 def test_the_instructions_of_a_server_are_shown_with_the_plugin(served: Daemon) -> None:
     assert served.ask("GET", "/plugins/butler").body["instructions"] == "Be kind to it."
+
+
+NOT_FOR_PEOPLE = """
+@id("the-butler-keeps-its-papers") @text("The butler keeps its papers.")
+forbid (principal, action in Action::"anyCall", resource)
+when { resource in Plugin::"butler" };
+"""
+
+
+def test_whoever_may_read_nothing_of_a_plugin_is_told_of_none_of_its_documents(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock("plugin", "install", butler(tmp_path / "butler"), "--yes")
+    paddock("plugin", "enable", "butler")
+    paddock.quickly("user", "add", "ann")
+    ann = {"authorization": f"Bearer {key_of(paddock, 'ann')}"}
+    with daemon(paddock) as started:
+        seen = {what: started.ask("GET", f"/plugins/butler/{what}", **ann).body[what] for what in LISTS}
+    file = paddock.home / "policies" / "papers.cedar"
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.write_text(NOT_FOR_PEOPLE)
+    file.chmod(0o600)
+    with daemon(paddock) as started:
+        for what in LISTS:
+            told = started.ask("GET", f"/plugins/butler/{what}", **ann).body
+            assert seen[what] and told[what] == [], what
+            assert started.ask("GET", f"/plugins/butler/{what}").body[what], "its operator sees all"
+        assert started.ask("GET", "/plugins/butler/resources", **ann).body["templates"] == []

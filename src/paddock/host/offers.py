@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.gate.catalogue import Entry
+from paddock.core.errors import NotFound, PluginError
+from paddock.gate.catalogue import Entry, Target
+from paddock.gate.documents import READ
 from paddock.gate.gate import Gate
 from paddock.gate.offering import Offered, offered_to
 
@@ -42,6 +44,21 @@ class Offers:
         """The names of what they may call of a plugin. Raises as `plugin` does."""
         entry = self._gate.catalogue(context.tenant).entry(name)
         return frozenset(one.target.spec.name for one in await self._callables(entry, context))
+
+    async def reads(self, name: str, context: CallContext) -> bool:
+        """Whether they may read the documents of a plugin; who may read one may read all. Raises as `plugin` does."""
+        entry = self._gate.catalogue(context.tenant).entry(name)
+        return bool(await offered_to(context, (Target(entry, READ),), self._gate.decides))
+
+    async def gives(self, name: str, prompt: str, context: CallContext) -> bool:
+        """Whether they may have a prompt of a plugin. Raises as `plugin` does."""
+        try:
+            found = self._gate.catalogue(context.tenant).prompt(name, prompt)
+        except NotFound:
+            return False  # not any more
+        except PluginError:
+            return True  # nobody serves it, and the rules keep it from nobody
+        return not isinstance(found, Target) or bool(await offered_to(context, (found,), self._gate.decides))
 
     async def _callables(self, entry: Entry, context: CallContext) -> list[Offered]:
         targets = self._gate.catalogue(context.tenant).offered_by(entry.manifest.name)

@@ -9,7 +9,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.ids import Tenant
 from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all
@@ -22,7 +21,10 @@ from paddock.http.schemas.plugins import PROMPT
 _ADDRESS = Parameter(
     "Its address: one that is listed, or that fits a template.", {"type": "string", "minLength": 1}, required=True
 )
-_WITHHELD = "`withheld`, with why. `known` is false for a server that never ran."
+_WITHHELD = (
+    "`withheld`, with why. `known` is false for a server that never ran. Whoever is no operator is not told of what the"
+    " rules keep from them."
+)
 
 
 class DocumentRoutes:
@@ -112,17 +114,19 @@ class DocumentRoutes:
         return await _answered(request, self._host.tools(named(request), tenant=tenant, meet=True))
 
     async def list_resources(self, request: Request) -> Response:
-        return answer(await self._host.resources(named(request), await self._tenant(request)))
+        context, name = await context_of(self._host, request), named(request)
+        shown = sees_all(context.principal) or await self._host.offers.reads(name, context)
+        listed = await self._host.resources(name, context.tenant)
+        return answer(listed if shown else listed | {"resources": [], "templates": [], "withheld": []})
 
     async def list_prompts(self, request: Request) -> Response:
-        return answer(await self._host.prompts(named(request), await self._tenant(request)))
-
-    async def _tenant(self, request: Request) -> Tenant:
-        """Whose plugin the address is about; for whoever is no operator, only where their tenant has it."""
-        context = await context_of(self._host, request)
-        if not sees_all(context.principal):
-            await self._host.offers.plugin(named(request), context)
-        return context.tenant
+        context, name, offers = await context_of(self._host, request), named(request), self._host.offers
+        if sees_all(context.principal):
+            return answer(await self._host.prompts(name, context.tenant))
+        await offers.plugin(name, context)  # not found where their tenant has it not
+        listed = await self._host.prompts(name, context.tenant)
+        theirs = [one for one in listed["prompts"] if await offers.gives(name, one["name"], context)]
+        return answer(listed | {"prompts": theirs})
 
     async def read_resource(self, request: Request) -> Response:
         uri = request.query_params["uri"]
