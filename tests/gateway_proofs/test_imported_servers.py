@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.client.client import Client
-from tests.gateway_proofs.doorway import doorway
+from mcp.client.streamable_http import streamable_http_client
 from tests.gateway_proofs.pasted import client_of, said, with_paddock_on_the_path
 from tests.mcp.playing import SERVER, site_packages
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import write_json
 from fixtures.policies import ask_about_nothing_unknown
@@ -70,8 +71,14 @@ async def test_a_client_that_starts_what_stands_in_its_settings_calls_both_serve
 @pytest.mark.slow
 async def test_the_same_over_http_while_a_daemon_runs(paddock: Paddock, tmp_path: Path) -> None:
     imported(paddock, tmp_path / "mcp.json", "mcpServers")
-    with daemon(paddock) as served, doorway(served.socket) as port:
-        async with Client(f"http://127.0.0.1:{port}/mcp", mode="legacy") as client:
+    paddock.quickly("user", "add", "ann")
+    key = paddock.quickly("apikey", "create", "ann", "--json").json["token"]
+    with daemon(paddock) as served:
+        host, port = served.tcp
+        async with (
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE) as http,
+            Client(streamable_http_client(f"http://{host}:{port}/mcp", http_client=http), mode="legacy") as client,
+        ):
             assert len((await client.list_tools()).tools) > 2  # of servers that may never have run before
             assert said(await client.call_tool("first__echo", {"text": "one"})) == "one"
             assert said(await client.call_tool("second__echo", {"text": "two"})) == "two"
