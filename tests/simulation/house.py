@@ -17,6 +17,7 @@ from paddock.capabilities.asking import Asking
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
+from paddock.gate.call_tasks import CallTasks
 from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Catalogue, Entry, Schemas
 from paddock.gate.deciding import TheirOwn
@@ -143,7 +144,9 @@ async def open_house(
         gate.catalogues = {DEFAULT_TENANT: Catalogue([Entry(_KEY, _MANIFEST, _SCHEMAS)])}
         supervisor.deploy(Deployment(_KEY, _MANIFEST, ()), start=False)
         watcher.on_given_up = lambda: supervisor.enable(_KEY)
-        calls = Calls(gate, tasks, clock, random)
+        running = CallTasks()
+        tasks.start_soon(running.keep)
+        calls = Calls(gate, running, clock, random)
         resumption = Resumption(gate, calls, approvals, database, clock)
         with suppress(StoreUnavailable):
             await node.here()

@@ -8,13 +8,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from anyio.abc import TaskGroup
-
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
+from paddock.gate.call_tasks import CallTasks
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
@@ -30,7 +29,7 @@ MOST_RUNNING = 512
 class Calls:
     """Every call that is under way, and the last thousand that ended: of all tenants, and each sees its own."""
 
-    def __init__(self, gate: Gate, tasks: TaskGroup, clock: Clock, random: Random) -> None:
+    def __init__(self, gate: Gate, tasks: CallTasks, clock: Clock, random: Random) -> None:
         self._gate = gate
         self._tasks = tasks
         self._clock = clock

@@ -22,6 +22,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.events.live import LiveEvents
 from paddock.events.sending import Receivers, Sender
+from paddock.gate.call_tasks import CallTasks
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
 from paddock.gate.deciding import ByTheRules
@@ -184,7 +185,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate.promises.artifacts = services.artifacts
             gate.start.effects.when_succeeded = services.happened
             gate.promises.proposals = Proposals(rulebook, gate.catalogue)
-            calls = Calls(gate, tasks, clock, random)
+            running = CallTasks()
+            tasks.start_soon(running.keep)
+            calls = Calls(gate, running, clock, random)
             gate.start.effects.going_down = lambda: calls.going_down
             resumption = Resumption(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
