@@ -16,9 +16,12 @@ from tests.supervision.stage import patiently
 from fixtures.butler import butler
 from fixtures.parrot import parrot
 from paddock import Config, open_host
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.gateway.gateway import Gateway
 from paddock.gateway.lines import Lines, open_lines
+from paddock.host.host import Host
 from paddock.plugins.enabling import enable
 
 pytestmark = pytest.mark.req("B-01")
@@ -64,9 +67,13 @@ async def typed(tmp_path: Path) -> AsyncGenerator[Typed, None]:
     async with open_host(Config(home=home.path)) as host:
         await patiently(host.settled())
         gateway = Gateway(host, _Nobody(), SystemClock())
-        async with open_lines(gateway, lambda: host.operator_context("ann"), read.put_nowait) as lines:
+        async with open_lines(gateway, DEFAULT_TENANT, lambda: _ann(host), read.put_nowait) as lines:
             yield Typed(lines, read, home)
         gateway.close()
+
+
+async def _ann(host: Host) -> CallContext:
+    return host.operator_context("ann")
 
 
 class _Nobody:

@@ -158,6 +158,28 @@ def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) 
     assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
 
 
+def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(served: Daemon) -> None:
+    program, _, environment = command(served.paddock)
+    served.paddock.quickly("user", "add", "ann")
+    made = served.paddock.quickly("apikey", "create", "ann", "--json").json
+    address = "http://{}:{}/mcp".format(*served.tcp)
+
+    def listed(key: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, EXAMPLES / "call_over_mcp.py"],
+            env={**environment, "PADDOCK_KEY": key, "PADDOCK_MCP": address},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    done = listed(made["token"])
+    assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
+    served.paddock.quickly("apikey", "revoke", made["id"], "--yes")
+    assert "this key is not taken here. ask whoever gave it to you" in listed(made["token"]).stderr
+
+
 def test_a_daemon_that_goes_away_is_told_of_and_the_talk_goes_on_with_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     paddock = Paddock(tmp_path / "home")
@@ -177,3 +199,13 @@ def test_a_daemon_that_goes_away_is_told_of_and_the_talk_goes_on_with_the_next_o
             called = client.ask(3, "tools/call", name=COUNT, arguments={"to": 1, "pause_ms": 0})
             assert called["result"]["structuredContent"] == {"counted": 1}
             assert client.hang_up() == 0
+
+
+def test_without_a_daemon_too_somebody_who_may_not_act_any_more_is_let_to_nothing_from_then_on(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("user", "add", "ann")
+    with talk(paddock, "--as", "user:ann") as client:
+        client.greet()
+        assert client.ask(1, "tools/list")["result"]["tools"] == []
+        paddock.quickly("user", "disable", "ann")
+        assert client.ask(2, "tools/list")["error"]["data"]["code"] == "principal.ended"

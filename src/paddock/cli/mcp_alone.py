@@ -12,8 +12,9 @@ from paddock.config.owners import user_name
 from paddock.config.project import working_directory
 from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock
+from paddock.core.ids import Tenant
 from paddock.gateway.gateway import Gateway
-from paddock.gateway.lines import Lines, open_lines
+from paddock.gateway.lines import ContextNow, Lines, open_lines
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 
@@ -27,21 +28,26 @@ async def alone(acting_as: str | None, tenant: str, write: Callable[[bytes], Non
     """
     config = Config(role="command", start="enabled", cwd=working_directory())
     async with open_host(config) as host:
-        context = await _context(host, acting_as, tenant)
+        whose = await host.tenant(tenant)
+        context = _context(host, acting_as, whose)
+        await context()  # where nobody has that name, it does not begin
         gateway = Gateway(host, _Nobody(), SystemClock())
         try:
-            async with open_lines(gateway, context, write) as lines:
+            async with open_lines(gateway, whose, context, write) as lines:
                 yield lines
         finally:
             gateway.close()
 
 
-async def _context(host: Host, acting_as: str | None, tenant: str) -> Callable[[], CallContext]:
-    operator, whose = user_name(os.geteuid()), await host.tenant(tenant)
-    if acting_as is None:
-        return lambda: host.operator_context(operator, whose)
-    principal = await host.principal(acting_as, whose)
-    return lambda: host.context_of(principal, operator=operator)
+def _context(host: Host, acting_as: str | None, tenant: Tenant) -> ContextNow:
+    operator = user_name(os.geteuid())
+
+    async def now() -> CallContext:
+        if acting_as is None:
+            return host.operator_context(operator, tenant)
+        return host.context_of(await host.principal(acting_as, tenant), operator=operator)
+
+    return now
 
 
 class _Nobody:

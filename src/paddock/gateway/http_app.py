@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
 from paddock.core.json_value import MAX_DEPTH
-from paddock.core.outward import http_status, mcp_error
+from paddock.core.outward import http_status
 from paddock.core.printable import printable
 from paddock.gateway.http_reply import EVENTS, JSON, Reply, respond, stream_out, until_hung_up
 from paddock.gateway.http_request import ROOT, Callers, Headers, Refused, accepted, accepts, body_of, while_theirs
@@ -21,7 +21,7 @@ from paddock.gateway.owners import owner_of
 from paddock.gateway.revisions import HANDSHAKE, STATELESS
 from paddock.gateway.sessions import Session, Sessions
 from paddock.gateway.stateless import HTTP_STATUS, Stateless, stands_alone, unsupported
-from paddock.gateway.writing import answer_of, fault_as
+from paddock.gateway.writing import answer_of, fault_as, fault_from
 from paddock.rpc.faults import PARSE_ERROR, RpcFault
 from paddock.rpc.message import Malformed, Message, Noise, Notification, Request, decode
 from paddock.rpc.structure import nested_deeper
@@ -121,9 +121,8 @@ class McpApp:
         try:
             session = self._sessions.open(context)
         except PaddockError as error:
-            told = mcp_error(error)
-            fault = RpcFault(told["code"], told["message"], told["data"])
-            await respond(send, http_status(error), fault_as(request.id, fault), [(b"retry-after", b"1")])
+            told = fault_as(request.id, fault_from(error))
+            await respond(send, http_status(error), told, [(b"retry-after", b"1")])
             return
         answer = await session.conversation.answer(request, context, None)
         if session.conversation.revision is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from paddock.core.call import CallContext
+from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
 from paddock.gateway.conversation import Conversation
 from paddock.gateway.exchange import notification
@@ -15,19 +16,21 @@ from paddock.gateway.gateway import Gateway
 from paddock.gateway.news import method_for
 from paddock.gateway.stateless import stands_alone
 from paddock.gateway.under_way import UnderWay
-from paddock.gateway.writing import fault_as
+from paddock.gateway.writing import fault_as, fault_from
 from paddock.rpc.faults import PARSE_ERROR, RpcFault
 from paddock.rpc.message import Malformed, Noise, Notification, Request, decode
 
 Write = Callable[[bytes], None]
+ContextNow = Callable[[], Awaitable[CallContext]]
 
 
 class Lines:
     """One client at the other end, whichever revision it speaks. Made by `open_lines`."""
 
-    def __init__(self, gateway: Gateway, context: Callable[[], CallContext], write: Write) -> None:
+    def __init__(self, gateway: Gateway, tenant: Tenant, context: ContextNow, write: Write) -> None:
         self._conversation = Conversation(gateway.methods, write)
         self._stateless = gateway.stateless
+        self._tenant = tenant
         self._context = context
         self._write = write
         self._alone = UnderWay()
@@ -52,7 +55,7 @@ class Lines:
 
     def changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
         """Lists of a tenant are others than before: tell a client that has shaken hands."""
-        if self._conversation.revision is not None and tenant == self._context().tenant:
+        if self._conversation.revision is not None and tenant == self._tenant:
             for kind in sorted(kinds):
                 self._write(notification(method_for(kind), {}))
 
@@ -62,7 +65,12 @@ class Lines:
         task.add_done_callback(self._tasks.discard)
 
     async def _answered(self, request: Request) -> None:
-        answer = await self._answer(request, self._context())
+        try:
+            context = await self._context()
+        except PaddockError as error:
+            self._write(fault_as(request.id, fault_from(error)))
+            return
+        answer = await self._answer(request, context)
         if answer:  # nothing is said of what the client does not want any more
             self._write(answer)
 
@@ -87,16 +95,19 @@ class Lines:
 
 
 @asynccontextmanager
-async def open_lines(gateway: Gateway, context: Callable[[], CallContext], write: Write) -> AsyncGenerator[Lines, None]:
+async def open_lines(
+    gateway: Gateway, tenant: Tenant, context: ContextNow, write: Write
+) -> AsyncGenerator[Lines, None]:
     """A client for as long as the block runs; what is under way at its end is cancelled.
 
     Args:
         gateway: What it gets to.
-        context: Makes the context of each request: who makes it.
+        tenant: Whose lists it hears of.
+        context: Makes the context of each request: who makes it, with what they may do by then.
         write: Takes each message for the client, without the end of its line. It must not wait.
     """
-    lines = Lines(gateway, context, write)
-    gateway.news.know(context().tenant)
+    lines = Lines(gateway, tenant, context, write)
+    gateway.news.know(tenant)
     end = gateway.news.listen(lines.changed)
     try:
         yield lines

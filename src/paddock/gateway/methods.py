@@ -13,7 +13,6 @@ import orjson
 from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import Tenant
-from paddock.core.outward import mcp_error
 from paddock.core.printable import printable
 from paddock.gate.catalogue import Target
 from paddock.gate.effects.keys import checked_key
@@ -26,6 +25,7 @@ from paddock.gateway.revisions import HANDSHAKE, OLDEST, STATELESS, Revision, kn
 from paddock.gateway.shelves import Shelf, Shelves, cursor_of, tool_list
 from paddock.gateway.tool_results import complete, tool_failure, tool_pending, tool_result
 from paddock.gateway.watched_documents import WatchedDocuments
+from paddock.gateway.writing import fault_from
 from paddock.host.host import Host
 from paddock.rpc.faults import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
@@ -89,8 +89,7 @@ class Methods:
         try:
             return await served(exchange, params)
         except PaddockError as error:
-            told = mcp_error(error)
-            raise RpcFault(told["code"], told["message"], told["data"]) from error
+            raise fault_from(error) from error
 
     def close(self) -> None:
         """Follow nothing any more."""

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from paddock.core.errors import Busy
-from paddock.core.outward import mcp_error
 from paddock.gateway.http_reply import EVENTS, JSON, respond, stream_out, until_hung_up
 from paddock.gateway.http_request import ROOT, Callers, Headers, Refused, accepts, body_of, while_theirs
 from paddock.gateway.sessions import Sessions
-from paddock.rpc.faults import PARSE_ERROR, RpcFault
+from paddock.gateway.writing import fault_from
+from paddock.rpc.faults import PARSE_ERROR
 from paddock.rpc.message import Malformed, Noise, Request, decode
 
 STREAM: Final = f"{ROOT}/sse"
@@ -55,8 +55,7 @@ class OlderTransport:
         try:
             session = self._sessions.open(await self._callers.context_of(scope))
         except Busy as busy:
-            told = mcp_error(busy)
-            raise Refused.by(429, RpcFault(told["code"], told["message"], told["data"])) from busy
+            raise Refused.by(429, fault_from(busy)) from busy
         where = b"event: endpoint\ndata: %b?session=%b\n\n" % (MESSAGES.encode(), session.id.encode())
         try:
             still = while_theirs(self._callers, scope, session.owner)
