@@ -110,6 +110,7 @@ def test_only_a_page_of_ours_changes_something_with_a_session(
     [
         ({}, 200),
         ({"sec_fetch_site": "none", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}, 200),
+        ({"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}, 200),
         ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}, 200),
         ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}, 401),
         ({"sec_fetch_site": "same-site", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}, 401),
@@ -120,6 +121,18 @@ def test_a_page_of_others_reads_nothing_with_a_session(peopled: Peopled, headers
     cookie = signed_in(peopled, "--user", "ann")
 
     assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie, **headers).status == status
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 404), ("none", 404)]
+)
+def test_a_link_of_somebody_elses_page_has_no_plugin_work(peopled: Peopled, site: str, status: int) -> None:
+    headers = {"sec_fetch_site": site, "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+    cookie = signed_in(peopled, "--user", "ann")
+
+    answer = peopled.daemon.ask_tcp("GET", "/plugins/parrot/resources/read?uri=a%3Ab", cookie=cookie, **headers)
+
+    assert (answer.status, answer.body["code"] == "http.cross_site") == (status, status == 403)
 
 
 def test_signing_out_ends_the_session_and_not_only_the_cookie(peopled: Peopled) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import Scope
 
 from paddock.core.errors import Denied
 from paddock.core.secret import Secret
 from paddock.host.host import Host
-from paddock.http.auth import Caller
-from paddock.http.sites import SAFE, Sites, cookie_counts
+from paddock.http.auth import Caller, caller_of
+from paddock.http.sites import OUR_OWN, SAFE, Sites, cookie_counts
 from paddock.principals.sessions import LASTS
 
 NAME: Final = "__Host-paddock"
@@ -39,6 +39,17 @@ def take_session_away(response: Response) -> None:
 def session_token(headers: Headers) -> str | None:
     """The token of the session that a request brings."""
     return cookie_parser(headers.get("cookie", "")).get(NAME)
+
+
+def require_page_of_ours(request: Request) -> None:
+    """For what is only looked at and has a plugin work for it: a link of somebody else's page is not enough.
+
+    Raises:
+        Denied: such a page had the browser go there with its session.
+    """
+    said = request.headers.get("sec-fetch-site")
+    if caller_of(request).via == "session" and said is not None and said not in OUR_OWN:
+        raise _cross_site()
 
 
 class Cookies:
@@ -63,12 +74,16 @@ class Cookies:
         if not cookie_counts(scope["method"], headers, self._sites):
             if scope["method"] in SAFE:
                 return None
-            raise Denied(
-                "a page that is not ours would have the browser do this",
-                code="http.cross_site",
-                hint="programs send a key: Authorization: Bearer KEY",
-            )
+            raise _cross_site()
         try:
             return Caller(await self._host.credentials.session(token), None, "session")
         except Denied:
             return None  # it has ended, and the browser does not know yet
+
+
+def _cross_site() -> Denied:
+    return Denied(
+        "a page that is not ours would have the browser do this",
+        code="http.cross_site",
+        hint="programs send a key: Authorization: Bearer KEY",
+    )

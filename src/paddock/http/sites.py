@@ -14,7 +14,7 @@ from paddock.config.http_settings import HttpSettings
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_OUR_OWN = frozenset({"same-origin", "none"})  # a page of ours, or a person who typed the address
+OUR_OWN = frozenset({"same-origin", "none"})  # a page of ours, or a person who typed the address
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def cookie_counts(method: str, headers: Mapping[str, str], sites: Sites) -> bool
     said = headers.get("sec-fetch-site")
     if method not in SAFE:
         origin = headers.get("origin")
-        if said is not None and said not in _OUR_OWN:
+        if said is not None and said not in OUR_OWN:
             return False
         return sites.is_own(origin, headers.get("host", "")) if origin is not None else said == "same-origin"
-    if said is None or said in _OUR_OWN:
+    if said is None or said in OUR_OWN:
         return True
     return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

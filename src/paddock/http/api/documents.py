@@ -13,6 +13,7 @@ from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all
 from paddock.http.checking import Parameter, body_of
+from paddock.http.cookies import require_page_of_ours
 from paddock.http.endpoint import OPERATOR, WHOSE, Endpoint, answer, named
 from paddock.http.live import cancelled_when_gone
 from paddock.http.schemas.building import ref
@@ -129,6 +130,7 @@ class DocumentRoutes:
         return answer(listed | {"prompts": theirs})
 
     async def read_resource(self, request: Request) -> Response:
+        require_page_of_ours(request)
         uri = request.query_params["uri"]
         reading = self._host.read_resource(named(request), uri, context=await context_of(self._host, request))
         return await _answered(request, reading)
