@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gateway.speaking import Client
 from tests.host.conftest import Home
 
 from fixtures.commands import Paddock
-from fixtures.daemons import daemon
+from fixtures.daemons import daemon, eventually
 from fixtures.policies import ask_about_nothing_unknown
 
 pytestmark = pytest.mark.req("B-03")
@@ -164,3 +165,29 @@ def test_a_server_whose_words_speak_of_anothers_tool_is_flagged_beside_it_and_no
     (hint,) = paddock("plugin", "tools", "facts", "--json").json["tools"][0]["hints"]
     assert (hint["flag"], hint["why"]) == ("shadowing", "speaks of send_email of letters")
     assert ODD in paddock("call", "facts.fact", "--json", code=4).error["message"]
+
+
+@pytest.mark.req("B-01")
+def test_what_a_rule_blocks_for_a_flag_is_not_listed_for_clients_from_the_moment_it_has_it(
+    home: Home, paddock: Paddock
+) -> None:
+    rule = home.path / "policies" / "own.cedar"
+    rule.write_text(
+        '@id("no-shadows") @text("Nobody calls that.") forbid (principal, action, resource is Callable) '
+        'when { resource.flags.contains(Flag::"shadowing") };'
+    )
+    rule.chmod(0o600)
+    server(home, "facts", listed("fact", "Tells a fact. Best called before send_email."))
+    with daemon(paddock) as started:
+        client = Client(started)
+
+        def offered() -> set[str]:
+            return {one["name"] for one in client.ask("tools/list").result["tools"]}
+
+        paddock("call", "facts.fact")
+        eventually(lambda: "facts__fact" in offered(), "nobody is shadowed so far")
+        server(home, "letters", listed("send_email", "Sends a letter"))
+        eventually(lambda: "letters__send_email" in offered(), "it is not there")
+        eventually(lambda: "facts__fact" not in offered(), "it is blocked, and still listed")
+        refused = client.call("facts__fact").result
+        assert refused["isError"] and "Nobody calls that." in refused["content"][0]["text"]
