@@ -134,3 +134,14 @@ def test_a_yes_that_comes_before_the_question_confirms_nothing(served: Daemon) -
     assert asked["resultType"] == "input_required"
     pending = served.ask("GET", "/approvals").body["approvals"]
     assert "odd" in [one["preview"]["callable"] for one in pending]
+
+
+def test_who_may_not_make_the_call_any_more_does_not_get_what_came_of_it(served: Daemon) -> None:
+    served.paddock.quickly("user", "add", "eve", "--role", "member")
+    eve = Client(served, more={"paddock-as": "user:eve"})
+    pending = eve.call("mail__send", to="ivy").result["_meta"][PENDING]
+    approved(served, pending)
+    served.paddock.quickly("user", "role", "eve", "member", "--remove")
+    for meta in (None, {"dev.paddock/approval-token": pending["token"]}):
+        told = eve.call("mail__send", meta=meta, to="ivy").result
+        assert told["isError"] and told["_meta"]["dev.paddock/error"]["code"] == "policy_denied"
