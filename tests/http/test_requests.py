@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import Daemon, daemon
+from fixtures.daemons import Daemon, LocalConnection, daemon
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
 
@@ -150,6 +151,30 @@ def tallied(tmp_path: Path) -> Generator[Daemon, None, None]:
     paddock("plugin", "enable", "tally")
     with daemon(paddock) as started:
         yield started
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "header", "said"),
+    [
+        ("GET", "/ledger?follow=1", "Last-Event-ID", ("many", "5")),
+        ("GET", "/calls/call_0/events", "Last-Event-ID", ("many", "5")),
+        ("POST", "/plugins/parrot/call/say", "Idempotency-Key", ("a", "b")),
+    ],
+)
+def test_a_header_that_says_two_things_is_refused(
+    served: Daemon, method: str, path: str, header: str, said: tuple[str, str]
+) -> None:
+    connection = LocalConnection(served.socket)
+    try:
+        connection.putrequest(method, f"/api/v1{path}")
+        for one in said:
+            connection.putheader(header, one)
+        connection.putheader("content-length", "12")
+        connection.endheaders(b'{"text":"x"}')
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["code"]) == (400, "invalid_params")
+    finally:
+        connection.close()
 
 
 @pytest.mark.req("K-08")

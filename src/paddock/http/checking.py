@@ -59,10 +59,13 @@ class Checks:
         """
         problems: list[Problem] = []
         if request.scope["query_string"] or self._query.needed:
-            problems += self._query.mistakes(request.query_params.multi_items(), "", strict=True)
+            problems += self._query.mistakes(request.query_params.multi_items(), "")
         if self._headers.known:
-            given = [(name, text) for name, text in request.headers.items() if name in self._headers.known]
-            problems += self._headers.mistakes(given, "header ", strict=False)
+            given: dict[str, str] = {}
+            for name, text in request.headers.items():
+                if name in self._headers.known:  # given twice is a list, by HTTP, and most are none
+                    given[name] = f"{given[name]}, {text}" if name in given else text
+            problems += self._headers.mistakes([*given.items()], "header ")
         if problems:
             raise Invalid("the request is not valid", problems[:_MOST_MISTAKES], code="invalid_params")
 
@@ -97,11 +100,11 @@ class _Given:
             }
         )
 
-    def mistakes(self, given: list[tuple[str, str]], where: str, *, strict: bool) -> list[Problem]:
+    def mistakes(self, given: list[tuple[str, str]], where: str) -> list[Problem]:
         found: dict[str, Any] = {}
         problems: list[Problem] = []
         for name, text in given:
-            if strict and name in found:
+            if name in found:
                 problems.append(Problem(printable(name, 100), "is given more than once", "give it once", "duplicate"))
             if not text.isprintable():  # databases keep no NUL, and nothing that is looked for has a line break
                 problems.append(Problem(printable(name, 100), "holds what does not print", "leave that out", "text"))

@@ -319,4 +319,4 @@ def _answers(request: Request) -> bool:
 
 
 def _detached(request: Request) -> bool:
-    return flag(request, "detach") or "respond-async" in request.headers.get("prefer", "").lower()
+    return flag(request, "detach") or any("respond-async" in one.lower() for one in request.headers.getlist("prefer"))
