@@ -10,7 +10,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from paddock.core.call import OPERATOR, CallContext, Principal
-from paddock.core.errors import CallerError, Denied
+from paddock.core.errors import CallerError, Denied, Invalid, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
@@ -22,6 +22,8 @@ from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
 from paddock.principals.tenants import unknown_tenant
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
+_TRACE = "traceparent"
+_SAYS_MORE = frozenset(name.encode() for name in (AS, KEY, _TRACE))  # than who calls
 
 
 async def context_of(host: Host, request: Request) -> CallContext:
@@ -30,21 +32,27 @@ async def context_of(host: Host, request: Request) -> CallContext:
     Raises:
         CallerError: several are named.
         Denied: somebody is named by who may not.
-        Invalid: the idempotency key is none.
+        Invalid: the idempotency key is none, or there are several.
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
-    caller, named, tenant = caller_of(request), request.headers.getlist(AS), await tenant_of(host, request)
+    caller, scope = caller_of(request), request.scope
+    if not scope["query_string"] and _SAYS_MORE.isdisjoint(name for name, _ in scope["headers"]):
+        return host.context_of(caller.principal, operator=caller.operator)  # as most do; looking closer takes a while
+    named, tenant = request.headers.getlist(AS), await tenant_of(host, request)
     if named:
         acting = await _named(host, caller, named, tenant)
     else:
         # The operator acts in one tenant at a time, all others in their own.
         acting = caller.principal if caller.operator is None else at_this_machine(caller.operator, tenant)
-    trace, key = request.headers.get("traceparent"), request.headers.get(KEY)
+    trace, keys = request.headers.get(_TRACE), request.headers.getlist(KEY)
+    if len(keys) > 1:  # whoever repeats one of them would have it happen again
+        wrong = Problem("header Idempotency-Key", "is given more than once", "give it once", "duplicate")
+        raise Invalid("the request is not valid", [wrong], code="invalid_params")
     return host.context_of(
         acting,
         operator=caller.operator,
         trace=(trace or "")[:_LONGEST_TRACE] or None,
-        idempotency_key=None if key is None else checked_key(key),
+        idempotency_key=checked_key(keys[0]) if keys else None,
     )
 
 
