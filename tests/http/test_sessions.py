@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,16 @@ def test_a_link_signs_somebody_in_once_and_looking_at_it_does_not_use_it_up(peop
     for event in ("login_link.made", "session.opened", "login_link.refused"):
         assert f'"{event}"' in record
     assert "pds_" not in record and "pdl_" not in record
+
+
+def test_whoever_has_neither_link_nor_session_waits_for_no_disk(peopled: Peopled) -> None:
+    """They are anybody: what they send must not take the one turn to write from calls."""
+    ask, store = peopled.daemon.ask_tcp, peopled.daemon.paddock.home / "data" / "paddock.db"
+    with closing(sqlite3.connect(store, isolation_level=None)) as busy:
+        busy.execute("BEGIN IMMEDIATE")
+        assert ask("POST", f"//login/pdl_{'a' * 52}").status == 403
+        assert ask("POST", "//logout", cookie=f"__Host-paddock=pds_{'a' * 52}", **OURS).status == 200
+        busy.execute("ROLLBACK")
 
 
 def test_the_operator_signs_in_as_the_operator_of_the_default_tenant_and_no_other(peopled: Peopled) -> None:

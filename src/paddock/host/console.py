@@ -60,26 +60,29 @@ class Console:
 
         def unit(tx: Transaction) -> tuple[Session, Secret] | None:
             link = find_link(tx, token)
-            if link is None:  # of what nobody made there is no record: anybody could fill it
+            if link is None:
                 return None
             change = self._change(tx, link.tenant, link.subject)
             return None if use_link(change, link) else open_session(change, link.subject, self._random, via="link")
 
-        opened = await self._database.write(unit)
+        # Of what nobody made there is no record, nor does it take a turn to write: anybody may send it.
+        known = await self._database.read(lambda tx: find_link(tx, token)) is not None
+        opened = await self._database.write(unit) if known else None
         if opened is None:
             raise link_refused()
         return opened
 
     async def sign_out(self, token: str) -> None:
-        """End the session of a token. Harmless when it has ended."""
+        """End the session of a token. Harmless, and nothing is written, when it has ended or is none."""
 
         def unit(tx: Transaction) -> None:
             found = find_session(tx, token, self._clock.now())
             if found is not None:
                 end_session(self._change(tx, found.tenant, found.subject), found.id)
 
-        await self._database.write(unit)
-        self._credentials.look_again()
+        if await self._database.read(lambda tx: find_session(tx, token, self._clock.now())) is not None:
+            await self._database.write(unit)
+            self._credentials.look_again()
 
     async def sessions_of(self, who: Principal) -> list[Session]:
         """Where somebody is signed in."""
