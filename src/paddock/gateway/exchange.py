@@ -21,6 +21,7 @@ Put: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Any]]
 calls its question, where it does."""
 
 LONGEST_MESSAGE: Final = 4_000
+LONGEST_TOKEN: Final = 256  # it is said again with every step
 
 
 class Watcher:
@@ -59,7 +60,7 @@ class Exchange:
 
         `token` is what the client calls its progress by, where it wants to hear of that.
         """
-        known = type(token) in (str, int)
+        known = type(token) is int or (type(token) is str and len(token) <= LONGEST_TOKEN)
         if self.tell is None or not (known or self.level is not None):
             return None
 

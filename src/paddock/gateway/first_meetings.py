@@ -8,6 +8,7 @@ from typing import Final
 
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
+from paddock.core.ids import Tenant
 from paddock.gate.catalogue import Entry, Target
 from paddock.gate.documents import READ
 from paddock.host.host import Host
@@ -26,13 +27,14 @@ class FirstMeetings:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._begun: set[object] = set()  # by the entries' keys
-        self._turn = asyncio.Lock()
+        self._turns: dict[Tenant, asyncio.Lock] = {}  # one tenant's slow server is nobody else's matter
 
     async def before_listing(self, context: CallContext) -> None:
         """Let each server that this caller may use say what it offers, where it never did. Each is tried once."""
         if not any(map(self._is_new, self._host.exposing.catalogue(context.tenant).entries())):
             return
-        async with self._turn:  # whoever comes meanwhile waits for the same ones
+        # Whoever comes meanwhile waits for the same ones.
+        async with self._turns.setdefault(context.tenant, asyncio.Lock()):
             new = [one for one in self._host.exposing.catalogue(context.tenant).entries() if self._is_new(one)]
             offered = await self._host.exposing.offered(context, [Target(entry, READ) for entry in new])
             entries = [one.target.entry for one in offered]
