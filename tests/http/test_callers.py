@@ -124,6 +124,12 @@ def test_members_see_their_own_calls_and_operators_all_of_their_tenant(peopled: 
     assert without_ids(theirs.body, made) == without_ids(unknown.body, "call_00000000000000000000000000")
 
 
+def test_where_on_this_machine_a_plugin_came_from_is_told_to_who_operates_the_host(peopled: Peopled) -> None:
+    told = {who: peopled.ask(who, "GET", "/plugins/parrot").body["source"] for who in ("olga", "omar")}
+
+    assert told["olga"].startswith("directory /") and told["omar"] == "directory"
+
+
 def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled) -> None:
     (listed,) = peopled.ask("ann", "GET", "/plugins").body["plugins"]
     assert (listed["name"], listed["state"]) == ("parrot", "enabled")

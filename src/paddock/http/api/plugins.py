@@ -17,6 +17,7 @@ from paddock.http.auth import caller_of
 from paddock.http.checking import body_of
 from paddock.http.endpoint import (
     EVENTS,
+    HOST,
     OPERATOR,
     WHOSE,
     Also,
@@ -128,7 +129,10 @@ class PluginRoutes:
     async def show_plugin(self, request: Request) -> Response:
         context = await context_of(self._host, request)
         if sees_all(context.principal):
-            return answer(await self._host.plugin(named(request), context.tenant))
+            shown = await self._host.plugin(named(request), context.tenant)
+            if not HOST.lets(caller_of(request)):  # what lies where here is no business of other tenants
+                shown = shown | {"source": shown["source"].partition(" /")[0]}
+            return answer(shown)
         return answer(await self._host.offers.plugin(named(request), context))
 
     async def enable_plugin(self, request: Request) -> Response:
