@@ -22,6 +22,8 @@ LAST_WORDS: Final = 1.0
 """Seconds at the end for what still waits to be read."""
 MOST_UNREAD: Final = 1024 * 1024
 """How many bytes may wait to be read before nothing more is heard."""
+GIVEN_UP: Final = 64 * 1024 * 1024
+"""How many before nobody is believed to read them: what a daemon or a plugin tells by itself does not stop for that."""
 _CHUNK: Final = 64 * 1024
 _AHEAD: Final = 4  # chunks that are read before they are dealt with
 
@@ -57,7 +59,14 @@ class StandardLines:
 
     def write(self, line: bytes) -> None:
         """Say a line, given without its end."""
+        if self.unheard:
+            return
         self._unread += len(line)
+        if self._unread > GIVEN_UP:
+            self.unheard = True
+            self._room.set()
+            self.end()
+            return
         if self._unread > MOST_UNREAD:
             self._room.clear()
         self._said.put(line + b"\n")

@@ -1,0 +1,26 @@
+"""Lines that nobody reads: a client that stopped reading, while there is more and more to tell it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.supervision.stage import patiently
+
+from paddock.cli.standard_lines import GIVEN_UP, StandardLines
+
+pytestmark = pytest.mark.req("B-01")
+
+
+async def test_a_client_that_reads_nothing_of_64_mib_is_taken_for_gone_and_no_more_is_kept_for_it() -> None:
+    streams = StandardLines()  # no thread writes, as where its reader is stuck
+    line = b"x" * (GIVEN_UP // 64)
+    for _ in range(64):
+        streams.write(line)
+    assert not streams.unheard
+    for _ in range(1_000):
+        streams.write(line)
+    assert streams.unheard
+
+    async def heard() -> list[bytes]:
+        return [one async for one in streams.lines()]
+
+    assert await patiently(heard()) == [], "the talk is over"
