@@ -20,11 +20,11 @@ from tests.events.office import Office, office_at
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.events.live import ROOM, LiveEvents
+from paddock.events.live import ROOM, LiveEvents, View
 from paddock.store.database import Database
 
 pytestmark = pytest.mark.req("O-16")
-EVERYTHING = ("*",)
+EVERYTHING = View(("*",))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_one_who_does_not_keep_up_is_let_go_and_gets_the_rest_by_number(of
 async def test_what_does_not_fit_moves_the_number_on_without_an_event(office: Office) -> None:
     live = live_on(office)
     await office.happen("a", "b", "c")
-    async with aclosing(live.follow(DEFAULT_TENANT, ("person.*",), 0)) as following:
+    async with aclosing(live.follow(DEFAULT_TENANT, View(("person.*",)), 0)) as following:
         assert (await anext(following)).text == b"id: 3\n\n"
 
 

@@ -47,6 +47,8 @@ CHECKS = {
     # What a plugin takes is its own to say: 400 where a body is described as any object.
     "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "401", "403", "404", "409", "429", "502"]},
 }
+# Headers that mean nothing here are no mistake: every proxy adds some.
+UNKNOWN_HEADER = "in header - object with unexpected properties"
 OTHERS = ["ledger", "daemon", "artifacts", "events", "webhooks", "sign-in", "openapi.json"]
 GROUPS = [["plugins"], ["calls", "approvals"], OTHERS]
 of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "others"])
@@ -174,7 +176,7 @@ def wrong(there: There, tags: Sequence[str], examples: int) -> list[str]:
 def _failures(recorder: Any) -> Iterator[str]:
     for case_id, checks in recorder.checks.items():
         for check in checks:
-            if check.failure_info is not None:
+            if check.failure_info is not None and UNKNOWN_HEADER not in str(check.failure_info.failure):
                 case, answer = recorder.cases[case_id].value, recorder.interactions[case_id].response
                 said = "nothing" if answer is None else f"{answer.status_code} {answer.text[:300]}"
                 asked = f"{case.method} {case.formatted_path} {case.query} {str(case.body)[:300]}"

@@ -18,8 +18,8 @@ from paddock.core.events_calls import CallEnded
 from paddock.core.events_contracts import PluginToolInvoked
 from paddock.core.ids import Tenant
 from paddock.events.cloud_event import told
-from paddock.events.patterns import asked_for, wanted
-from paddock.ledger.entry import Entry
+from paddock.events.patterns import EVERYTHING, asked_for, wanted
+from paddock.ledger.entry import PRINCIPAL, Entry
 from paddock.ledger.feed import head_of, page
 from paddock.store.database import Database, Transaction
 
@@ -40,33 +40,66 @@ class Batch(NamedTuple):
         return self.text
 
 
-class _Piece(NamedTuple):
-    """One entry, written out for all who follow; `other` is the event that is told to those alone who name it."""
+class View(NamedTuple):
+    """What of a tenant's events somebody follows.
 
-    seq: int
-    kind: str
-    own: bytes
-    other: bytes | None
+    Attributes:
+        patterns: Which of them; see `patterns.py`.
+        made_by: Only those of calls that this one made, or a key of theirs, and nothing that they say of people.
+            Without it everything is told, as the ledger shows it to its operator.
+    """
 
-    def of(self, patterns: Sequence[str]) -> list[bytes]:
-        """What somebody gets of it who wants these."""
-        own = wanted(patterns, self.kind)
-        if self.other is None or not asked_for(patterns, PluginToolInvoked.type):
-            return [self.own] if own else []
+    patterns: Sequence[str]
+    made_by: str | None = None
+
+    def shows(self, entry: Entry) -> bool:
+        if self.made_by is None:
+            return True
+        makers = (entry.personal.get(PRINCIPAL), entry.personal.get("owner"))
+        return entry.call is not None and self.made_by in makers
+
+
+class _Piece:
+    """One entry, written out once for all who see the same of it."""
+
+    def __init__(self, entry: Entry, source: str) -> None:
+        self._entry = entry
+        self._source = source
+        self._written: dict[bool, tuple[bytes, bytes | None]] = {}
+
+    def of(self, view: View) -> list[bytes]:
+        """What somebody gets of it."""
+        if not view.shows(self._entry):
+            return []
+        own, other = self._texts(personal=view.made_by is None)
+        wants = wanted(view.patterns, self._entry.type)
+        if other is None or not asked_for(view.patterns, PluginToolInvoked.type):
+            return [own] if wants else []
         # The number comes with the last: who was cut off between the two gets both again.
-        return [self.own.partition(b"\n")[2] + self.other] if own else [self.other]
+        return [own.partition(b"\n")[2] + other] if wants else [other]
+
+    def _texts(self, *, personal: bool) -> tuple[bytes, bytes | None]:
+        """The event, and the one that is told to those alone who name it."""
+        known = self._written.get(personal)
+        if known is None:
+            entry, source = self._entry, self._source
+            (own,) = told(entry, (EVERYTHING,), source, personal=personal)
+            named = told(entry, (PluginToolInvoked.type,), source, personal=personal) if _is_call(entry) else []
+            other = _text(entry.seq, named[0]) if named else None
+            known = self._written[personal] = _text(entry.seq, own), other
+        return known
 
 
 class _Follower:
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self.patterns = patterns
+    def __init__(self, view: View) -> None:
+        self.view = view
         self.waiting: list[bytes] = []
         self.news = asyncio.Event()
         self.cut = False
 
     def give(self, pieces: Iterable[_Piece]) -> None:
         for piece in pieces:
-            self.waiting += piece.of(self.patterns)
+            self.waiting += piece.of(self.view)
         if len(self.waiting) > ROOM:
             self.waiting, self.cut = [], True
         if self.waiting or self.cut:
@@ -114,17 +147,14 @@ class LiveEvents:
         head = await self._database.read(lambda tx: head_of(tx, tenant))
         return head[0] if head else 0
 
-    async def follow(self, tenant: Tenant, patterns: Sequence[str], after: int) -> AsyncGenerator[Batch, None]:
-        """The events of a tenant as they come, after the entry of this number.
-
-        They are told as the ledger shows them to its operator: what they say of people too.
-        """
-        follower, behind = _Follower(patterns), after
+    async def follow(self, tenant: Tenant, view: View, after: int) -> AsyncGenerator[Batch, None]:
+        """The events of a tenant as they come, after the entry of this number."""
+        follower, behind = _Follower(view), after
         channel = self._channels.setdefault(tenant, _Channel(await self.last(tenant)))
         try:
             while behind < channel.seq:
                 entries, behind = await self._missed(tenant, behind, channel.seq)
-                pieces = [text for entry in entries for text in self._piece(entry).of(patterns)]
+                pieces = [text for entry in entries for text in _Piece(entry, self._source).of(view)]
                 # Without data a client takes note of the number, and nothing else happens.
                 yield Batch(b"".join(pieces) or b"id: %d\n\n" % behind)
                 channel = self._channels.setdefault(tenant, channel)  # all others may have left meanwhile
@@ -173,19 +203,12 @@ class LiveEvents:
             if channel is None or channel.seq != followed[tenant]:
                 continue  # everybody left meanwhile, or left and came back
             channel.seq = entries[-1].seq
-            pieces = [self._piece(entry) for entry in entries]
+            pieces = [_Piece(entry, self._source) for entry in entries]
             for follower in tuple(channel.followers):
                 follower.give(pieces)
                 if follower.cut:
                     channel.followers.discard(follower)
         return any(len(entries) == AT_A_TIME for entries in found.values())
-
-    def _piece(self, entry: Entry) -> _Piece:
-        (own,) = told(entry, ("*",), self._source, personal=True)
-        other = told(entry, (PluginToolInvoked.type,), self._source, personal=True) if _is_call(entry) else []
-        if not other:
-            return _Piece(entry.seq, entry.type, _text(entry.seq, own), None)
-        return _Piece(entry.seq, entry.type, _text(entry.seq, own), _text(entry.seq, other[0]))
 
 
 def _is_call(entry: Entry) -> bool:
