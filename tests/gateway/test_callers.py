@@ -105,6 +105,9 @@ def test_nobody_gets_in_without_a_credential_that_is_good(peopled: Peopled) -> N
     refused = send(peopled.daemon, "POST", asking("tools/list"), authorization="Bearer nonsense")
     assert refused.status == 401
     assert refused.headers["www-authenticate"].startswith("Bearer ")
+    assert refused.headers["content-type"] == "application/json", "a form that clients read, and show people"
+    assert "Authorization: Bearer KEY" in refused.error["message"]
+    assert refused.error["data"]["code"] == "auth.refused"
 
 
 def test_a_caller_has_so_many_sessions_and_the_oldest_idle_one_gives_way(peopled: Peopled) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from paddock.core.errors import PaddockError
-from paddock.core.outward import osqr_plugin_error, problem_body, shu_envelope
+from paddock.core.outward import mcp_error, osqr_plugin_error, problem_body, shu_envelope
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -41,11 +41,24 @@ def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
     return osqr_plugin_error(error)
 
 
+def _error_of_a_message(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """As MCP clients read it: of a refusal in any other form they show people nothing but that there was one."""
+    told = mcp_error(error)
+    detail = problem_body(error, error_id)["detail"]
+    return {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": told | {"message": detail, "data": told["data"] | {"error_id": error_id}},
+    }
+
+
 PROBLEM = Frame("Problem", MEDIA_TYPE, full_problem)
 SHU = Frame("ShuProblem", MEDIA_TYPE, _with_shu_envelope)
 OSQR = Frame("PluginError", "application/json", _plugin_error)
+MCP = Frame("JSONRPCError", "application/json", _error_of_a_message)
 
 _OF_OSQR = "/api/plugins/"
+_OF_MCP = re.compile(r"/mcp(/.*)?")
 _OF_SHU = re.compile(r"/api/v1/plugins/[^/]*/execute")
 
 
@@ -53,4 +66,6 @@ def frame_at(path: str) -> Frame:
     """The frame of an address: also of what is refused there before any row answers."""
     if path.startswith(_OF_OSQR):
         return OSQR
+    if _OF_MCP.fullmatch(path):
+        return MCP
     return SHU if _OF_SHU.fullmatch(path) else PROBLEM
