@@ -81,13 +81,15 @@ async def hung_up(receive: Receive) -> None:
 
 async def until_hung_up(receive: Receive, writing: Coroutine[Any, Any, None]) -> None:
     """Write a response until it ends or its client is gone."""
-    tasks = {asyncio.ensure_future(writing), asyncio.ensure_future(hung_up(receive))}
+    written, gone = asyncio.ensure_future(writing), asyncio.ensure_future(hung_up(receive))
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({written, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
+        for task in (written, gone):
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait({written, gone})
+    if not written.cancelled():
+        written.result()  # a fault of ours is told like any other
 
 
 class Reply:
