@@ -22,6 +22,7 @@ from paddock.gate.catalogue import Catalogue, Target
 from paddock.gate.course import CallCancelled, Course
 from paddock.gate.effects import records
 from paddock.gate.effects.errors import doubtful
+from paddock.gate.effects.machine import OVER, State
 from paddock.gate.effects.records import Effect
 from paddock.gate.finishing import finished
 from paddock.gate.kept_calls import context_of
@@ -129,9 +130,9 @@ class Looks:
         if effect is not None and effect.parked:
             self._effects.lose(tx, effect, {"code": code, "message": "nobody could ask its plugin about it"})
 
-    async def cancel(self, tenant: Tenant, call: CallId) -> None:
+    async def cancel(self, tenant: Tenant, call: CallId) -> bool:
         """Ask no more. Its operator cannot be told, so nobody knows what becomes of the call. Harmless when it is over,
-        or only its end not recorded yet, which then is.
+        or only its end not recorded yet, which then is. Gives whether it is over: whoever waits learns how.
 
         Raises:
             StoreUnavailable: that cannot be recorded now.
@@ -140,12 +141,13 @@ class Looks:
             await self._effects.settle_again()
         known = await self._database.read(lambda tx: records.find_call(tx, tenant, call))
         if known is None or not known.parked:
-            return
+            return known is not None and known.state in (*OVER, State.IN_DOUBT)
         course = await self._known(known)
         effect = await self._database.write(lambda tx: _withdrawn(tx, tenant, call))
         if effect is not None:
             told = doubtful(CallCancelled("the call was cancelled"), effect)
             await self._end(effect, course, None, asyncio.CancelledError(), told=told)
+        return True
 
     async def _look(self, work: Work, effect: Effect, progress: Progress) -> Again | None:
         going: InProgress | None = None

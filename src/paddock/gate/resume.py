@@ -129,10 +129,10 @@ class Resumption:
             StoreUnavailable: it waits for a person, and still does.
         """
         if live.held is None:
-            if live.status == "in_progress" and self._gate.following is not None:
-                # First: whoever waits learns from it that nobody knows what becomes of the call.
-                await self._gate.following.looks.cancel(live.context.tenant, live.id)
-            live.cancel()
+            following = self._gate.following if live.status == "in_progress" else None
+            # Whoever waits learns from its end that nobody knows what becomes of the call.
+            if following is None or not await following.looks.cancel(live.context.tenant, live.id):
+                live.cancel()
             await self._gate.start.withdraw(live.context.tenant, live.id)
             return
         await self._approvals.withdraw(live.context.tenant, live.id, "it was cancelled")
