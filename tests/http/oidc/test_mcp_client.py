@@ -103,7 +103,7 @@ async def test_a_client_whose_person_is_nobody_here_gets_nothing(behind: Place) 
         # A client that is refused with a fresh token would begin again and again; one round says it all.
         first = await http.post(f"{behind.url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert bob.tokens is not None, "the provider gave it one"
-    assert (first.status_code, first.json()["code"]) == (401, "auth.refused")
+    assert (first.status_code, first.json()["error"]["data"]["code"]) == (401, "auth.refused")
 
 
 def test_what_is_refused_at_the_gateway_says_where_to_get_a_token_and_with_which_scope(behind: Place) -> None:
