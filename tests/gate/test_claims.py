@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ async def test_a_token_brings_back_the_call_that_it_was_given_out_for_and_works_
     assert office.done == ["bob"], "the call was made once, and by itself"
     assert isinstance(again, Denied)
     assert again.error_code == "approval.token"
+
+
+async def test_what_came_of_a_call_is_not_for_who_may_not_make_it_any_more(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        await host.approving.approve(waits["approval"], ANN)
+        without = await refused(host, waits["token"], replace(ANN, roles=frozenset()))
+
+        assert without.error_code == "policy_denied"
+        assert await claim(host, waits["token"]) == {"done": "bob"}, "the token is not used up by that"
 
 
 async def test_of_many_who_come_with_one_token_at_once_one_is_served(office: Office) -> None:

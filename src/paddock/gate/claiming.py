@@ -13,8 +13,10 @@ from typing import Any
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict
+from paddock.core.ids import CallId
 from paddock.gate.calls import Calls
 from paddock.gate.catalogue import Target
+from paddock.gate.gate import Gate
 from paddock.gate.live_call import LiveCall
 from paddock.gate.resume import Resumption, ended
 from paddock.policy.approvals.approval import State
@@ -29,11 +31,13 @@ class Claims:
         approvals: Where the requests are, with hashes of their tokens.
         resumption: Goes on with a call that was approved while nobody did.
         calls: Where calls are found that went on by themselves.
+        gate: Knows who may make a call now.
     """
 
     approvals: Approvals
     resumption: Resumption
     calls: Calls
+    gate: Gate
 
     async def claim(self, token: str, target: Target, params: Mapping[str, Any], context: CallContext) -> LiveCall:
         """The call that the token was given out for. The token is used up then, unless the call still waits.
@@ -45,7 +49,8 @@ class Claims:
             context: Who made it.
 
         Raises:
-            Denied: the token is not theirs, is none, or was used; or somebody said no.
+            Denied: the token is not theirs, is none, or was used; or somebody said no; or they may not make the call
+                any more, and what came of it is not for them.
             Conflict: it was given out for something else; or nobody answered in time.
             NotFound: the call was made, and is not remembered here any more.
         """
@@ -59,6 +64,7 @@ class Claims:
                 hint="make the same call as before, with the same parameters",
                 details={"approval": approval.id, "call_id": approval.call},
             )
+        await self.gate.require_permitted(target, context, CallId(approval.call))
         match approval.state:
             case State.PENDING:
                 return await self.resumption.answered(approval) or self.calls.find(approval.call, context.tenant)

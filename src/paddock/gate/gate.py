@@ -238,6 +238,17 @@ class Gate:
         if target.spec.required_scopes:
             require_scopes(target.key.plugin, target.asked, target.spec.required_scopes, context.principal)
 
+    async def require_permitted(self, target: Target, context: CallContext, call: CallId) -> None:
+        """Refuse whoever may not make a call now, whatever they were allowed before.
+
+        Raises:
+            Denied: they lack a scope, or the rules forbid it.
+        """
+        self._in_scope(target, context)
+        decision = await self.decides.about(target, context)
+        if isinstance(decision, Deny):
+            raise refusal(decision, target, call)
+
     def require_valid(self, target: Target, payload: Mapping[str, Any]) -> None:
         """Refuse parameters that do not fit what is to be called.
 

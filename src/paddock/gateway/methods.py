@@ -136,8 +136,6 @@ class Methods:
             context = replace(context, idempotency_key=checked_key(_text(meta, KEY)))
         given = cast("dict[str, Any]", arguments)
         token = _text(meta, TOKEN) if TOKEN in meta else self._people.token(exchange, name, given)
-        if token is not None and not await self._host.exposing.offered(context, (target,)):
-            token = None  # they may not make it any more, and are told so like anybody who makes it for the first time
         try:
             if token is not None:
                 result = await self._claimed(exchange, name, target, given, context, token)
