@@ -160,8 +160,8 @@ def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) 
 
 def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(served: Daemon) -> None:
     program, _, environment = command(served.paddock)
-    served.paddock.quickly("user", "add", "ann")
-    made = served.paddock.quickly("apikey", "create", "ann", "--json").json
+    served.paddock.quickly("user", "add", "hana")
+    made = served.paddock.quickly("apikey", "create", "hana", "--json").json
     address = "http://{}:{}/mcp".format(*served.tcp)
 
     def listed(key: str) -> subprocess.CompletedProcess[str]:
