@@ -83,7 +83,7 @@ class Cookies:
 
 def _cross_site() -> Denied:
     return Denied(
-        "a page that is not ours would have the browser do this",
+        "nothing says that a page of this host asks for this",
         code="http.cross_site",
         hint="programs send a key: Authorization: Bearer KEY",
     )
