@@ -14,7 +14,8 @@ from paddock.manifest.read import read_package
 from paddock.plugins.sources import parse_source
 from paddock.plugins.staging import stage
 
-NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+NOT_PLUGINS = {"n8n"}  # workflows to import there
+NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name not in NOT_PLUGINS)
 INSTALLED = {
     "fourth-generation-formula": ("fourth-generation-formula", Dialect.OSQR),
     "greeter": ("greeter", Dialect.NATIVE),

@@ -54,7 +54,7 @@ async def test_rules_that_were_changed_while_no_host_ran_are_recorded_when_one_o
 
 
 async def test_rules_that_cannot_be_put_on_record_do_not_decide_until_they_can(office: Office) -> None:
-    with small_disk(office.home / "data", "1m") as disk:
+    with small_disk(office.home / "data", "2m") as disk:
         async with office.open() as host:
             first = host.rules.policy.version
             filler = fill(disk)
