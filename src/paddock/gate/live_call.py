@@ -57,7 +57,7 @@ class LiveCall:
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
         self._followed = False
         self.seated = False  # whether it counts among those under way
-        self.when_in_progress: Callable[[], None] = lambda: None
+        self.when_in_progress: Callable[[], None] = _nothing
         self.in_doubt = False  # whether it may have happened, and nobody knows
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
@@ -68,7 +68,7 @@ class LiveCall:
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
         self.unwanted = False  # whether somebody asked for its end
-        self._stop: Callable[[], object] = lambda: None
+        self._stop: Callable[[], object] = _nothing
 
     async def wait(self) -> Any:
         """The result.
@@ -231,9 +231,15 @@ class LiveCall:
             self.status = "in_doubt"
         self._result_bytes = _size_of(result)
         self.questions.close()
+        # What leads back here is let go: it is kept for a while, and with it would be all that worked on it.
+        self._stop = self.when_in_progress = _nothing
         self._settled.set()
         self._ended.set()
         self._news.set()
+
+
+def _nothing() -> None:
+    """There is nothing to do."""
 
 
 def _size_of(value: Any) -> int:

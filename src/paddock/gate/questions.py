@@ -76,6 +76,7 @@ class OpenQuestions:
     def close(self) -> None:
         """The call is over: nobody waits for answers any more."""
         self._closed = True
+        self._tell = _nobody
         for _, waiting in self._open.values():
             waiting.cancel()
 
@@ -90,3 +91,7 @@ class OpenQuestions:
         elif question.schema is not None:
             shown["schema"] = dict(question.schema)
         return shown
+
+
+def _nobody(event: Mapping[str, Any]) -> None:
+    """Nobody hears of it any more."""
