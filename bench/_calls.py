@@ -6,9 +6,11 @@ import asyncio
 import resource
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+Call: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,23 @@ async def many_at_once(
     if at_the_end is not None:
         await at_the_end()
     return Measured(time.perf_counter() - start, count, (0.0,), _cpu() - cpu)
+
+
+async def on_each_way(calls: Sequence[Call], count: int) -> tuple[list[float], float]:
+    """So many calls, one after another on each way; how long each took, and how many were made in a second."""
+    left, taken = count, list[float]()
+
+    async def caller(call: Call) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            began = time.perf_counter()
+            await call()
+            taken.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller(call) for call in calls))
+    return taken, count / (time.perf_counter() - began)
 
 
 def _cpu() -> float:

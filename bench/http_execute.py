@@ -12,12 +12,13 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import uvloop
+from _calls import on_each_way
 from _home import install, write_package
 from _mcp_servers import Served, daemon, script_at
 from _side_by_side import Report, options
@@ -33,22 +34,6 @@ BARE, OURS, FOLLOWED = "bare route", "ours", f"ours, {FOLLOWERS} followers"
 async def clients(one: Served, count: int) -> AsyncGenerator[list[ThinClient], None]:
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(ThinClient(one.url, one.headers)) for _ in range(count)]
-
-
-async def run(ways: list[ThinClient], count: int) -> tuple[list[float], float]:
-    left, taken = count, list[float]()
-
-    async def caller(client: ThinClient) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            began = time.perf_counter()
-            await client.post({"params": PARAMS})
-            taken.append(time.perf_counter() - began)
-
-    began = time.perf_counter()
-    await asyncio.gather(*(caller(client) for client in ways))
-    return taken, count / (time.perf_counter() - began)
 
 
 @asynccontextmanager
@@ -90,9 +75,10 @@ async def measure(servers: dict[str, Served], rounds: int, few: int, many: int) 
             async with AsyncExitStack() as stack:
                 if name == FOLLOWED:
                     await stack.enter_async_context(followers(one, FOLLOWERS))
-                ways = await stack.enter_async_context(clients(one, IN_FLIGHT))
-                alone, _ = await run(ways[:1], few)
-                taken, rate = await run(ways, many if name != FOLLOWED else many // 10)
+                opened = await stack.enter_async_context(clients(one, IN_FLIGHT))
+                ways = [partial(client.post, {"params": PARAMS}) for client in opened]
+                alone, _ = await on_each_way(ways[:1], few)
+                taken, rate = await on_each_way(ways, many if name != FOLLOWED else many // 10)
                 if number >= 0:
                     late = statistics.quantiles(taken, n=100)[98]
                     found[name].append((statistics.median(alone), late, rate, one.memory()))

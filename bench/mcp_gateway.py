@@ -9,18 +9,16 @@ about a millisecond.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import tempfile
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import httpx2
 import uvloop
+from _calls import Call, on_each_way
 from _mcp_servers import Served, bare_starlette, context_forge, fastmcp_proxy, official_sdk, ours
 from _peers import version_of
 from _side_by_side import Report, options
@@ -34,8 +32,6 @@ IN_FLIGHT = 32
 BARE, SDK, OURS, FASTMCP, FORGE = "bare Starlette", "official SDK", "ours", "FastMCP proxy", "ContextForge"
 SERVERS = {BARE: bare_starlette, SDK: official_sdk, OURS: ours, FASTMCP: fastmcp_proxy, FORGE: context_forge}
 SLOW = {FASTMCP: 5, FORGE: 20}  # how much fewer calls are made of them
-
-Call: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 @dataclass(slots=True)
@@ -76,23 +72,6 @@ async def official(one: Served, count: int) -> AsyncGenerator[list[Call], None]:
         yield [lambda: client.call_tool(one.tool, ARGUMENTS)] * count
 
 
-async def run(calls: list[Call], count: int) -> tuple[list[float], float]:
-    """So many calls, one after another on each way; how long each took, and how many were made in a second."""
-    left, taken = count, list[float]()
-
-    async def caller(call: Call) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            began = time.perf_counter()
-            await call()
-            taken.append(time.perf_counter() - began)
-
-    began = time.perf_counter()
-    await asyncio.gather(*(caller(call) for call in calls))
-    return taken, count / (time.perf_counter() - began)
-
-
 async def measure(servers: dict[str, Served], rounds: int, few: int, many: int) -> dict[tuple[str, str], Found]:
     found: dict[tuple[str, str], Found] = {}
     for number in range(-1, rounds):
@@ -103,8 +82,8 @@ async def measure(servers: dict[str, Served], rounds: int, few: int, many: int) 
                     continue
                 less = part * (1 if way == "thin" else 4)
                 async with client(one, IN_FLIGHT) as calls:
-                    alone, _ = await run(calls[:1], max(10, few // less))
-                    taken, rate = await run(calls, max(2 * IN_FLIGHT, many // less))
+                    alone, _ = await on_each_way(calls[:1], max(10, few // less))
+                    taken, rate = await on_each_way(calls, max(2 * IN_FLIGHT, many // less))
                 if number >= 0:
                     of = found.setdefault((name, way), Found())
                     of.alone.append(statistics.median(alone))
