@@ -1,4 +1,4 @@
-"""The settings of signing in with an identity provider. Rows like those of `settings.py`, where they are told of."""
+"""The settings of signing in with an identity provider. Rows of the table in `settings.py`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""The settings of what plugins and callers may use. Rows of the table in `settings.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.config.setting import Kind, Tighter, row
+
+#: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
+OSQR_CPU_QUOTA = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """What one plugin process may use of the machine."""
+
+    memory_mb: int = row(
+        512,
+        "Memory of one plugin, in MiB.",
+        kind=Kind.INTEGER,
+        variables=("OSQR_PLUGINS_CONTAINER_MEMORY_MB",),
+        minimum=16,
+        maximum=1_048_576,
+        tighter=Tighter.LOWER,
+    )
+    cpu_weight: int = row(
+        256,
+        "Share of the CPU when it is contended, on the scale where an ordinary process has 1024.",
+        kind=Kind.INTEGER,
+        minimum=2,
+        maximum=1024,
+        tighter=Tighter.LOWER,
+    )
+    cpu_quota: float | None = row(
+        None,
+        "Hard limit in CPUs (0.5 is half of one). Unset: none, except 0.5 for plugins of the OSQR dialect.",
+        kind=Kind.NUMBER,
+        variables=("OSQR_PLUGINS_CONTAINER_CPU_LIMIT",),
+        minimum=0.01,
+        maximum=1024,
+        tighter=Tighter.LOWER,
+    )
+    pids: int = row(
+        100,
+        "Processes and threads of one plugin.",
+        kind=Kind.INTEGER,
+        minimum=4,
+        maximum=10_000,
+        tighter=Tighter.LOWER,
+    )
+    call_timeout_s: int = row(
+        30,
+        "How long one call may take, in seconds, where its callable does not say otherwise.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=900,
+        tighter=Tighter.LOWER,
+    )
+    in_progress_s: int = row(
+        86_400,
+        "How long an operator may be at work on one call that it answers with `in_progress`, in seconds. Then nobody "
+        "asks it any more, and its effect is in doubt.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        maximum=2_592_000,
+        tighter=Tighter.LOWER,
+    )
+    calls_per_tenant: int | None = row(
+        None,
+        "How many calls a tenant may make in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    calls_per_principal: int | None = row(
+        None,
+        "How many calls one person, key or agent may make in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    calls_per_plugin: int | None = row(
+        None,
+        "How many calls of one tenant a plugin may get in a minute. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    daily_calls_per_tenant: int | None = row(
+        None,
+        "How many calls a tenant may make in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    daily_calls_per_principal: int | None = row(
+        None,
+        "How many calls one person, key or agent may make in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    daily_calls_per_plugin: int | None = row(
+        None,
+        "How many calls of one tenant a plugin may get in a day, which begins at midnight UTC. Unset: any number.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    waiting_per_principal: int = row(
+        100,
+        "How many calls of one person, key or agent may wait for a person at once, with 8 MiB of parameters in all.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+    waiting_per_tenant: int = row(
+        1_000,
+        "How many calls of a tenant may wait for a person at once, with 64 MiB of parameters in all.",
+        kind=Kind.INTEGER,
+        minimum=1,
+        tighter=Tighter.LOWER,
+    )
+
+    def hard_quota(self, dialect: str) -> float | None:
+        """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""
+        if self.cpu_quota is None and dialect == "osqr":
+            return OSQR_CPU_QUOTA
+        return self.cpu_quota
