@@ -10,6 +10,7 @@ from paddock.cli import (
     plugin_changes,
     plugin_configure,
     plugin_documents,
+    plugin_knobs,
     plugin_logs,
     plugin_new,
     plugin_switches,
@@ -34,6 +35,7 @@ FAMILIES = (
     plugin_switches,
     plugin_accept,
     plugin_configure,
+    plugin_knobs,
 )
 
 for family in FAMILIES:

@@ -64,6 +64,12 @@ def merge_config(
     return project | system
 
 
+def project_mistakes(config_schema: Schema | None, values: Mapping[str, Any]) -> list[Problem]:
+    """What the plugin's schema has against the project's values, its defaults filled in; with paths as above."""
+    filled = _with_defaults(_declared(config_schema), values)
+    return _schema_problems("project", "config_schema", config_schema, filled)
+
+
 def _declared(schema: Schema | None) -> Mapping[str, Any]:
     properties = (schema or {}).get("properties", {})
     return cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}

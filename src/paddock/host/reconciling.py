@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -73,6 +74,7 @@ class Reconciler:
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
         self._distrusted: set[InstanceKey] = set()  # files changed under them: they are being ended
         self._refused: dict[InstanceKey, Mapping[str, Any]] = {}  # the configuration that a plugin did not take
+        self._doubtful: set[InstanceKey] = set()  # nobody knows whether they took what is not kept
         self.unused: dict[InstanceKey, str] = {}  # why it is not used, which was said
         self._looking = asyncio.Lock()
         self._asked = self._answered = 0  # how often for a look, and up to which time one was taken since
@@ -152,6 +154,21 @@ class Reconciler:
         if (telling := self._telling.get(key)) is not None:
             await telling.wait()
         return self.unused.get(key, "")
+
+    @asynccontextmanager
+    async def alone_with(self, key: InstanceKey) -> AsyncGenerator[None, None]:
+        """Tells a plugin nothing of its configuration while the block runs, which does."""
+        while (telling := self._telling.get(key)) is not None:
+            await telling.wait()
+        self._telling[key] = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._telling.pop(key).set()
+
+    def doubt(self, key: InstanceKey) -> None:
+        """A plugin may have taken a configuration that is not kept: the next look tells it again what is."""
+        self._doubtful.add(key)
 
     async def carried_out(self) -> None:
         """Wait for what the last look began: settings told, and plugins back that were still being ended."""
@@ -238,16 +255,18 @@ class Reconciler:
             status = self._supervisor.status(key)
             if status is None or status.state is not State.RUNNING:
                 self.unused.pop(key, None)
+                self._doubtful.discard(key)
                 return  # it reads them when it starts
             manifest = self._supervisor.deployment(key).manifest
             config = await self._store.run(lambda store: self._starter.config_of(store, manifest), key.tenant)
             # What it has, and what it refused, it need not be told again at every look.
             if config == self._refused.get(key):
                 return
-            if config != self._supervisor.config_of(key):
+            if config != self._supervisor.config_of(key) or key in self._doubtful:
                 self._refused[key] = config
                 await self._supervisor.configure(key, config)
             self._refused.pop(key, None)
+            self._doubtful.discard(key)
             self.unused.pop(key, None)
         except PaddockError as error:
             self._say_unused(key, error)

@@ -14,6 +14,7 @@ from paddock.cage.plan.grants import Places, config_directories
 from paddock.cage.plan.machine import Machine
 from paddock.cage.spec import MIB, CageSpec, Limits
 from paddock.config.directories import Directories
+from paddock.config.knob_values import LeftOut, fields_set
 from paddock.config.local import read_entries
 from paddock.config.plugin_config import merge_config
 from paddock.config.settings import Settings
@@ -22,8 +23,11 @@ from paddock.core.events_host import PluginConfigValidationFailed
 from paddock.core.ids import Tenant, new_id
 from paddock.host.commands import base_interpreter, command_of
 from paddock.host.filling import filled
+from paddock.host.knobs import fitting_of
+from paddock.host.log_files import log_name
 from paddock.host.looking import Looks
 from paddock.host.own_folder import make_directory
+from paddock.host.plugin_logs import PluginLogs
 from paddock.host.secret_references import WithSecrets
 from paddock.manifest.kind_boundary import within_kind
 from paddock.manifest.model import Manifest, RemoteRuntime
@@ -50,6 +54,7 @@ class Checked:
     root: str
     config: Mapping[str, Any]
     environment: Environment | None
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +67,15 @@ class Starter:
     settings: Settings
     environ: Mapping[str, str]
     keys: Keys
+    logs: PluginLogs
 
     async def __call__(self, deployment: Deployment) -> Prepared:
         if deployment.functions is not None:
             return Prepared(Functions(deployment.manifest, deployment.functions))
         checked = await self.store.run(lambda store: self.check(store, deployment), deployment.key.tenant)
+        for one in checked.left_out:
+            words = f"[paddock] the knob {one.knob} is not at what was set: {one.reason}"
+            self.logs.write(log_name(deployment.key.tenant, deployment.name), words)
         own = str(self.own_folder(deployment.key.tenant, deployment.name))
         manifest = filled(deployment.manifest, checked.config, checked.root, own)
         if isinstance(manifest.runtime, RemoteRuntime):
@@ -101,7 +110,8 @@ class Starter:
             fields = f"paddock plugin configure {manifest.name}{for_tenant(store.tenant)}"
             error.hint = error.hint or f"its fields: {fields}{self.after_mending(deployment)}"
             raise
-        return self.checked(store, deployment, local_root(store, row), config, environment_of(store, row))
+        checked = self.checked(store, deployment, local_root(store, row), config, environment_of(store, row))
+        return replace(checked, left_out=fitting_of(store, manifest).left_out)
 
     def checked(
         self,
@@ -164,9 +174,13 @@ class Starter:
         Raises:
             Invalid: it does not fit what the plugin declares; carries every mistake.
         """
+        return self.config_with(store, manifest, fields_set(manifest, fitting_of(store, manifest).values))
+
+    def config_with(self, store: PluginStore, manifest: Manifest, project: Mapping[str, Any]) -> dict[str, Any]:
+        """The same with these values on the project's side."""
         entry = read_entries(store.values_file).get(manifest.name)
         system = entry.system_values(self.known_in(store)) if entry else {}
-        merged = merge_config(manifest.config_schema, manifest.system_config_schema, {}, system)
+        merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
         return with_places(manifest, merged, self.places_of(store.tenant, manifest.name))
 
     def known_in(self, store: PluginStore) -> Mapping[str, str]:
