@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,6 +31,27 @@ class Measured:
     @property
     def rate(self) -> float:
         return self.calls / self.seconds
+
+
+THIS_THREAD = 0
+
+
+@contextmanager
+def on_two_cores(here: Sequence[int], there: Sequence[int]) -> Generator[None, None, None]:
+    """Run the main threads of these processes on one core and of those on another, where there are two.
+
+    Left alone, the kernel now and then puts two that take turns on one core, where waking the other up costs a tenth:
+    what is compared would depend on where it happened to run.
+    """
+    before = {pid: os.sched_getaffinity(pid) for pid in (*here, *there)}
+    cores = sorted(os.sched_getaffinity(THIS_THREAD))
+    try:
+        for pid in before if len(cores) > 1 else ():
+            os.sched_setaffinity(pid, {cores[0] if pid in here else cores[1]})
+        yield
+    finally:
+        for pid, could in before.items():
+            os.sched_setaffinity(pid, could)
 
 
 async def one_at_a_time(

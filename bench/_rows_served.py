@@ -24,12 +24,12 @@ def resident() -> int:
 def rows() -> Any:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Router
 
     from paddock.http.checking import body_of
-    from paddock.http.endpoint import Endpoint, answer, count_of, routes, yes_or_no
+    from paddock.http.endpoint import Endpoint, answer, count_of, yes_or_no
     from paddock.http.problems import Problems
     from paddock.http.schemas.building import OBJECT, TEXT, body
+    from paddock.http.table import Table, answer_with
 
     takes = body(
         {"name": TEXT, "params": OBJECT, "idempotency_key": {**TEXT, "maxLength": 255}},
@@ -43,7 +43,12 @@ def rows() -> Any:
 
     query = {"detach": yes_or_no("Detach."), "limit": count_of("How many.", 100, 1000)}
     row = Endpoint("POST", "/calls", make_call, "Call", "The call.", query=query, takes=takes)
-    return Problems(Router(routes([row])), lambda: "err_1")
+    table = Table([row])
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        await answer_with(table.row_for(scope), scope, receive, send)
+
+    return Problems(answered, lambda: "err_1")
 
 
 def fastapi() -> Any:

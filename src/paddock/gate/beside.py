@@ -74,6 +74,11 @@ class Observer(Protocol):
 class Watch(Protocol):
     """Who hears more of a call than what comes of it."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether nobody changes what comes of it, but shows it or keeps it."""
+        ...
+
     def replay(self, of: CallId) -> None:
         """This is what came of a former call under the same key."""
         ...
@@ -93,6 +98,8 @@ class Watch(Protocol):
 
 class Nobody:
     """Nobody watches."""
+
+    keeps = False
 
     def replay(self, of: CallId) -> None: ...
 

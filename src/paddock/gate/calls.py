@@ -13,11 +13,12 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
+from paddock.core.time_text import time_text
 from paddock.gate.call_tasks import CallTasks
 from paddock.gate.catalogue import Target
 from paddock.gate.course import CallCancelled
 from paddock.gate.gate import Gate
-from paddock.gate.live_call import CallStatus, LiveCall
+from paddock.gate.live_call import CallStatus, LiveCall, nothing
 from paddock.gate.made_elsewhere import end_elsewhere, other_was_first
 from paddock.plugins.mending import for_tenant
 
@@ -38,6 +39,7 @@ class Calls:
         # By tenant, in the order in which they ended, with their sizes.
         self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
         self._ended_bytes: Counter[Tenant] = Counter()
+        self._kept = 0  # how many of them
         self._running = 0
         self._running_for: Counter[Tenant] = Counter()
         self._closed = False
@@ -64,19 +66,46 @@ class Calls:
             NotFound: nothing goes by these names.
             Busy: too many calls are under way, or the host is going down.
         """
-        target = self._gate.catalogue(context.tenant).find_in(plugin, callable_name)
-        return self.begin_at(target, params, context, answers=answers)
+        return self.begin_at(self.target(plugin, callable_name, context), params, context, answers=answers)
 
     def begin_named(
         self, name: str, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> LiveCall:
         """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
-        return self.begin_at(self._gate.catalogue(context.tenant).find(name), params, context, answers=answers)
+        return self.begin_at(self.target_named(name, context), params, context, answers=answers)
 
     def begin_at(
         self, target: Target, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> LiveCall:
         """The same for a target of the catalogue."""
+        live = self._admitted(target, context)
+        self._begin(live, target, params, answers=answers)
+        return live
+
+    def admit_at(
+        self, target: Target, params: Mapping[str, Any], context: CallContext
+    ) -> tuple[LiveCall, Coroutine[Any, Any, Any]]:
+        """The same for a caller who waits for it and can be asked nothing meanwhile: it is made while they await what
+        is given with it, which must be at once. A task for it would cost as much as all that the door does.
+        """
+        live = self._admitted(target, context)
+        self._seat(live)
+        return live, self._made(live, target, params)
+
+    async def _made(self, live: LiveCall, target: Target, params: Mapping[str, Any]) -> Any:
+        with self._tasks.lent(live):
+            await self._run(live, target, params, False, None)
+        return live.outcome()
+
+    def target(self, plugin: str, callable_name: str, context: CallContext) -> Target:
+        """What is called by these names. See `Catalogue.find_in`."""
+        return self._gate.catalogue(context.tenant).find_in(plugin, callable_name)
+
+    def target_named(self, name: str, context: CallContext) -> Target:
+        """The same by the full name. See `Catalogue.find`."""
+        return self._gate.catalogue(context.tenant).find(name)
+
+    def _admitted(self, target: Target, context: CallContext) -> LiveCall:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
         # As with the seats of plugins: nobody may have more than they leave to all the others.
@@ -84,7 +113,6 @@ class Calls:
             raise Busy(f"{self._running} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
         live = self._calls[call_id] = LiveCall(call_id, target, context, self._now())
-        self._begin(live, target, params, answers=answers)
         return live
 
     def held(self, call_id: CallId, target: Target, context: CallContext, held: NeedsApproval) -> LiveCall:
@@ -136,9 +164,7 @@ class Calls:
     def _begin(
         self, live: LiveCall, target: Target, params: Mapping[str, Any], *, answers: bool, approval: str | None = None
     ) -> None:
-        live.seated = True
-        self._running += 1
-        self._running_for[live.context.tenant] += 1
+        self._seat(live)
         self._tasks.start_soon(self._run, live, target, params, answers, approval)
 
     @property
@@ -215,7 +241,7 @@ class Calls:
         )
         if approval is not None:
             work = self._here_or_elsewhere(live, work)
-        await self._watch(live, asyncio.ensure_future(work), approval)
+        await self._watch(live, work, approval)
         if live.asked_for not in (None, live.id):
             live.once_more = partial(self._begin, live, target, params, answers=answers)
 
@@ -232,28 +258,45 @@ class Calls:
     async def _watch_elsewhere(self, live: LiveCall) -> None:
         if self._gate.following is not None:
             made = end_elsewhere(live, self._gate.start.database, self._gate.following)
-            await self._watch(live, asyncio.ensure_future(made), None)
+            await self._watch(live, made, None)
 
     async def _follow(self, live: LiveCall) -> None:
         following = self._gate.following
         if following is not None:
-            await self._watch(live, asyncio.ensure_future(following.end_of(live.context.tenant, live.id)), None)
+            await self._watch(live, following.end_of(live.context.tenant, live.id), None)
 
-    async def _watch(self, live: LiveCall, work: asyncio.Future[Any], approval: str | None) -> None:
-        """See what comes of a call, until somebody wants its end."""
-        live.stopped_by(work.cancel)
+    async def _watch(self, live: LiveCall, work: Coroutine[Any, Any, Any], approval: str | None) -> None:
+        """Do the work on a call and see what comes of it, until somebody wants its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        result: Any = None
+        error: BaseException | None = None
         try:
-            await asyncio.wait({work})
+            if live.unwanted:  # before anything was done for it
+                work.close()
+                error = asyncio.CancelledError()
+            else:
+                live.stopped_by(task.cancel)
+                try:
+                    result = await work
+                except (asyncio.CancelledError, Exception) as stopped:
+                    error = stopped
+                live.stopped_by(nothing)  # there is nothing left to stop
+                if live.unwanted:
+                    task.uncancel()  # it was the call that was to end
+                if task.cancelling():
+                    raise asyncio.CancelledError  # and here we ourselves
             # A host that goes down gives its calls up and does not cancel them: what waits, or has its yes, goes on at
             # the next one.
             unwanted = live.unwanted and not self._closed
-            if unwanted and (approval is not None or _waits(work)):
+            waits = isinstance(error, NeedsApproval)
+            if unwanted and (approval is not None or waits):
                 await self._gate.start.withdraw(live.context.tenant, live.id)
-            if work.cancelled() or (unwanted and _waits(work)):
+            if isinstance(error, asyncio.CancelledError) or (unwanted and waits):
                 why = CallCancelled("the call was cancelled") if unwanted else live.cut_off()
                 live.end("cancelled", self._now(), error=why)
-            elif (error := work.exception()) is None:
-                live.end("succeeded", self._now(), result=work.result())
+            elif error is None:
+                live.end("succeeded", self._now(), result=result)
             elif isinstance(error, NeedsApproval):
                 live.hold(error)
             elif isinstance(error, PaddockError):
@@ -264,10 +307,14 @@ class Calls:
         finally:
             self._unseat(live)
             if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
-                work.cancel()
                 live.end("cancelled", self._now(), error=live.cut_off())
             if live.status != "pending_approval":
-                self._keep(live)
+                asyncio.get_running_loop().call_soon(self._keep, live)  # once whoever waits has their answer
+
+    def _seat(self, live: LiveCall) -> None:
+        live.seated = True
+        self._running += 1
+        self._running_for[live.context.tenant] += 1
 
     def _unseat(self, live: LiveCall) -> None:
         if live.seated:
@@ -276,11 +323,12 @@ class Calls:
             self._running_for[live.context.tenant] -= 1
 
     def _keep(self, live: LiveCall) -> None:
-        tenant = live.context.tenant
-        self._ended.setdefault(tenant, deque()).append((live.id, live.size))
-        self._ended_bytes[tenant] += live.size
+        tenant, size = live.context.tenant, live.size
+        self._ended.setdefault(tenant, deque()).append((live.id, size))
+        self._ended_bytes[tenant] += size
         # Whoever has most gives way, so that one tenant cannot push out what became of another's calls.
-        while sum(map(len, self._ended.values())) > KEPT_CALLS:
+        self._kept += 1
+        while self._kept > KEPT_CALLS:
             self._forget(max(self._ended, key=lambda one: len(self._ended[one])))
         while self._ended_bytes.total() > KEPT_BYTES:
             older = [one for one, kept in self._ended.items() if len(kept) > (one == tenant)]
@@ -295,11 +343,7 @@ class Calls:
         if not self._ended[tenant]:
             del self._ended[tenant], self._ended_bytes[tenant]
         del self._calls[oldest]
+        self._kept -= 1
 
     def _now(self) -> str:
-        return self._clock.now().isoformat()
-
-
-def _waits(work: asyncio.Future[Any]) -> bool:
-    """Whether a call that came back waits for a person."""
-    return not work.cancelled() and isinstance(work.exception(), NeedsApproval)
+        return time_text(self._clock.now())

@@ -65,6 +65,7 @@ class Course:
         "_error_category",
         "_error_message",
         "_payload_hash",
+        "_result",
         "_result_hash",
         "_said",
         "approval",
@@ -108,12 +109,13 @@ class Course:
         self.replay_of: CallId | None = None  # the call whose answer it got
         self.effect: Effect | None = None  # the record of what it does
         self.fate = Fate()
-        self.told: Telling | None = None  # what the plugin told meanwhile, where somebody hears it
+        self.told: Telling | None = None  # what the plugin told meanwhile, where it did and somebody hears it
         self.tally: Tally = {}  # what the plugin asked of the host, and how often
         self.status: Became = "succeeded"  # from here on: once it has ended
         self.duration_ms = 0.0
         self._payload_hash: str | None = None
         self._result_hash: str | None = None
+        self._result: Any = _NOTHING  # until it is hashed
         self.error_code: str | None = None  # why it failed
         self._error_category: str | None = None
         self._error_message: str | None = None
@@ -123,6 +125,10 @@ class Course:
 
     @property
     def payload_hash(self) -> str:
+        return self._payload_hash or self.hash_payload()
+
+    def hash_payload(self) -> str:
+        """Take the hash of what it is made with, for which somebody may ask soon."""
         if self._payload_hash is None:
             self._payload_hash = hash_of(self.payload)
         return self._payload_hash
@@ -132,10 +138,10 @@ class Course:
         if on_event is None:
             return None
 
-        told = self.told = Telling()
-
         def hear(event: Mapping[str, Any]) -> None:
-            told.note(event)
+            if self.told is None:
+                self.told = Telling()
+            self.told.note(event)
             on_event(event)
 
         return hear
@@ -161,17 +167,20 @@ class Course:
             approval=self.approval,
         )
 
-    def end(self, now: float, result: Any, error: BaseException | None) -> None:
+    def end(self, now: float, result: Any, error: BaseException | None, *, kept: bool = False) -> None:
         """Note what became of it, and let go of the rest: it may wait a while for the disk, and what it was made with,
-        what it gave and where it failed are large.
+        what it gave and where it failed are large. `kept`: nobody changes what it gave, which is hashed a moment later.
         """
         self.duration_ms = int((now - self.began) * 1e6) / 1000
-        self.payload_hash  # noqa: B018 - is taken here at the latest
+        self.hash_payload()  # here at the latest
         self.payload = _NOTHING
         self._effects = self.target.effects
         if error is None:
             self.status = "succeeded"
-            self._result_hash = hash_of(result)
+            if kept:
+                self._result = result
+            else:
+                self._result_hash = hash_of(result)
             if isinstance(result, dict):
                 self._said = _said(cast("dict[str, Any]", result))
                 if "artifacts" in result and self.target.manifest.kind is Kind.OPERATOR:
@@ -183,6 +192,11 @@ class Course:
             self.error_code = known.error_code if known else "internal"
             self._error_category = known.category.value if known else "internal"
             self._error_message = known.message if known else None
+
+    def hash_result(self) -> None:
+        """Take the hash of what it gave, where that was left for later."""
+        if self._result is not _NOTHING:
+            self._result_hash, self._result = hash_of(self._result), _NOTHING
 
     def ended(self) -> CallEnded:
         """What became of it, as an event."""

@@ -127,6 +127,7 @@ class Gate:
             operator = answers_as_operator(target)
             if operator:
                 course.context = replace(course.context, policy=snapshot(course.decision, course.approval))
+            asyncio.get_running_loop().call_soon(course.hash_payload)  # while the plugin works
             result = await self.supervisor.call(
                 target.key,
                 target.spec,
@@ -152,7 +153,7 @@ class Gate:
             raise
         else:
             if target.only_reads:
-                course.end(self.clock.monotonic(), result, None)
+                course.end(self.clock.monotonic(), result, None, kept=watch.keeps)
                 # Whoever waits for the answer need not wait for the rest as well.
                 if not self.answered:
                     asyncio.get_running_loop().call_soon(self._put_down_answered)
@@ -381,6 +382,7 @@ class Gate:
     def _put_down_answered(self) -> None:
         answered, self.answered = self.answered, []
         for course in answered:
+            course.hash_result()
             self._put_down(course)
 
     def _put_down(self, course: Course) -> None:

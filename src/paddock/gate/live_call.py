@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from paddock.core.call import CallContext
-from paddock.core.errors import NeedsApproval, PaddockError
+from paddock.core.errors import NeedsApproval, PaddockError, let_go_of_frames
 from paddock.core.ids import CallId
 from paddock.core.outward import to_json
 from paddock.gate.catalogue import Target
@@ -39,6 +39,8 @@ class CallEvent(NamedTuple):
 class LiveCall:
     """One call, from the moment it was made until it is forgotten. `questions` are those that its plugin has."""
 
+    keeps = True  # see `Watch`
+
     def __init__(self, call_id: CallId, target: Target, context: CallContext, started_at: str) -> None:
         self.id = call_id
         self.plugin = target.key.plugin
@@ -57,18 +59,17 @@ class LiveCall:
         self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
         self._followed = False
         self.seated = False  # whether it counts among those under way
-        self.when_in_progress: Callable[[], None] = _nothing
+        self.when_in_progress: Callable[[], None] = nothing
         self.in_doubt = False  # whether it may have happened, and nobody knows
         self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._tell_question)
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
-        self._result_bytes = 0
         self._count = 0
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
         self.unwanted = False  # whether somebody asked for its end
-        self._stop: Callable[[], object] = _nothing
+        self._stop: Callable[[], object] = nothing
 
     async def wait(self) -> Any:
         """The result.
@@ -78,6 +79,10 @@ class LiveCall:
             PaddockError: the call failed or was cancelled.
         """
         await self._settled.wait()
+        return self.outcome()
+
+    def outcome(self) -> Any:
+        """What has become of it by now; see `wait`."""
         if self.held is not None:
             raise self.held
         if self.error is not None:
@@ -137,8 +142,8 @@ class LiveCall:
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it keeps."""
-        return self._result_bytes + self._event_bytes
+        """Roughly how many bytes it keeps; worked out when it is asked for."""
+        return _size_of(self.result) + self._event_bytes
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """The plugin tells something."""
@@ -226,19 +231,20 @@ class LiveCall:
             self.in_doubt = True
         elif self.in_doubt and error is not None:
             error = unsure(error, self.id, self.context.tenant, self._recovery)
+        if error is not None:
+            let_go_of_frames(error)
         self.status, self.ended_at, self.result, self.error, self.held = status, at, result, error, None
         if self.in_doubt:
             self.status = "in_doubt"
-        self._result_bytes = _size_of(result)
         self.questions.close()
         # What leads back here is let go: it is kept for a while, and with it would be all that worked on it.
-        self._stop = self.when_in_progress = _nothing
+        self._stop = self.when_in_progress = nothing
         self._settled.set()
         self._ended.set()
         self._news.set()
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """There is nothing to do."""
 
 

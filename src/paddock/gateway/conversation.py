@@ -10,7 +10,7 @@ import orjson
 
 from paddock.core.call import CallContext
 from paddock.core.printable import printable
-from paddock.gateway.exchange import Exchange, Tell, Watcher, notification
+from paddock.gateway.exchange import ContextNow, Exchange, Tell, Watcher, notification
 from paddock.gateway.methods import Methods
 from paddock.gateway.revisions import HANDSHAKE, LEVELS, NEWEST_HANDSHAKE, NOTHING, Asks, Revision, asks_of
 from paddock.gateway.tool_results import SERVER
@@ -25,11 +25,12 @@ class Conversation:
     Args:
         methods: Answers requests.
         tell: Sends the client what belongs to none of its requests.
+        context: Who the client is when it is told that.
     """
 
-    def __init__(self, methods: Methods, tell: Tell) -> None:
+    def __init__(self, methods: Methods, tell: Tell, context: ContextNow) -> None:
         self._methods = methods
-        self._watcher = Watcher(tell)
+        self._watcher = Watcher(tell, context)
         self.revision: Revision | None = None  # until they have shaken hands
         self._asks: Asks = NOTHING
         self._level: str | None = None  # whoever wants log messages says so

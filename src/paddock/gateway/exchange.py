@@ -20,15 +20,24 @@ Put: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Any]]
 """Has the client do an `elicitation/create` with these parameters, and gives its result. The text is what the plugin
 calls its question, where it does."""
 
+ContextNow: TypeAlias = Callable[[], Awaitable[CallContext]]
+"""Says in whose name a client acts, with what they may do by then. Raises `PaddockError` where that is nobody."""
+
 LONGEST_MESSAGE: Final = 4_000
 LONGEST_TOKEN: Final = 256  # it is said again with every step
 
 
 class Watcher:
-    """A client that can be told something at any time, not only about its requests."""
+    """A client that can be told something at any time, not only about its requests.
 
-    def __init__(self, tell: Tell) -> None:
+    Args:
+        tell: Sends it a message.
+        context: Who it is by then.
+    """
+
+    def __init__(self, tell: Tell, context: ContextNow) -> None:
         self.tell = tell
+        self.context = context
         self.closing: dict[object, Callable[[], None]] = {}  # what is to be done when it goes, by what it is about
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -81,7 +82,7 @@ class McpApp:
             if version in STATELESS or stands_alone(message):
                 await self._alone(message, context, scope, receive, send, headers)
                 return
-            session = self._session(headers, context)
+            session = self._session(scope, headers, context)
             reply = self._reply(scope, receive, send, headers, session)
             await reply.answer_with(_answer(session, message, context, reply.tell))
             return
@@ -89,7 +90,7 @@ class McpApp:
             # There is nothing that a client of this revision could tell us: it hangs up where others cancel.
             await respond(send, 202 if isinstance(message, Notification) else 400)
             return
-        session = self._session(headers, context)
+        session = self._session(scope, headers, context)
         await self._other(message, body, session, context, scope, receive, send, headers)
 
     async def _alone(
@@ -119,7 +120,7 @@ class McpApp:
         if SESSION in headers:
             raise Refused(400, "a handshake begins a session, and has none yet")
         try:
-            session = self._sessions.open(context)
+            session = self._sessions.open(context, partial(self._callers.proven_again, scope))
         except PaddockError as error:
             told = fault_as(request.id, fault_from(error))
             await respond(send, http_status(error), told, [(b"retry-after", b"1")])
@@ -200,7 +201,7 @@ class McpApp:
             return
         if not accepts(headers, EVENTS):
             raise Refused(406, "accept text/event-stream")
-        session = self._session(headers, await self._callers.context_of(scope))
+        session = self._session(scope, headers, await self._callers.context_of(scope))
         stream, after = session.standing, session.standing.read_to
         if b"last-event-id" in headers:
             found = session.streams.found(headers[b"last-event-id"].decode("latin-1"))
@@ -214,7 +215,7 @@ class McpApp:
         if headers.get(VERSION, b"").decode("latin-1") in STATELESS:
             await respond(send, 405, headers=[(b"allow", b"POST")])
             return
-        self._sessions.end(self._session(headers, await self._callers.context_of(scope)))
+        self._sessions.end(self._session(scope, headers, await self._callers.context_of(scope)))
         await respond(send, 204)
 
     def _reply(
@@ -233,7 +234,7 @@ class McpApp:
             headers=((SESSION, session.id.encode()),) if named else (),
         )
 
-    def _session(self, headers: Headers, context: CallContext) -> Session:
+    def _session(self, scope: Scope, headers: Headers, context: CallContext) -> Session:
         """The session that a request belongs to.
 
         Raises:
@@ -244,7 +245,7 @@ class McpApp:
             raise Refused.by(400, unsupported(printable(version.decode("latin-1"), 40)))
         if name is None:
             raise Refused(400, "Mcp-Session-Id is missing: begin with `initialize`")
-        session = self._sessions.find(name.decode("latin-1"), context)
+        session = self._sessions.find(name.decode("latin-1"), context, partial(self._callers.proven_again, scope))
         if session is None:
             raise Refused(404, "there is no such session: begin with `initialize`")
         return session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
 from paddock.gateway.conversation import Conversation
-from paddock.gateway.exchange import notification
+from paddock.gateway.exchange import ContextNow, notification
 from paddock.gateway.gateway import Gateway
 from paddock.gateway.news import method_for
 from paddock.gateway.stateless import stands_alone
@@ -21,14 +21,13 @@ from paddock.rpc.faults import PARSE_ERROR, RpcFault
 from paddock.rpc.message import Malformed, Noise, Notification, Request, decode
 
 Write = Callable[[bytes], None]
-ContextNow = Callable[[], Awaitable[CallContext]]
 
 
 class Lines:
     """One client at the other end, whichever revision it speaks. Made by `open_lines`."""
 
     def __init__(self, gateway: Gateway, tenant: Tenant, context: ContextNow, write: Write) -> None:
-        self._conversation = Conversation(gateway.methods, write)
+        self._conversation = Conversation(gateway.methods, write, context)
         self._stateless = gateway.stateless
         self._tenant = tenant
         self._context = context

@@ -6,6 +6,7 @@ deprecated since, and some clients know no other.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -53,7 +54,9 @@ class OlderTransport:
         if not accepts(headers, EVENTS):
             raise Refused(406, "accept text/event-stream")
         try:
-            session = self._sessions.open(await self._callers.context_of(scope))
+            session = self._sessions.open(
+                await self._callers.context_of(scope), partial(self._callers.proven_again, scope)
+            )
         except Busy as busy:
             raise Refused.by(429, fault_from(busy)) from busy
         where = b"event: endpoint\ndata: %b?session=%b\n\n" % (MESSAGES.encode(), session.id.encode())
@@ -68,7 +71,7 @@ class OlderTransport:
             raise Refused(415, "the body has to be application/json")
         context = await self._callers.context_of(scope)
         named = parse_qs(scope["query_string"].decode("latin-1")).get("session", [""])
-        session = self._sessions.find(named[0], context)
+        session = self._sessions.find(named[0], context, partial(self._callers.proven_again, scope))
         if session is None:
             raise Refused(404, f"there is no such session: open {STREAM}")
         message = decode(await body_of(receive, headers))

@@ -12,6 +12,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Busy
 from paddock.core.ids import Tenant
 from paddock.gateway.conversation import Conversation
+from paddock.gateway.exchange import ContextNow
 from paddock.gateway.methods import Methods
 from paddock.gateway.owners import Owner, owner_of
 from paddock.gateway.streams import Ended, Streams
@@ -27,12 +28,13 @@ _SWEPT: Final = 60.0  # seconds between two looks at all of them
 class Session:
     """One client, for as long as it comes back."""
 
-    def __init__(self, owner: Owner, methods: Methods, now: float, ended: Ended) -> None:
+    def __init__(self, owner: Owner, methods: Methods, now: float, ended: Ended, again: ContextNow) -> None:
         self.id = secrets.token_urlsafe(32)
         self.owner = owner
         self.streams = Streams(ended)
         self.standing = self.streams.open(primed=False)  # for what belongs to no request
-        self.conversation = Conversation(methods, self.standing.put)
+        self.again = again  # proves its client once more, by what its last request brought: tokens are renewed
+        self.conversation = Conversation(methods, self.standing.put, lambda: self.again())
         self.used_at = now
 
     @property
@@ -62,8 +64,8 @@ class Sessions:
         self._ended = Ended()
         self._swept_at = clock.monotonic()
 
-    def open(self, context: CallContext) -> Session:
-        """A new session of whoever acts in this context.
+    def open(self, context: CallContext, again: ContextNow) -> Session:
+        """A new session of whoever acts in this context; `again` proves later that they still do.
 
         Raises:
             Busy: they have too many that do something, or all together have.
@@ -76,7 +78,7 @@ class Sessions:
             raise Busy(f"{MOST_OF_ONE} sessions are in use already", hint="end one of them first")
         if len(self._sessions) >= MOST and not self._end_oldest(self._of_the_largest_tenant()):
             raise Busy(f"{MOST} sessions are in use already", hint="try again later")
-        session = Session(owner, self._methods, now, self._ended)
+        session = Session(owner, self._methods, now, self._ended, again)
         self._opened(owner.tenant)
         self._sessions[session.id] = session
         self._of.setdefault(owner, {})[session.id] = session
@@ -94,7 +96,7 @@ class Sessions:
             self.end(oldest)
         return oldest is not None
 
-    def find(self, name: str, context: CallContext) -> Session | None:
+    def find(self, name: str, context: CallContext, again: ContextNow) -> Session | None:
         """A session by its id; None for everybody but its owner, as for one that there never was."""
         session, now = self._sessions.get(name), self._clock.monotonic()
         if session is None or session.owner != owner_of(context):
@@ -102,7 +104,7 @@ class Sessions:
         if now - session.used_at > IDLE and session.idle:
             self.end(session)
             return None
-        session.used_at = now
+        session.used_at, session.again = now, again
         return session
 
     def end(self, session: Session) -> None:

@@ -86,10 +86,23 @@ class WatchedDocuments:
         async with aclosing(await self._host.follow_notifications(plugin, tenant)) as told:
             async for news in told:
                 if news["notification"] == _UPDATED:
-                    self._tell(tenant, plugin, news["params"])
+                    await self._tell(tenant, plugin, news["params"])
 
-    def _tell(self, tenant: Tenant, plugin: str, params: dict[str, Any]) -> None:
+    async def _tell(self, tenant: Tenant, plugin: str, params: dict[str, Any]) -> None:
         uri = params.get("uri")
-        if isinstance(uri, str):
-            for watcher, shown in self._watched.get(Document(tenant, plugin, uri), {}).items():
+        if not isinstance(uri, str):
+            return
+        document = Document(tenant, plugin, uri)
+        for watcher, shown in tuple(self._watched.get(document, {}).items()):
+            readable = await self._may_read(watcher, document)
+            if readable and watcher in self._watched.get(document, {}):  # it may have left meanwhile
                 watcher.tell(notification(_UPDATED, {"uri": shown}))
+
+    async def _may_read(self, watcher: Watcher, document: Document) -> bool:
+        """Whether it still may: rules change, and people lose roles. It watches on, for they may get them back."""
+        exposing = self._host.exposing
+        try:
+            target = exposing.catalogue(document.tenant).resource(document.plugin, document.uri)
+            return bool(await exposing.offered(await watcher.context(), (target,)))
+        except PaddockError:
+            return False

@@ -19,11 +19,12 @@ from paddock.host.callers import passed_on_by as passed_on_by
 from paddock.host.host import Host
 from paddock.http.auth import Caller, caller_of
 from paddock.http.endpoint import AS, KEY, LONGEST_NAME, PREFIX
+from paddock.http.head import head_of
 from paddock.principals.tenants import unknown_tenant
 
 _LONGEST_TRACE = 64  # a traceparent has 55 characters
-_TRACE = "traceparent"
-_SAYS_MORE = frozenset(name.encode() for name in (AS, KEY, _TRACE))  # than who calls
+_TRACE = b"traceparent"
+_SAYS_MORE = frozenset({AS, KEY, _TRACE})  # than who calls
 
 
 async def context_of(host: Host, request: Request) -> CallContext:
@@ -36,36 +37,37 @@ async def context_of(host: Host, request: Request) -> CallContext:
         PaddockError: nobody has that name, or they may not act; see `Host.principal`.
     """
     caller, scope = caller_of(request), request.scope
-    if not scope["query_string"] and _SAYS_MORE.isdisjoint(name for name, _ in scope["headers"]):
+    head = head_of(scope)
+    if not scope["query_string"] and _SAYS_MORE.isdisjoint(head):
         return host.context_of(caller.principal, operator=caller.operator)  # as most do; looking closer takes a while
-    named, tenant = request.headers.getlist(AS), await tenant_of(host, request)
-    if named:
-        acting = await _named(host, caller, named, tenant)
+    named, tenant = head.text(AS), await tenant_of(host, request)
+    if named is not None:
+        acting = await _named(host, caller, named, tenant, several=AS in head.repeated)
     else:
         # The operator acts in one tenant at a time, all others in their own.
         acting = caller.principal if caller.operator is None else at_this_machine(caller.operator, tenant)
-    trace, keys = request.headers.get(_TRACE), request.headers.getlist(KEY)
-    if len(keys) > 1:  # whoever repeats one of them would have it happen again
+    trace, key = None if _TRACE in head.repeated else head.text(_TRACE), head.text(KEY)
+    if KEY in head.repeated:  # whoever repeats one of them would have it happen again
         wrong = Problem("header Idempotency-Key", "is given more than once", "give it once", "duplicate")
         raise Invalid("the request is not valid", [wrong], code="invalid_params")
     return host.context_of(
         acting,
         operator=caller.operator,
         trace=(trace or "")[:_LONGEST_TRACE] or None,
-        idempotency_key=checked_key(keys[0]) if keys else None,
+        idempotency_key=None if key is None else checked_key(key),
     )
 
 
-async def _named(host: Host, caller: Caller, named: list[str], tenant: Tenant) -> Principal:
+async def _named(host: Host, caller: Caller, named: str, tenant: Tenant, *, several: bool) -> Principal:
     if caller.operator is None:
         raise Denied(
             "only the operator at this machine acts as somebody else",
             code="principal.not_yours",
             hint="leave Paddock-As out: you act as whom your credential proves",
         )
-    if len(named) > 1:
+    if several:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    return await host.principal(named[0], tenant)
+    return await host.principal(named, tenant)
 
 
 def address_of(live: LiveCall) -> str:

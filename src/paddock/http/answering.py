@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from paddock.http.answer_transport import AnswerTransport
+from paddock.http.client import client_of
+from paddock.http.whole_answers import WholeAnswers
 
 
 class AnsweringConnection(HttpToolsProtocol):
@@ -20,13 +20,14 @@ class AnsweringConnection(HttpToolsProtocol):
 
     answering: RequestResponseCycle | None = None  # the oldest request that has no whole answer yet, or the last one
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", AnswerTransport(transport))
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.answering = cycle
-        super()._start_asgi_task(cycle, app)  # pyright: ignore[reportArgumentType]  # the same, by another name
+        super()._start_asgi_task(cycle, WholeAnswers(app, cycle))  # pyright: ignore[reportArgumentType]  # the same type
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self.cycle is self.answering:
+            self.flow.resume_reading()  # a large body had it paused, and a client that hangs up would not be noticed
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.give_up()
@@ -37,3 +38,4 @@ class AnsweringConnection(HttpToolsProtocol):
         if self.answering is not None and not self.answering.response_complete:
             self.answering.disconnected = True
             self.answering.message_event.set()
+            client_of(cast("Scope", self.answering.scope)).is_gone()

@@ -12,7 +12,6 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock import __version__
@@ -38,11 +37,14 @@ from paddock.http.api.versions import VersionRoutes
 from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.browsers import Browsers, dressed
+from paddock.http.console.console import pages_of
+from paddock.http.console.problem_page import problem_page
 from paddock.http.cookies import Cookies
-from paddock.http.endpoint import ANYBODY, Endpoint, answer, routes
+from paddock.http.endpoint import ANYBODY, Endpoint, answer
 from paddock.http.openapi import document
 from paddock.http.problems import Problems
 from paddock.http.sites import NOWHERE, Sites
+from paddock.http.table import Row, Table, answer_with
 
 _FREE = re.compile(rb"(?<!/plugins)/(?:call|prompts)/")
 
@@ -78,8 +80,8 @@ class Api:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
         self.endpoints: tuple[Endpoint, ...] = (
-            *CallRoutes(host, self.closing).endpoints(),  # first, since a request is held against one after the other
-            *ActivationRoutes(host).endpoints(),  # before `/plugins/{name}`, which would take `active` for a name
+            *CallRoutes(host, self.closing).endpoints(),
+            *ActivationRoutes(host).endpoints(),
             *PluginRoutes(host, self.closing).endpoints(),
             *VersionRoutes(host).endpoints(),
             *KnobRoutes(host).endpoints(),
@@ -97,10 +99,11 @@ class Api:
             *more,
         )
         proof = Proof((KeyBearer(host), *bearers), os.geteuid(), Cookies(host, sites).caller)
-        inside = Browsers(_Proving(proof, self.endpoints, mounts or {}), sites)
+        rows: tuple[Row, ...] = (*self.endpoints, *pages_of(host, self.closing))
+        inside = Browsers(_Proving(proof, rows, mounts or {}), sites)
         self._sites = sites
         self._new_error_id = partial(new_id, "err", clock, random)
-        self._app = Problems(inside, self._new_error_id, challenge)
+        self._app = Problems(inside, self._new_error_id, challenge, problem_page)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, dressed(scope, send, self._sites))
@@ -117,11 +120,10 @@ class Api:
 class _Proving:
     """Lets whoever is not proven to be anybody to nothing but what is for anybody: they have a table of their own."""
 
-    def __init__(self, proof: Proof, endpoints: Sequence[Endpoint], mounts: Mapping[str, ASGIApp]) -> None:
+    def __init__(self, proof: Proof, rows: Sequence[Row], mounts: Mapping[str, ASGIApp]) -> None:
         self._proof = proof
-        self._all = Router(routes(endpoints), redirect_slashes=False)
-        open_ones = (one for one in endpoints if one.who is ANYBODY)
-        self._open = Router(routes(open_ones), redirect_slashes=False, default=_refuse)
+        self._all = Table(rows)
+        self._open = Table(one for one in rows if one.who is ANYBODY)
         self._mounts = tuple(mounts.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,21 +132,21 @@ class _Proving:
         state["proof"] = self._proof  # for what goes on for long; see `live.while_let`
         if _misleading(scope):
             raise HTTPException(404)
-        scope["app"] = self  # then the router raises what it cannot serve, and the problem body is ours
         if caller is None:
-            await self._open(scope, receive, send)
+            await answer_with(self._open_row(scope), scope, receive, send)
             return
         path = scope["path"]
         for place, app in self._mounts:
             if path == place or path.startswith(f"{place}/"):
                 await app(scope, receive, send)
                 return
-        await self._all(scope, receive, send)
+        await answer_with(self._all.row_for(scope), scope, receive, send)
 
-
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    del scope, receive, send
-    raise not_proven()
+    def _open_row(self, scope: Scope) -> Row:
+        try:
+            return self._open.row_for(scope)
+        except HTTPException as error:
+            raise (not_proven() if error.status_code == 404 else error) from None
 
 
 def _misleading(scope: Scope) -> bool:
@@ -152,5 +154,7 @@ def _misleading(scope: Scope) -> bool:
 
     What can be called may have a slash, and prompts too, so behind `/call/` and `/prompts/` it is taken as it comes.
     """
+    if b"%" not in scope["raw_path"]:
+        return not scope["path"].isprintable()
     before = _FREE.split(bytes(scope["raw_path"]), maxsplit=1)[0]
     return b"%2f" in before.lower() or not scope["path"].isprintable()

@@ -18,6 +18,7 @@ from paddock.core.errors import Denied, PaddockError
 from paddock.core.outward import http_status
 from paddock.host.callers import at_this_machine
 from paddock.host.host import Host
+from paddock.http.head import Head, head_of
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid, as the kernel has them
 ROOT = 0
@@ -144,16 +145,16 @@ class Proof:
         """
         peer = scope["state"].get("peer")
         local = None if peer is None else local_operator(peer, self._own_uid)
-        written = [value for name, value in scope["headers"] if name == b"authorization"]
-        if written:
-            return await self._bearer(written, scope)
+        head = head_of(scope)
+        if b"authorization" in head:
+            return await self._bearer(head, scope)
         if local is not None or self._cookies is None:
             return local
         return await self._cookies(scope)
 
-    async def _bearer(self, written: list[bytes], scope: Scope) -> Caller:
-        scheme, _, token = written[0].decode("latin-1").strip().partition(" ")
-        if len(written) == 1 and scheme.lower() == "bearer":
+    async def _bearer(self, head: Head, scope: Scope) -> Caller:
+        scheme, _, token = head[b"authorization"].decode("latin-1").strip().partition(" ")
+        if b"authorization" not in head.repeated and scheme.lower() == "bearer":
             for one in self._bearers:
                 caller = await one.caller(token.strip(), scope)
                 if caller is not None:
@@ -188,6 +189,6 @@ def challenge(scope: Scope, error: PaddockError, more: ChallengeParameters | Non
 
 def caller_of(request: Request) -> Caller:
     """Who made this request, as `app.py` has proven it before any handler ran."""
-    caller = request.state.caller
+    caller = request.scope["state"]["caller"]
     assert isinstance(caller, Caller)
     return caller

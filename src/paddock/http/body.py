@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from paddock.core.errors import CallerError
 from paddock.core.printable import printable
+from paddock.http.head import head_of
 from paddock.http.json_text import LARGEST, read_object
 
 JSON = "application/json"
+_JSON = JSON.encode()
 
 
 class BodyTooLarge(CallerError):
@@ -33,37 +35,47 @@ async def json_object(request: Request) -> dict[str, Any]:
         NotJson: it says that it is something else.
         Invalid: it is not JSON, not an object, or more than a plugin could be sent.
     """
-    raw = await _read(request)
+    raw = await read_body(request)
     if not raw:
         return {}
-    _require_json(request.headers.get("content-type"))
+    media = head_of(request.scope).get(b"content-type", _JSON)
+    if media != _JSON:
+        _require_json(media.decode("latin-1"))
     return read_object(raw)
 
 
-def _require_json(media: str | None) -> None:
+def _require_json(media: str) -> None:
     """Take what says that it is JSON, or says nothing. A form is what a page of somebody else could make a browser send
     without asking."""
-    kind = JSON if media is None else media.partition(";")[0].strip().lower()
+    kind = media.partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise NotJson(f"the body is {printable(kind, 80) or 'of no kind'}", hint=f"send it as {JSON}")
 
 
-async def _read(request: Request) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > LARGEST:
-        raise _too_large()
+async def read_body(request: Request, most: int = LARGEST) -> bytes:
+    """A whole body.
+
+    Raises:
+        BodyTooLarge: it has more bytes than that; the rest of it is not read.
+        CallerError: the connection ended inside it.
+    """
+    declared = head_of(request.scope).get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(most)
     parts: list[bytes] = []
-    size = 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > LARGEST:
-                raise _too_large()
-            parts.append(part)
-    except ClientDisconnect:
-        raise CallerError("the connection ended inside the body", code="http.body_cut") from None
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise CallerError("the connection ended inside the body", code="http.body_cut")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        parts.append(part)
+        more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"a body may have {LARGEST:,} bytes", hint="hand big data over as a file or in parts")
+def _too_large(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"a body may have {most:,} bytes", hint="hand big data over as a file or in parts")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.core.errors import CallerError, Denied
 from paddock.core.printable import printable
+from paddock.http.head import Head, head_of
 from paddock.http.sites import Sites
 
 NOTHING = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -35,24 +35,24 @@ class Browsers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["state"].get("peer") is None:
-            headers = Headers(scope=scope)
-            self._require_ours(headers)
-            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            head = head_of(scope)
+            self._require_ours(head)
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in head:
                 await _PREFLIGHT(scope, receive, send)
                 return
         await self._inside(scope, receive, send)
 
-    def _require_ours(self, headers: Headers) -> None:
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or not self._sites.leads_here(hosts[0]):
-            named = printable(hosts[0], 100) if len(hosts) == 1 else "this"
+    def _require_ours(self, head: Head) -> None:
+        host, origin = head.text(b"host"), head.text(b"origin")
+        if host is None or b"host" in head.repeated or not self._sites.leads_here(host):
+            named = "this" if host is None or b"host" in head.repeated else printable(host, 100)
             raise WrongHost(
                 f"{named} is no name of this host",
                 hint="ask for the address that paddock serve names, or add the name: http.hosts, http.public_url",
             )
-        if origins and (len(origins) > 1 or not self._sites.may_ask(origins[0].lower(), hosts[0])):
+        if origin is not None and (b"origin" in head.repeated or not self._sites.may_ask(origin.lower(), host)):
             raise Denied(
-                f"pages of {printable(origins[0], 100)} may not ask here",
+                f"pages of {printable(origin, 100)} may not ask here",
                 code="http.wrong_origin",
                 hint="should they, add the origin: http.origins",
             )
@@ -71,7 +71,7 @@ _PREFLIGHT = Response(
 
 def dressed(scope: Scope, send: Send, sites: Sites) -> Send:
     """Adds to every answer what browsers are told where the answer does not say it itself."""
-    origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+    origin = head_of(scope).get(b"origin")
     other = origin is not None and origin.decode("latin-1").lower() in sites.origins
 
     async def sending(message: Message) -> None:

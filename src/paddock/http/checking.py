@@ -13,6 +13,7 @@ from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
 from paddock.core.schema import CompiledSchema, compile_trusted
 from paddock.http.body import json_object
+from paddock.http.head import head_of
 from paddock.http.schemas.building import TEXT, Schema
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -46,6 +47,7 @@ class Checks:
     def __init__(self, query: Mapping[str, Parameter], headers: Mapping[str, Parameter], takes: Schema | None) -> None:
         self._query = _Given(query)
         self._headers = _Given({name.lower(): one for name, one in headers.items()})
+        self._header_names = dict.fromkeys(name.encode() for name in self._headers.known)
         self._takes_body = takes is not None
         # Any object at all is what the body is read as.
         told = takes is not None and takes.keys() - {"type", "description", "examples"}
@@ -60,12 +62,10 @@ class Checks:
         problems: list[Problem] = []
         if request.scope["query_string"] or self._query.needed:
             problems += self._query.mistakes(request.query_params.multi_items(), "")
-        if self._headers.known:
-            given: dict[str, str] = {}
-            for name, text in request.headers.items():
-                if name in self._headers.known:  # given twice is a list, by HTTP, and most are none
-                    given[name] = f"{given[name]}, {text}" if name in given else text
-            problems += self._headers.mistakes([*given.items()], "header ")
+        head = head_of(request.scope)
+        if self._headers.needed or not self._header_names.keys().isdisjoint(head):
+            given = [(name.decode(), head[name].decode("latin-1")) for name in self._header_names if name in head]
+            problems += self._headers.mistakes(given, "header ")
         if problems:
             raise Invalid("the request is not valid", problems[:_MOST_MISTAKES], code="invalid_params")
 
@@ -79,8 +79,8 @@ class Checks:
         if not self._takes_body:
             return
         read = await json_object(request)
-        if self._body is not None and (problems := self._body.errors(read)):
-            raise Invalid("the body is not valid", problems, code="invalid_params")
+        if self._body is not None and not self._body.is_valid_at_its_depth(read):
+            raise Invalid("the body is not valid", self._body.errors(read), code="invalid_params")
         request.scope["state"]["body"] = read
 
 

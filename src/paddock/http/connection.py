@@ -10,8 +10,10 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
@@ -43,7 +45,7 @@ class ConnectionLimits:
     @property
     def shortest(self) -> float:
         """The shortest time after which something is late."""
-        return min(self.header_s, self.body_s)
+        return min(self.header_s, self.body_s, self.idle_s)
 
 
 class HeadersTooLarge(CallerError):
@@ -67,12 +69,12 @@ class BoundedConnection(AnsweringConnection):
 
     def __init__(self, limits: ConnectionLimits, problem: Callable[[PaddockError], bytes], **served: Any) -> None:
         super().__init__(**served)
-        self.timeout_keep_alive = limits.idle_s  # pyright: ignore[reportAttributeAccessIssue]  # fractions are taken
         self.deadline: float | None = None
         self.waits_since: float = self.loop.time()
         self._limits = limits
         self._problem = problem
         self._expects_head = True
+        self._idle = False  # whether the deadline is that of somebody who is in no hurry
         self._head = 0
         self._refused = False
 
@@ -100,14 +102,27 @@ class BoundedConnection(AnsweringConnection):
             self.refuse(Busy(f"{len(others):,} connections are open already", code="http.too_many_connections"))
 
     def on_response_complete(self) -> None:
+        """As uvicorn does it, but for the timer: whoever looks for late ones finds those that are idle too."""
         self.waits_since = self.loop.time()
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, cast("ASGIApp", app))
+        elif self._expects_head and self._head == 0:
+            self._is_idle()
+
+    def _is_idle(self) -> None:
+        self._idle, self.deadline = True, self.loop.time() + self._limits.idle_s
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
         if self._expects_head:
-            self.deadline = self.deadline or self.loop.time() + self._limits.header_s
+            if self._idle or self.deadline is None:
+                self._idle, self.deadline = False, self.loop.time() + self._limits.header_s
             self._head += len(data)
         super().data_received(data)
         if self._expects_head and self._head > self._limits.header_bytes:
@@ -119,7 +134,7 @@ class BoundedConnection(AnsweringConnection):
             self.refuse(_too_large(self._limits.header_bytes))
 
     def on_headers_complete(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        size = len(self.url) + 4 * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
         if size > self._limits.header_bytes or len(self.headers) > MOST_HEADERS:
             self.refuse(_too_large(self._limits.header_bytes))
         if self._refused:
@@ -137,6 +152,8 @@ class BoundedConnection(AnsweringConnection):
             return
         self.deadline, self._expects_head, self._head = None, True, 0
         super().on_message_complete()
+        if not self.busy:  # it was answered before it was here
+            self._is_idle()
 
     def send_400_response(self, msg: str) -> None:
         del msg

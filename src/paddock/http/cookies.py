@@ -18,6 +18,7 @@ from paddock.core.errors import Denied
 from paddock.core.secret import Secret
 from paddock.host.host import Host
 from paddock.http.auth import Caller, caller_of
+from paddock.http.head import head_of
 from paddock.http.sites import OUR_OWN, SAFE, Sites, cookie_counts
 from paddock.principals.sessions import LASTS
 
@@ -65,7 +66,7 @@ class Cookies:
         Raises:
             Denied: such a page would change something.
         """
-        if not any(name == b"cookie" for name, _ in scope["headers"]):
+        if b"cookie" not in head_of(scope):
             return None
         headers = Headers(scope=scope)
         token = session_token(headers)

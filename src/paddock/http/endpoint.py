@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import CallerError, Denied, PaddockError
@@ -19,6 +18,7 @@ from paddock.http.auth import Caller
 from paddock.http.body import JSON
 from paddock.http.checking import Checks, Parameter, as_parameter
 from paddock.http.frames import Frame, frame_at
+from paddock.http.head import head_of
 from paddock.http.live import while_let
 from paddock.http.schemas.building import FLAG, OBJECT, Schema
 
@@ -26,8 +26,8 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 EVENTS = "text/event-stream"
 PREFIX = "/api/v1"
-AS = "paddock-as"  # the header that names who the operator acts as
-KEY = "idempotency-key"  # under which an effect happens once
+AS = b"paddock-as"  # the header that names who the operator acts as
+KEY = b"idempotency-key"  # under which an effect happens once
 LONGEST_NAME = 256  # characters; what is longer is nobody's, and errors repeat it
 WHOSE = {"tenant": "Of which tenant (`default`)."}  # see `acting.py`
 
@@ -108,14 +108,14 @@ class Endpoint:
 
     async def __call__(self, request: Request) -> Response:
         """Answer a request that is for this row."""
-        if not self.who.lets(request.state.caller):
+        if not self.who.lets(request.scope["state"]["caller"]):
             raise Denied(
                 f"this is for {self.who.value}",
                 code="auth.not_for_you",
                 hint=_ASK_AS.get(self.who, ""),
                 details={"who": self.who.name.lower()},
             )
-        if AS in request.headers and not self.for_others:
+        if not self.for_others and AS in head_of(request.scope):
             # Whoever names somebody means to have no more than they have; here it would be done as the operator.
             raise CallerError(
                 "only calls and readings are made as somebody else",
@@ -145,21 +145,6 @@ class Endpoint:
             return self.who.lets(await request.state.proof.caller(request.scope))
         except PaddockError:
             return False
-
-
-def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
-    """The rows for the router. Those of one path together, so that it knows of each verb that is for it."""
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    for one in endpoints:
-        by_path.setdefault(one.prefix + one.path, {})[one.method] = one
-    return [Route(path, _either(rows), methods=list(rows), include_in_schema=False) for path, rows in by_path.items()]
-
-
-def _either(rows: Mapping[str, Endpoint]) -> Handler:
-    async def answered(request: Request) -> Response:
-        return await rows["GET" if request.method == "HEAD" else request.method](request)
-
-    return answered
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

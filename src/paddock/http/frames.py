@@ -58,8 +58,14 @@ OSQR = Frame("PluginError", "application/json", _plugin_error)
 MCP = Frame("JSONRPCError", "application/json", _error_of_a_message)
 
 _OF_OSQR = "/api/plugins/"
+_OF_PROGRAMS = ("/api/", "/metrics", "/healthz", "/readyz", "/.well-known/")
 _OF_MCP = re.compile(r"/mcp(/.*)?")
 _OF_SHU = re.compile(r"/api/v1/plugins/[^/]*/execute")
+
+
+def is_for_people(path: str) -> bool:
+    """Whether pages are at an address, and whoever looks there with a browser is shown one."""
+    return not path.startswith(_OF_PROGRAMS) and frame_at(path) is PROBLEM
 
 
 def frame_at(path: str) -> Frame:

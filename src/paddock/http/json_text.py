@@ -27,7 +27,7 @@ def read_object(raw: bytes) -> dict[str, Any]:
         Invalid: it is not JSON, not an object, or more than a plugin could be sent.
     """
     # Counted before it is parsed: a mebibyte of brackets becomes a hundred mebibytes of lists.
-    if StructureCounter().count(raw) > MAX_STRUCTURE:
+    if len(raw) > MAX_STRUCTURE and StructureCounter().count(raw) > MAX_STRUCTURE:
         raise _invalid(f"has more than {MAX_STRUCTURE:,} brackets, commas and colons", "make it smaller", "too_large")
     try:
         value: Any = orjson.loads(raw)

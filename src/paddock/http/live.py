@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -16,7 +16,6 @@ from starlette.responses import StreamingResponse
 from paddock.http.checking import Parameter
 
 HEARTBEAT = 15.0  # seconds of silence before a comment shows that both ends are alive
-UNWATCHED = 0.1  # seconds of a call before anybody looks whether its client is still there
 LOOKED_AGAIN = 2.0  # seconds after which whoever is told something more has to be proven again
 LAST_WORDS = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
 AFTER = Parameter("Go on after the event with this id.", {"type": "integer", "minimum": 0})
@@ -116,27 +115,3 @@ async def while_let(lines: AsyncIterable[bytes], still: Callable[[], Awaitable[b
 def last_event_id(request: Request) -> int:
     """After which event a client wants to go on: what its `Last-Event-ID` says, or from the start."""
     return int(request.headers.get("last-event-id") or 0)
-
-
-@asynccontextmanager
-async def cancelled_when_gone(request: Request, hung_up: Callable[[], object]) -> AsyncGenerator[None, None]:
-    """While the block waits for a call, a client that hangs up cancels it."""
-    watching: asyncio.Future[None] | None = None
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        hung_up()
-
-    def begin() -> None:
-        nonlocal watching
-        watching = asyncio.ensure_future(watch())
-
-    # Most calls are over before that: a timer costs next to nothing, and watching from the start would not.
-    timer = asyncio.get_running_loop().call_later(UNWATCHED, begin)
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if watching is not None:
-            watching.cancel()

@@ -7,20 +7,25 @@ import re
 from collections.abc import Callable
 from math import ceil
 from time import perf_counter
+from typing import Any, TypeAlias
 
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paddock.core.errors import CallerError, HostError, NotFound, PaddockError
+from paddock.core.errors import CallerError, HostError, NotFound, PaddockError, let_go_of_frames
 from paddock.core.outward import http_status
 from paddock.core.printable import printable
 from paddock.http.auth import ChallengeParameters, challenge
-from paddock.http.frames import frame_at
+from paddock.http.frames import frame_at, is_for_people
+from paddock.http.head import head_of
 
 _RETRY_AFTER = "1"
 _LINK = re.compile(r"(/login/).+")
+
+ErrorPage: TypeAlias = Callable[[dict[str, Any], int, dict[str, str]], Response]
+"""Shows a problem body with this status and these headers."""
 
 log = logging.getLogger("paddock.http")
 
@@ -38,11 +43,17 @@ class Problems:
         inside: The application.
         new_error_id: Names each error.
         challenge: What whoever is not proven to be anybody is told beside the realm.
+        page: Shows an error to whoever looks with a browser.
     """
 
     def __init__(
-        self, inside: ASGIApp, new_error_id: Callable[[], str], challenge: ChallengeParameters | None = None
+        self,
+        inside: ASGIApp,
+        new_error_id: Callable[[], str],
+        challenge: ChallengeParameters | None = None,
+        page: ErrorPage | None = None,
     ) -> None:
+        self._page = page
         self._inside = inside
         self._new_error_id = new_error_id
         self._challenge = challenge
@@ -64,6 +75,7 @@ class Problems:
             if begun:
                 raise
             own = error if isinstance(error, PaddockError) else _of_the_router(error, scope)
+            let_go_of_frames(error)  # that of a call is kept
             await self._response(own, scope)(scope, receive, send)
         except Exception as error:
             # The boundary: the caller gets an id, the log gets the rest.
@@ -93,6 +105,8 @@ class Problems:
             headers["www-authenticate"] = said
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
+        if self._page and is_for_people(scope["path"]) and b"text/html" in head_of(scope).get(b"accept", b""):
+            return self._page(body, status, headers)
         return Response(orjson.dumps(body, default=str), status, headers, frame.media)
 
 

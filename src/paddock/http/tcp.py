@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable
@@ -18,6 +19,8 @@ from paddock.http.connection import BoundedConnection, ConnectionLimits
 from paddock.http.listening import BACKLOG, finish, protocol_config, protocol_state
 
 _LOOKS_EVERY = 1.0  # seconds
+
+log = logging.getLogger("paddock.http")
 
 
 def limits_of(http: HttpSettings) -> ConnectionLimits:
@@ -71,7 +74,10 @@ async def _end_late_ones(connections: set[BoundedConnection], pause: float) -> N
         now = loop.time()
         for one in tuple(connections):
             if one.deadline is not None and one.deadline < now:
-                one.late()
+                try:
+                    one.late()
+                except Exception:  # whatever is wrong with one of them, all others have their limits
+                    log.exception("a connection that is late could not be ended")
 
 
 async def _bound(address: str) -> socket.socket:

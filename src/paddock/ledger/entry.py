@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from functools import cache, lru_cache
+from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -20,6 +20,7 @@ from paddock.core.clock import Random
 from paddock.core.errors import CallerError
 from paddock.core.event import Event, field_names, plain
 from paddock.core.events_ledger import EntryUndescribed
+from paddock.core.time_text import time_text
 from paddock.ledger.chain import SALT_BYTES, Sealed, committed
 
 PRINCIPAL = "principal"
@@ -159,7 +160,7 @@ def prepared(name: str, draft: Draft, random: Random) -> Prepared:
     else:
         found, plugin = _written(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
         call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
-    at = _written_time(draft.at)
+    at = time_text(draft.at)
     return Prepared(name, at, kind.type, plugin, call, request, principal, found, text, salt, commitment)
 
 
@@ -171,16 +172,6 @@ def _taken_apart(event: Event) -> Apart:
     told = values[len(plan.facts) :]
     personal = {name: value for name, value in zip(plan.personal, told, strict=False) if value is not None}
     return Apart(type(event), facts, personal)
-
-
-def _written_time(at: datetime) -> str:
-    """As `isoformat` writes it, in a third of the time."""
-    return f"{_written_second(int(at.timestamp()))}.{at.microsecond:06}+00:00" if at.microsecond else at.isoformat()
-
-
-@lru_cache(maxsize=8)
-def _written_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
 
 
 def _made(make: Callable[[], Event | Apart]) -> Event | Apart:

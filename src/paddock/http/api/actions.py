@@ -10,8 +10,8 @@ from paddock.host.actions import outcome_of
 from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of
 from paddock.http.checking import body_of
+from paddock.http.client import client_of
 from paddock.http.endpoint import JSON, WHOSE, Also, Endpoint, answer, named
-from paddock.http.live import cancelled_when_gone
 from paddock.http.problems import when_to_try_again
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.calls import PERFORM
@@ -79,7 +79,7 @@ class ActionRoutes:
             await context_of(self._host, request),
             token=body.get("approval_token"),
         )
-        async with cancelled_when_gone(request, live.hung_up):
+        with client_of(request.scope).when_gone(live.hung_up):
             outcome = await outcome_of(live)
         where = {"location": address_of(live)}
         if live.error is not None:

@@ -8,16 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.call import CallContext, Principal
-from paddock.core.errors import Invalid, Problem
 from paddock.host.approving import LISTED, MOST_LISTED
 from paddock.host.host import Host
 from paddock.http.acting import context_of, passed_on_by, sees_all
 from paddock.http.auth import caller_of
 from paddock.http.checking import body_of
 from paddock.http.endpoint import WHOSE, Endpoint, answer, count_of, flag, named, number, yes_or_no
+from paddock.http.remembering import remembered
 from paddock.http.schemas.approvals import APPROVE, DENY, NOTHING
 from paddock.http.schemas.building import ref
-from paddock.policy.approvals.answering import REACHES, SCOPES, Remember
 from paddock.policy.approvals.standing import unknown
 
 _ANSWERED = (
@@ -177,25 +176,3 @@ class ApprovalRoutes:
 def page_of(approvals: list[dict[str, Any]], limit: int) -> dict[str, Any]:
     """A page of requests, and where the next one begins."""
     return {"approvals": approvals, "next": approvals[-1]["id"] if len(approvals) == limit else None}
-
-
-def remembered(body: dict[str, Any]) -> Remember:
-    """How far a yes is to last, as a body says it.
-
-    Raises:
-        Invalid: it says something else.
-    """
-    scope, reach = body.get("scope", "once"), body.get("reach", "tool")
-    problems = [
-        Problem(name, "says none of what can be said", f"give {', '.join(words)}", "wrong_value")
-        for name, said, words in (("scope", scope, SCOPES), ("reach", reach, REACHES))
-        if said not in words
-    ]
-    if (scope, reach) == ("once", "plugin"):
-        hint = "give a scope of session or always, or leave the reach out"
-        problems.append(
-            Problem("reach", "says how far a yes goes that lasts, and this one is for once", hint, "wrong_value")
-        )
-    if problems:
-        raise Invalid("the body is not valid", problems, code="invalid_params")
-    return Remember(scope, reach)

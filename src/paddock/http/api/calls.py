@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval
 from paddock.core.questions import Answer
 from paddock.gate.calls import KEPT_CALLS
+from paddock.gate.catalogue import Target
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.live_call import LiveCall
 from paddock.host.explaining import to_value
@@ -20,6 +22,7 @@ from paddock.host.host import Host
 from paddock.http.acting import address_of, context_of, is_theirs, sees_all, tenant_of
 from paddock.http.auth import caller_of
 from paddock.http.checking import Parameter, body_of
+from paddock.http.client import client_of
 from paddock.http.endpoint import (
     EVENTS,
     JSON,
@@ -34,7 +37,8 @@ from paddock.http.endpoint import (
     number,
     yes_or_no,
 )
-from paddock.http.live import AFTER, LAST_WORDS, Told, cancelled_when_gone, event_stream, last_event_id
+from paddock.http.head import head_of
+from paddock.http.live import AFTER, LAST_WORDS, Told, event_stream, last_event_id
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.calls import ANSWER, EXECUTE, MAKE_CALL, PARAMS
 
@@ -68,7 +72,11 @@ _ALSO = (
         {"anyOf": [ref("Call"), ref("Detached")]},
     ),
 )
+_EVENTS, _JSON = EVENTS.encode(), JSON.encode()
 _LISTED = 100
+
+Shown: TypeAlias = Callable[[LiveCall], dict[str, Any]]
+"""How a call is told once it has succeeded."""
 
 
 class CallRoutes:
@@ -202,14 +210,17 @@ class CallRoutes:
         ]
 
     async def call_method(self, request: Request) -> Response:
-        name, method = named(request), named(request, "method")
-        return await self._answered(request, await self._begun(request, name, method, body_of(request)))
+        context = await context_of(self._host, request)
+        target = self._host.calls.target(named(request), named(request, "method"), context)
+        return await self._made(request, target, body_of(request), context)
 
     async def execute_plugin(self, request: Request) -> Response:
         body = body_of(request)
         params = body.get("params", body.get("parameters", {}))
-        live = await self._begun(request, named(request), "", params)
-        return await self._answered(request, live, _tool_result)
+        context = await context_of(self._host, request)
+        return await self._made(
+            request, self._host.calls.target(named(request), "", context), params, context, _tool_result
+        )
 
     async def make_call(self, request: Request) -> Response:
         body = body_of(request)
@@ -221,29 +232,28 @@ class CallRoutes:
             return await self._answered(
                 request, await self._host.claimed(body["approval_token"], name, params, context)
             )
-        live = self._host.calls.begin_named(name, params, context, answers=_answers(request))
-        return await self._answered(request, live)
+        return await self._made(request, self._host.calls.target_named(name, context), params, context)
 
-    async def _begun(self, request: Request, name: str, method: str, params: dict[str, Any]) -> LiveCall:
-        context = await context_of(self._host, request)
-        return self._host.calls.begin(name, method, params, context, answers=_answers(request))
-
-    async def _answered(
-        self, request: Request, live: LiveCall, shown: Callable[[LiveCall], dict[str, Any]] = LiveCall.to_json
+    async def _made(
+        self,
+        request: Request,
+        target: Target,
+        params: dict[str, Any],
+        context: CallContext,
+        shown: Shown = LiveCall.to_json,
     ) -> Response:
-        where = address_of(live)
+        if _answers(request):
+            return await self._answered(request, self._host.calls.begin_at(target, params, context), shown)
+        live, made = self._host.calls.admit_at(target, params, context)
+        return await _waited_for(request, live, made, shown)
+
+    async def _answered(self, request: Request, live: LiveCall, shown: Shown = LiveCall.to_json) -> Response:
         if _detached(request):
-            return answer({"call_id": live.id, "status": live.status}, 202, {"location": where})
+            return answer({"call_id": live.id, "status": live.status}, 202, {"location": address_of(live)})
         if _follows(request):
-            return event_stream(_told_to_its_caller(live), self._closing, last_words=LAST_WORDS, where=where)
-        request.state.instance = where  # should it fail, the problem names the call
-        async with cancelled_when_gone(request, live.hung_up):
-            try:
-                await live.wait()
-            except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
-                return answer(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
-        replayed = {} if live.replay_of is None else {"idempotency-replayed": "true"}
-        return answer(shown(live), headers={"content-location": where, **replayed})
+            told = _told_to_its_caller(live)
+            return event_stream(told, self._closing, last_words=LAST_WORDS, where=address_of(live))
+        return await _waited_for(request, live, live.wait(), shown)
 
     async def list_calls(self, request: Request) -> Response:
         most, tenant = number(request, "limit", _LISTED), await tenant_of(self._host, request)
@@ -274,6 +284,19 @@ class CallRoutes:
     async def follow_call(self, request: Request) -> Response:
         live = await self._found(request)
         return event_stream(_told(live, last_event_id(request)), self._closing, last_words=LAST_WORDS)
+
+
+async def _waited_for(request: Request, live: LiveCall, outcome: Coroutine[Any, Any, Any], shown: Shown) -> Response:
+    """What comes of a call, for a caller who waits for it and cancels it by hanging up."""
+    where = address_of(live)
+    request.scope["state"]["instance"] = where  # should it fail, the problem names the call
+    with client_of(request.scope).when_gone(live.hung_up):
+        try:
+            await outcome
+        except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
+            return answer(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
+    replayed = {} if live.replay_of is None else {"idempotency-replayed": "true"}
+    return answer(shown(live), headers={"content-location": where, **replayed})
 
 
 async def _told(live: LiveCall, after: int) -> AsyncGenerator[Told, None]:
@@ -309,8 +332,8 @@ def _tool_result(live: LiveCall) -> dict[str, Any]:
 
 
 def _follows(request: Request) -> bool:
-    accepts = request.headers.get("accept", "")
-    return EVENTS in accepts and JSON not in accepts  # whoever takes both need not be told what happens meanwhile
+    accepts = head_of(request.scope).get(b"accept", b"")
+    return _EVENTS in accepts and _JSON not in accepts  # whoever takes both need not be told what happens meanwhile
 
 
 def _answers(request: Request) -> bool:
@@ -319,4 +342,5 @@ def _answers(request: Request) -> bool:
 
 
 def _detached(request: Request) -> bool:
-    return flag(request, "detach") or any("respond-async" in one.lower() for one in request.headers.getlist("prefer"))
+    prefers = head_of(request.scope).get(b"prefer", b"").lower()
+    return b"respond-async" in prefers or (request.scope["query_string"] != b"" and flag(request, "detach"))

@@ -13,9 +13,9 @@ from paddock.gate.course import CallCancelled
 from paddock.host.host import Host
 from paddock.http.acting import context_of, sees_all
 from paddock.http.checking import Parameter, body_of
+from paddock.http.client import client_of
 from paddock.http.cookies import require_page_of_ours
 from paddock.http.endpoint import OPERATOR, WHOSE, Endpoint, answer, named
-from paddock.http.live import cancelled_when_gone
 from paddock.http.schemas.building import ref
 from paddock.http.schemas.plugins import PROMPT
 
@@ -147,7 +147,7 @@ async def _answered(request: Request, reading: Coroutine[Any, Any, dict[str, Any
     """What a server gives; it is not asked any longer once nobody listens."""
     task = asyncio.ensure_future(reading)
     try:
-        async with cancelled_when_gone(request, task.cancel):
+        with client_of(request.scope).when_gone(task.cancel):
             await asyncio.wait({task})
         if task.cancelled():
             raise CallCancelled("nobody waits for it any more")

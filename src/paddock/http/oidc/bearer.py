@@ -32,6 +32,7 @@ _REASONS: Mapping[str, str] = {
     "issuer": "it was given out by another provider",
     "expired": "it has expired",
     "not_yet_valid": "its time has not come",
+    "type": "it is no access token, which the provider gives out beside it",
 }
 
 

@@ -61,11 +61,18 @@ def signing_in(host: Host, clock: Clock, random: Random) -> SigningIn | None:
             code="oidc.open_to_all",
             hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
         )
+    public_url = public_url.rstrip("/")
+    resource = ProtectedResource(public_url, oidc)
+    if oidc.client_id == resource.resource:
+        raise OperatorError(
+            f"oidc.client_id is {resource.resource}, which access tokens are for: what proves that somebody signs in"
+            " would open the API too",
+            code="oidc.client_is_resource",
+            hint="register this host at the provider under another name, such as paddock, and set oidc.client_id to it",
+        )
     import_module("jwt")  # now, and not in the first request: everybody would wait for it
 
-    public_url = public_url.rstrip("/")
     provider, sign_ins = Provider(oidc.issuer, clock), host.sign_ins
-    resource = ProtectedResource(public_url, oidc)
     rows = resource.endpoints()
     if oidc.client_id is not None:
         routes = SignInRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random)

@@ -22,6 +22,8 @@ SKEW: Final = 60.0
 
 _LONGEST_SUBJECT = 255
 _ACCESS_TYPES = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
+_OF_ID_TOKENS = frozenset({"at_hash", "c_hash"})  # they say which other token or code an ID token came with
+_SAYS_ID = frozenset({("typ", "ID"), ("token_use", "id")})  # as Keycloak and Cognito have it
 _MOST_KEYS = 100
 
 
@@ -142,10 +144,15 @@ def check_id_token(claims: Mapping[str, Any], issuer: str, client_id: str, nonce
 def check_access_token(claims: Mapping[str, Any], head: Head, issuer: str, resource: str, now: float) -> None:
     """See that an access token was given out for this host (RFC 9068, RFC 8707).
 
+    An ID token is for whoever signed somebody in, who is called otherwise: see `opening.py`. Where one names us all the
+    same, what only such tokens say gives it away.
+
     Raises:
         BadToken: it was not.
     """
-    if head.kind not in _ACCESS_TYPES:
+    if head.kind not in _ACCESS_TYPES or not _OF_ID_TOKENS.isdisjoint(claims):
+        raise BadToken("type")
+    if any(claims.get(name) == word for name, word in _SAYS_ID):
         raise BadToken("type")
     _check_common(claims, issuer, resource, now)
 
