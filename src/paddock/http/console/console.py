@@ -1,0 +1,27 @@
+"""All pages of the console."""
+
+from __future__ import annotations
+
+import asyncio
+
+from paddock.host.host import Host
+from paddock.http.console.approvals import ApprovalPages
+from paddock.http.console.home import HomePage
+from paddock.http.console.ledger import LedgerPages
+from paddock.http.console.page import Page
+from paddock.http.console.plugins import PluginPages
+from paddock.http.console.running import RunningPages
+from paddock.http.console.static_files import PREFIX, serve_file
+from paddock.http.endpoint import ANYBODY
+
+
+def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
+    """Every address of the console. `closing` is set once whoever still follows something must go."""
+    return [
+        Page("GET", f"{PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
+        *HomePage(host).rows(),
+        *PluginPages(host).rows(),
+        *RunningPages(host, closing).rows(),
+        *ApprovalPages(host).rows(),
+        *LedgerPages(host).rows(),
+    ]

@@ -1,0 +1,95 @@
+"""What a page sends when somebody presses a button: texts by name, and files, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from paddock.core.errors import CallerError
+from paddock.core.printable import printable
+from paddock.http.body import read_body
+from paddock.http.console.forms.filled import File
+from paddock.http.head import head_of
+from paddock.http.json_text import LARGEST
+
+_PLAIN: Final = "application/x-www-form-urlencoded"
+_PARTS: Final = "multipart/form-data"
+MOST_FIELDS: Final = 5_000
+MOST_FILES: Final = 20
+LARGEST_FILES: Final = 16 * 1024 * 1024  # bytes, of a form with files
+
+
+class Sent(NamedTuple):
+    """A form as it came."""
+
+    texts: dict[str, list[str]]
+    files: dict[str, File]
+
+    def one(self, name: str) -> str:
+        """A text; empty where there is none."""
+        return self.texts.get(name, [""])[-1]
+
+
+async def form_of(request: Request) -> Sent:
+    """The form that a request brings.
+
+    Raises:
+        BodyTooLarge: it has more than a form may have.
+        CallerError: it is no form, or has too many fields.
+    """
+    said = head_of(request.scope).text(b"content-type") or ""
+    kind = said.partition(";")[0].strip().lower()
+    if kind == _PARTS:
+        return await _of_parts(request)
+    if kind and kind != _PLAIN:
+        raise CallerError(f"this is {printable(kind, 80)}, and no form", code="http.not_a_form")
+    raw = await read_body(request)
+    try:
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise CallerError("this form cannot be read", code="http.not_a_form") from None
+    return Sent(_by_name(pairs), {})
+
+
+async def _of_parts(request: Request) -> Sent:
+    parser = MultiPartParser(
+        Headers(scope=request.scope),
+        _stream(request),
+        max_files=MOST_FILES,
+        max_fields=MOST_FIELDS,
+        max_part_size=LARGEST,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise CallerError(
+            f"this form cannot be read: {printable(error.message, 200)}", code="http.not_a_form"
+        ) from None
+    try:
+        files: dict[str, File] = {}
+        texts: list[tuple[str, str]] = []
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                media = value.content_type or "application/octet-stream"
+                files[name] = File(value.filename or "", media, await value.read())
+            else:
+                texts.append((name, value))
+        return Sent(_by_name(texts), files)
+    finally:
+        await form.close()
+
+
+async def _stream(request: Request) -> AsyncGenerator[bytes, None]:
+    yield await read_body(request, LARGEST_FILES)
+
+
+def _by_name(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found

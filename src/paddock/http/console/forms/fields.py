@@ -1,0 +1,170 @@
+"""A form as it is shown: every field with its name, its value and what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from paddock.core.errors import Problem
+from paddock.core.schema import join_path
+from paddock.core.schema_walk import Part
+from paddock.http.console.forms.shape import Option, Shape, spelled
+
+CHOICE: Final = "?"  # ends the name of what says which of several shapes is meant
+ROWS: Final = "#"  # and of what says that there is a list, and which of its rows there are
+SEEN: Final = "!"  # and of what says that a box was there to be ticked
+MOST_ROWS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One control with what is in it."""
+
+    shape: Shape
+    name: str  # in what is sent; a JSON Pointer
+    value: Any = None
+    shown: bool = True
+    problems: tuple[Problem, ...] = ()
+    show_when: str = ""  # the conditions for a page that mirrors them, as JSON
+    fields: tuple[Field, ...] = ()  # of a group, of each row, or of the shape that was chosen
+    chosen: int = 0  # which of several shapes
+
+    @property
+    def id(self) -> str:
+        """Its place in the page."""
+        return "f" + "".join(one if one.isalnum() else f"-{ord(one):x}-" for one in self.name)
+
+    @property
+    def text(self) -> str:
+        """What stands in a control of one line, or several."""
+        control = self.shape.control
+        value: Any = self.value
+        if control == "lines" and isinstance(value, list):
+            return "\n".join(spelled(one) for one in cast("list[Any]", value))
+        if control == "json":
+            return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+        return "" if value is None or isinstance(value, (dict, list)) else spelled(value)
+
+    @property
+    def chosen_texts(self) -> frozenset[str]:
+        """Which of several values are in it."""
+        given: Any = self.value
+        values = cast("list[Any]", given) if isinstance(given, list) else [given]
+        return frozenset(one.text for one in self.shape.options for value in values if _same(one, value))
+
+    @property
+    def number_step(self) -> str:
+        """By how much a number goes up."""
+        step = self.shape.schema.get("multipleOf")
+        if isinstance(step, (int, float)) and not isinstance(step, bool):
+            return spelled(step)
+        return "1" if self.shape.kind == "integer" else "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A whole form."""
+
+    root: Field
+    elsewhere: tuple[Problem, ...] = ()  # what is wrong with nothing that has a control
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.root.fields
+
+    @property
+    def wrong(self) -> int:
+        """How many mistakes there are."""
+        return len(self.elsewhere) + sum(len(one.problems) for one in every_field(self.root))
+
+
+def form_of(shape: Shape, value: Any = None, problems: Sequence[Problem] = ()) -> Form:
+    """A form with values in it, and what is wrong with them where they stand.
+
+    Args:
+        shape: What it is a form for.
+        value: What is in it; what a schema gives as default where nothing is.
+        problems: With paths as `join_path` writes them.
+    """
+    by_path: dict[str, list[Problem]] = {}
+    for one in problems:
+        by_path.setdefault(one.path, []).append(one)
+    root = _field(shape, (), value, {}, by_path)
+    return Form(root, tuple(one for left in by_path.values() for one in left))
+
+
+def every_field(one: Field) -> Iterable[Field]:
+    """A field and all inside it."""
+    yield one
+    for inner in one.fields:
+        yield from every_field(inner)
+
+
+def _field(
+    shape: Shape, path: tuple[Part, ...], value: Any, siblings: Mapping[str, Any], problems: dict[str, list[Problem]]
+) -> Field:
+    if value is None and not shape.nullable:
+        value = shape.schema.get("default")
+    inside: tuple[Field, ...] = ()
+    chosen = 0
+    match shape.control:
+        case "group":
+            given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            known = {name: given.get(name, one.schema.get("default")) for name, one in shape.fields}
+            inside = tuple(_field(one, (*path, name), given.get(name), known, problems) for name, one in shape.fields)
+        case "rows" if shape.each is not None:
+            rows = cast("list[Any]", value)[:MOST_ROWS] if isinstance(value, list) else []
+            inside = tuple(_field(shape.each, (*path, at), one, {}, problems) for at, one in enumerate(rows))
+        case "either":
+            chosen = fitting(shape, value)
+            inside = (_field(shape.either[chosen], path, value, {}, problems),)
+        case _:
+            pass
+    found = tuple(problems.pop(join_path(path), ()))
+    if shape.control in ("lines", "checks", "json", "file"):  # what is wrong inside it has no place of its own
+        within = [at for at in problems if at.startswith((f"{join_path(path)}[", f"{join_path(path)}.")) and path]
+        found += tuple(one for at in within for one in problems.pop(at))
+    conditions = [[pointer((*path[:-1], one.field)), list(one.values)] for one in shape.hints.show_when]
+    return Field(
+        shape,
+        pointer(path),
+        value,
+        shape.hints.shown(siblings),
+        found,
+        json.dumps(conditions) if conditions else "",
+        inside,
+        chosen,
+    )
+
+
+def fitting(shape: Shape, value: Any) -> int:
+    """Which of several shapes a value has; the first where none fits."""
+    for number, one in enumerate(shape.either):
+        if value is not None and _fits(one, value):
+            return number
+    return 0
+
+
+def _fits(shape: Shape, value: Any) -> bool:
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    wanted = kinds.get(shape.kind)
+    if wanted is None or not isinstance(value, wanted) or (isinstance(value, bool) and shape.kind != "boolean"):
+        return False
+    if shape.control != "group":
+        return True
+    given = cast("dict[str, Any]", value)
+    constants = {name: one.schema["const"] for name, one in shape.fields if "const" in one.schema}
+    known = {name for name, _ in shape.fields}
+    needed = {name for name, one in shape.fields if one.required}
+    return needed <= given.keys() <= known and all(given.get(name) == one for name, one in constants.items())
+
+
+def pointer(path: Iterable[Part]) -> str:
+    """The JSON Pointer of a place."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _same(option: Option, value: Any) -> bool:
+    return option.value == value and isinstance(option.value, bool) == isinstance(value, bool)

@@ -1,0 +1,52 @@
+"""Rows that come and go while somebody fills in a form, for pages without scripts too. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+ADD: Final = "_add"
+REMOVE: Final = "_remove"
+REFRESH: Final = "_refresh"
+
+
+def goes_on(sent: Mapping[str, Sequence[str]]) -> bool:
+    """Whether somebody only changes the form, and is not done with it."""
+    return any(word in sent for word in (ADD, REMOVE, REFRESH))
+
+
+def with_changed_rows(value: Any, sent: Mapping[str, Sequence[str]]) -> Any:
+    """The value with a row more, or one less, where that was asked for. The value itself is changed."""
+    for place in sent.get(ADD, ()):
+        *way, last = _steps(place)
+        holder = _at(value, way, make=True)
+        if isinstance(holder, dict):
+            rows = cast("dict[str, Any]", holder).setdefault(last, [])
+            if isinstance(rows, list):
+                cast("list[Any]", rows).append(None)
+    for place in sent.get(REMOVE, ()):
+        *way, last = _steps(place)
+        rows = _at(value, way, make=False)
+        if isinstance(rows, list) and last.isdigit() and int(last) < len(cast("list[Any]", rows)):
+            del rows[int(last)]
+    return value
+
+
+def _at(value: Any, way: Sequence[str], *, make: bool) -> Any:
+    here = value
+    for step in way:
+        if isinstance(here, dict):
+            inside = cast("dict[str, Any]", here)
+            here = inside.setdefault(step, {}) if make else inside.get(step)
+        elif isinstance(here, list) and step.isdigit() and int(step) < len(cast("list[Any]", here)):
+            there = cast("list[Any]", here)
+            if there[int(step)] is None and make:
+                there[int(step)] = {}
+            here = there[int(step)]
+        else:
+            return None
+    return here
+
+
+def _steps(place: str) -> list[str]:
+    return [step.replace("~1", "/").replace("~0", "~") for step in place.split("/")[1:]] or [""]

@@ -1,0 +1,91 @@
+"""One page of the console: whom it is for, what it shows, and how it is sent."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.core.call import OPERATOR as THE_OPERATOR
+from paddock.core.errors import Denied
+from paddock.http.auth import Caller, caller_of
+from paddock.http.console.policy_of_pages import CSP
+from paddock.http.console.templates import render
+from paddock.http.endpoint import MEMBER, OPERATOR, Who
+from paddock.http.head import head_of
+
+_PACKED_FROM: Final = 1_000  # bytes
+Shown: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+NAVIGATION: Final = (
+    ("/", "Home", MEMBER),
+    ("/plugins", "Plugins", MEMBER),
+    ("/approvals", "Approvals", MEMBER),
+    ("/ledger", "Ledger", OPERATOR),
+)
+"""Where pages are, what they are called, and for whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One address of the console, as a row beside those of the API."""
+
+    method: str
+    path: str
+    show: Shown
+    who: Who = MEMBER
+    prefix: str = ""
+
+    async def __call__(self, request: Request) -> Response:
+        if not self.who.lets(request.scope["state"]["caller"]):
+            raise Denied(f"this is for {self.who.value}", code="auth.not_for_you")
+        return await self.show(request)
+
+
+def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    """A page within the frame that all have."""
+    caller = caller_of(request)
+    known = {
+        "me": caller.principal,
+        "operates": operates(caller),
+        "here": request.scope["path"],
+        "navigation": [(path, words) for path, words, who in NAVIGATION if who.lets(caller)],
+        "said": SAID.get(request.query_params.get("said", ""), ""),
+    }
+    return html(request, render(template, {**known, **values}), status)
+
+
+def html(request: Request, text: str, status: int = 200) -> Response:
+    """A text as a page, packed where the browser takes that."""
+    content = text.encode()
+    headers = {"content-security-policy": CSP, "cache-control": "no-store", "vary": "accept-encoding"}
+    if len(content) >= _PACKED_FROM and b"gzip" in head_of(request.scope).get(b"accept-encoding", b""):
+        content = gzip.compress(content, 5, mtime=0)
+        headers["content-encoding"] = "gzip"
+    return Response(content, status, headers, "text/html; charset=utf-8")
+
+
+SAID: Final = {
+    "enabled": "It is enabled.",
+    "disabled": "It is disabled.",
+    "restarted": "It was started anew.",
+    "approved": "You said yes.",
+    "denied": "You said no.",
+    "revoked": "That yes does not count any more.",
+}
+"""What a page says after something was done; named in an address, so that no address puts words into our mouth."""
+
+
+def done(where: str, said: str) -> Response:
+    """Go to a page, which says what was done: loaded again, it does nothing again."""
+    assert said in SAID
+    return RedirectResponse(f"{where}{'&' if '?' in where else '?'}said={said}", 303)
+
+
+def operates(caller: Caller) -> bool:
+    """Whether somebody sees everything of their tenant."""
+    return THE_OPERATOR in caller.principal.roles

@@ -1,0 +1,38 @@
+// What a page does beside being read: forms that follow what is chosen, and nothing that has to be there.
+"use strict";
+
+// A field is there when others say so. The server decides it again; this only mirrors it.
+function follow(form) {
+  const values = (name) => {
+    const found = [...form.elements].filter((one) => one.name === name);
+    const chosen = found.filter((one) => (one.type !== "checkbox" && one.type !== "radio") || one.checked);
+    return chosen.map((one) => one.value);
+  };
+  const told = (name, wanted) => {
+    const given = values(name);
+    return wanted.some((one) => given.includes(one === null ? "" : String(one)) || (one === false && given.length === 0));
+  };
+  for (const part of form.querySelectorAll("[data-show-when]")) {
+    part.hidden = !JSON.parse(part.dataset.showWhen).every(([name, wanted]) => told(name, wanted));
+  }
+  for (const help of form.querySelectorAll("[data-help-of]")) {
+    const chosen = form.querySelector(`#${CSS.escape(help.dataset.helpOf)} option:checked`);
+    help.textContent = chosen ? chosen.dataset.help || "" : "";
+  }
+  for (const shown of form.querySelectorAll("output[for]")) {
+    const slider = document.getElementById(shown.htmlFor.value);
+    if (slider) shown.value = slider.value;
+  }
+}
+
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-follows]");
+  if (form) follow(form);
+});
+for (const form of document.querySelectorAll("form[data-follows]")) follow(form);
+
+// A button that says what it will do before it does it.
+document.addEventListener("submit", (event) => {
+  const question = event.submitter && event.submitter.dataset.ask;
+  if (question && !window.confirm(question)) event.preventDefault();
+});

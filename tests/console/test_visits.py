@@ -1,0 +1,256 @@
+"""The console as people use it: a real browser, a real daemon, caged plugins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.packages import native, write_file
+from fixtures.parrot import parrot
+from fixtures.visitors import chromium, needs_a_browser, visiting
+
+pytestmark = needs_a_browser
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPT = "<img src=x onerror=\"document.title='bitten'\"><script>document.title='bitten'</script>"
+CANARY = SCRIPT + "\u202egnip\x1b[31m"  # as no manifest may say it, and every answer and log may
+BITING = """
+from paddock_sdk import Plugin
+plugin = Plugin("biting", "1.0.0")
+@plugin.tool
+def bite(params, context):
+    plugin.log.info({canary!r})
+    return {{"said": {canary!r}, {canary!r}: 1}}
+@plugin.tool
+def refuse(params, context):
+    raise RuntimeError({canary!r})
+plugin.run()
+"""
+FORM = {
+    "type": "object",
+    "required": ["op"],
+    "properties": {
+        "op": {
+            "enum": ["ingest", "digest"],
+            "default": "digest",
+            "x-ui": {"enum_labels": {"ingest": "Ingest all"}, "enum_help": {"digest": "One summary"}},
+        },
+        "kb": {"type": "string", "x-ui": {"show_when": {"field": "op", "equals": "ingest"}, "help": "Where to"}},
+        "secret": {"type": "string", "x-ui": {"hidden": True}},
+        "people": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}},
+        },
+    },
+}
+ECHO = """
+from paddock_sdk import Plugin
+plugin = Plugin("former", "1.0.0")
+@plugin.tool
+def give_back(params, context):
+    return {"got": params}
+plugin.run()
+"""
+
+
+def biting(root: Path) -> Path:
+    tools = [
+        {"name": name, "description": SCRIPT, "effects": ["read_only"], "input_schema": {"type": "object"}}
+        for name in ("bite", "refuse")
+    ]
+    command = {"command": ["python3", "./main.py"]}
+    native(root, "biting", runtime=command, capabilities=[], tools=tools, description=SCRIPT, author=SCRIPT)
+    write_file(root / "main.py", BITING.format(canary=CANARY))
+    return root
+
+
+def former(root: Path) -> Path:
+    tool = {"name": "give_back", "description": "x", "effects": ["read_only"], "input_schema": FORM}
+    native(root, "former", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[tool])
+    write_file(root / "main.py", ECHO)
+    return root
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser, None, None]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("console")
+    paddock = Paddock(folder / "home")
+    sources = [biting(folder / "biting"), former(folder / "former"), parrot(folder / "parrot"), EXAMPLES / "shu-notes"]
+    for source in sources:
+        paddock("plugin", "install", source, "--yes")
+    for name in ("biting", "former", "shu_notes"):
+        paddock("plugin", "enable", name)
+    paddock.quickly("user", "add", "ann")
+    with daemon(paddock) as started:
+        yield started
+
+
+def test_whoever_is_not_signed_in_is_told_how_to_be(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served) as page:
+        answer = page.goto("/plugins")
+
+        assert answer is not None
+        assert answer.status == 401
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        expect(page.get_by_text("paddock login")).to_be_visible()
+
+
+def test_a_newcomer_enables_a_plugin_runs_a_tool_and_finds_it_in_the_ledger(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.get_by_role("link", name="parrot").first.click()
+        expect(page.get_by_text("What it may do")).to_be_visible()
+        page.get_by_role("button", name="Enable").click()
+        expect(page.get_by_role("status")).to_have_text("It is enabled.")
+        page.get_by_role("link", name="say", exact=True).click()
+
+        page.get_by_role("button", name="Run it").click()
+        expect(page.get_by_role("alert")).to_contain_text("1 mistake")
+        page.get_by_label("Text").fill("hello there")
+        page.get_by_role("button", name="Run it").click()
+
+        expect(page.get_by_text("It worked")).to_be_visible()
+        expect(page.get_by_label("The result")).to_contain_text('"said": "hello there"')
+        page.get_by_role("link", name="in the ledger").click()
+        expect(page.get_by_role("heading", name=re.compile("called parrot.say"))).to_be_visible()
+
+
+def test_a_call_is_watched_until_it_ends_and_can_be_cancelled(browser: Browser, served: Daemon) -> None:
+    served.paddock.quickly("plugin", "enable", "parrot")
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/parrot/run/wait")
+        page.get_by_role("button", name="Run it").click()
+        expect(page.get_by_text("It runs")).to_be_visible()
+        expect(page.get_by_text(re.compile(r"it told \d+ things"))).to_be_visible()  # without loading the page again
+
+        page.get_by_role("button", name="Cancel it").click()
+
+        expect(page.get_by_text("It was cancelled")).to_be_visible()
+
+
+def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/shu_notes/run/add_note")
+        page.get_by_label("Text").fill("oats\u200b and \u202eyah")
+        page.get_by_role("button", name="Run it").click()
+        page.get_by_text("Look at the request").click()
+        params = page.get_by_label("The parameters")
+        expect(params).to_contain_text("U+200B")
+        expect(params).to_contain_text("U+202E")
+
+        page.get_by_text("Change it first").click()
+        page.get_by_label("Other parameters, as JSON").fill('{"text": "oats and hay"}')
+        page.get_by_label("My yes is to what stands here").check()
+        page.get_by_role("button", name="Yes, do it").click()
+        expect(page.get_by_role("status")).to_have_text("You said yes.")
+
+        page.get_by_role("link", name="the call").click()
+        expect(page.get_by_text(re.compile("It worked|was changed"))).to_be_visible()
+
+
+@pytest.mark.req("S-27", "hidden")
+@pytest.mark.req("S-27", "show_when equals")
+@pytest.mark.req("S-27", "enum_help")
+def test_a_form_follows_what_is_chosen(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/former/run/give_back")
+        expect(page.get_by_text("One summary")).to_be_visible()
+        expect(page.get_by_label("Kb")).to_be_hidden()
+        expect(page.get_by_label("Secret")).to_have_count(0)
+
+        page.get_by_label("Op").select_option("Ingest all")
+        expect(page.get_by_text("Where to")).to_be_visible()
+        page.get_by_label("Kb").fill("notes")
+        page.get_by_role("button", name="Run it").click()
+
+        expect(page.get_by_label("The result")).to_contain_text('"kb": "notes"')
+
+
+def test_without_scripts_rows_are_added_and_taken_out_and_the_form_is_sent(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator", java_script_enabled=False) as page:
+        page.goto("/plugins/former/run/give_back")
+        for name in ("Ann", "Bob"):
+            page.get_by_role("button", name="Add one").click()
+            page.get_by_label("Name", exact=True).last.fill(name)
+        page.get_by_role("button", name="Take it out").first.click()
+        page.get_by_label("Age", exact=True).fill("41")
+        page.get_by_role("button", name="Run it").click()
+
+        result = page.get_by_label("The result")
+        expect(result).to_contain_text("Bob")
+        expect(result).to_contain_text("41")
+        expect(result).not_to_contain_text("Ann")
+
+
+def test_parameters_can_be_written_as_json_and_stay_there_with_their_mistakes(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/former/run/give_back?raw")
+        written = page.get_by_label("Parameters, as JSON")
+        written.fill('{"op": "neither"}')
+        page.get_by_role("button", name="Run it").click()
+        expect(page.get_by_role("alert")).to_contain_text("is not one of the allowed values")
+        expect(written).to_have_value('{"op": "neither"}')
+
+        written.fill('{"op": "digest"}')
+        page.get_by_role("button", name="Run it").click()
+        expect(page.get_by_text("It worked")).to_be_visible()
+
+
+def test_what_a_plugin_says_is_text_on_every_page(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        calls: list[str] = []
+        for tool in ("bite", "refuse"):
+            page.goto(f"/plugins/biting/run/{tool}")
+            page.get_by_role("button", name="Run it").click()
+            expect(page.get_by_text(re.compile("It worked|It failed"))).to_be_visible()
+            calls.append(page.url.rpartition("/")[2])
+        places = ["/", "/plugins", "/plugins/biting", "/plugins/biting/logs", "/ledger", "/approvals"]
+        places += [f"/{room}/{call}" for call in calls for room in ("calls", "ledger")]
+        for place in places:
+            page.goto(place)
+            assert "bitten" not in page.title(), place
+            assert page.locator("img[onerror]").count() == 0, place
+            assert "\u202e" not in page.content(), f"{place} turns its words around"
+            assert "\x1b" not in page.content(), place
+
+
+def test_a_member_sees_what_they_may_use_and_nothing_else(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "ann") as page:
+        page.goto("/plugins/former")
+        expect(page.get_by_role("link", name="give_back")).to_be_visible()
+        expect(page.get_by_role("button", name="Disable")).to_have_count(0)
+        expect(page.get_by_role("navigation").get_by_role("link", name="Ledger")).to_have_count(0)
+        for place in ("/ledger", "/plugins/former/logs"):
+            answer = page.goto(place)
+            assert answer is not None
+            assert answer.status == 403, place
+        expect(page.get_by_role("heading", name="Not for you")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, served: Daemon, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with visiting(browser, served, "operator", color_scheme=scheme, bypass_csp=True) as page:
+        page.goto("/plugins/former/run/give_back")
+        page.get_by_role("button", name="Run it").click()
+        call = page.url.rpartition("/")[2]
+        places = ["/", "/plugins", "/plugins/biting", "/plugins/former/run/give_back", "/plugins/biting/logs"]
+        places += ["/approvals", "/approvals/standing", "/ledger", f"/ledger/{call}", f"/calls/{call}", "/nowhere"]
+        found: list[str] = []
+        for place in places:
+            page.goto(place)
+            wrong = Axe().run(page).response["violations"]
+            found += [f"{place}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in wrong]
+        assert found == []
