@@ -19,6 +19,13 @@ from paddock.cli.main import COMMANDS, loaded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEATHER = {"type": "object", "properties": {"api_key": {"type": "string"}}, "required": ["api_key"]}
+FIELDS = {"units": {"type": "string", "enum": ["metric", "imperial"]}, "days": {"type": "integer"}}
+UNITS = {"type": "enum", "label": "Units", "values": ["metric", "imperial"], "default": "metric"}
+DAYS = {"type": "int_range", "label": "Days", "min": 1, "max": 14, "step": 1, "default": 3}
+TUNED = {
+    "config_schema": {"type": "object", "properties": FIELDS},
+    "knobs": {"units": {**UNITS, "binds_to": "config.units"}, "days": {**DAYS, "binds_to": "config.days"}},
+}
 
 # Each with what is typed at its questions.
 WITHOUT_A_DAEMON = {
@@ -52,6 +59,8 @@ WITHOUT_A_DAEMON = {
     "paddock plugin repair notes": [],
     "paddock plugin uninstall notes --yes": [],
     "paddock plugin configure weather": [],
+    "paddock plugin knobs weather": [],
+    "paddock plugin knobs weather units=imperial --reset days": [],
     "paddock import .vscode/mcp.json": ["y"],
     "paddock import server.mcpb": ["y"],
     "paddock plugin list --kind operator --json": [],
@@ -196,7 +205,7 @@ def stage(paddock: Paddock) -> Paddock:
     for package in (
         native(here / "notes", version="1.2.0"),
         butler(here / "library", "library"),
-        native(here / "weather", "weather", system_config_schema=WEATHER),
+        native(here / "weather", "weather", system_config_schema=WEATHER, **TUNED),
         *(EXAMPLES / name for name in ("memory-markdown", "slow-count", "kernel-switchboard")),
     ):
         paddock.quickly("plugin", "install", package, "--yes")

@@ -11,14 +11,14 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import Daemon, again_and_again, ask, daemon, eventually
+from fixtures.daemons import Daemon, LocalConnection, again_and_again, ask, daemon, eventually
 from fixtures.parrot import MAIN, parrot
 
 BROKEN = "raise SystemExit('no feathers')"
@@ -288,6 +288,23 @@ def test_a_call_that_takes_longer_than_a_stopping_daemon_waits_is_told_that_it_w
 
     assert json.loads(out)["error"]["code"] == "call.cancelled"
     assert calling.returncode == 1
+
+
+def test_whoever_waits_for_a_call_is_told_that_the_host_went_down_also_where_it_is_in_a_hurry(owner: Paddock) -> None:
+    with daemon(owner) as started, closing(LocalConnection(started.socket)) as waiting:
+        waiting.request("POST", "/api/v1/plugins/parrot/call/wait", b"{}")
+        eventually(
+            lambda: started.ask("GET", "/plugins/parrot").body["runtime"]["in_flight"] == 1, "the call never began"
+        )
+
+        started.process.send_signal(signal.SIGTERM)
+        started.told(event="draining")
+        started.process.send_signal(signal.SIGTERM)
+        answer = waiting.getresponse()
+
+        assert answer.status == 409
+        assert json.load(answer)["detail"].startswith("the host went down")
+        assert started.process.wait(PATIENCE) == 130
 
 
 def test_whoever_follows_something_is_let_go_when_the_daemon_stops(owner: Paddock) -> None:

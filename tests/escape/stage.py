@@ -37,6 +37,7 @@ COLUMN = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
 LIMITS = Limits(tmp_bytes=8 << 20, write_bytes=16 << 20, open_files=200, pids=60)
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 MQ_OPEN = (240, 180)[COLUMN]
+_FAREWELL = b"nobody is there any more"
 WAITING = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
 REFUSALS = {**dict.fromkeys(ABSENT, "ENOSYS"), **dict.fromkeys(FORBIDDEN, "EPERM")}
@@ -124,8 +125,11 @@ class Scene:
         tcp = self._closing.enter_context(socket.create_server(("127.0.0.1", 0)))
         udp = self._closing.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
-        echo = threading.Thread(target=_echo, args=(udp,), daemon=True)
+        echo = threading.Thread(target=_echo, args=(udp,))
         echo.start()
+        # It has ended before its socket is closed: the next file would have the same number, and be read by it.
+        self._closing.callback(echo.join)
+        self._closing.callback(udp.sendto, _FAREWELL, udp.getsockname())
         name = f"paddock-escape-{os.getpid()}-{self._cage_user}"
         self.facts |= {"tcp_port": tcp.getsockname()[1], "udp_port": udp.getsockname()[1], "abstract": name}
         for address, kind in (
@@ -258,11 +262,11 @@ def _started_warm(daemon: Daemon) -> bool:
 
 
 def _echo(udp: socket.socket) -> None:
-    # Ends with the socket.
-    with contextlib.suppress(OSError):
-        while True:
-            said, sender = udp.recvfrom(999)
-            udp.sendto(said, sender)
+    while True:
+        said, sender = udp.recvfrom(999)
+        if said == _FAREWELL:
+            return
+        udp.sendto(said, sender)
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

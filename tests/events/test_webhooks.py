@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_an_event_reaches_a_webhook_as_a_signed_cloud_event_that_names_its_tenan
     assert event["data"] == {"group": "cooks", "change": "added"}, "who did it is personal, and stays"
     assert entry["personal"]["by"], "which the ledger knows"
     shown = paddock("webhook", "show", hook, "--json").json
-    assert (shown["delivered"], shown["reason"]) == (1, None)
+    assert (shown["delivered"], shown["reason"], shown["next_at"]) == (1, None, None)
 
 
 @pytest.mark.req("O-16")
@@ -117,6 +118,31 @@ def test_what_is_not_taken_is_sent_again_under_the_same_id_and_what_is_behind_it
     assert groups(got) == ["first"] * 4 + ["second"]
     assert len({one.id for one in got[:4]}) == 1
     assert all(one.signed_by for one in got), "each attempt is signed for itself"
+
+
+@pytest.mark.req("O-16")
+def test_whoever_looks_at_a_webhook_that_fails_is_told_when_it_is_tried_again(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    paddock = Paddock(tmp_path / "home", more=QUICK | {"PADDOCK_EVENTS_FIRST_PAUSE_S": "600"})
+    receiver.answers.append(500)
+    hook = hooked(paddock, receiver, "--type", "group.*")
+    happen(paddock, "first")
+    with daemon(paddock) as started:
+
+        def waiting() -> bool:
+            shown = paddock.quickly("webhook", "show", hook, "--json").json
+            return shown["next_at"] is not None and shown["next_at"] > shown["failing_at"]
+
+        eventually(waiting, "it is not known when it is tried again")
+        shown = paddock.quickly("webhook", "show", hook, "--json").json
+        told = started.ask("GET", f"/webhooks/{hook}").body
+        words = paddock.quickly("webhook", "show", hook).err
+
+    after = datetime.fromisoformat(shown["next_at"]) - datetime.fromisoformat(shown["failing_at"])
+    assert 600 <= after.total_seconds() < 730, "up to a fifth longer"
+    assert told == shown
+    assert f"it is tried again at {shown['next_at'][:10]} {shown['next_at'][11:19]} UTC" in words
 
 
 @pytest.mark.req("O-16")

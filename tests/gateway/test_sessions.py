@@ -27,40 +27,44 @@ def of(name: str, tenant: str = "default") -> CallContext:
     return CallContext(Principal(PrincipalId(f"user:{name}")), RequestId("req"), tenant=Tenant(tenant))
 
 
+async def never() -> CallContext:
+    raise AssertionError("nobody is told anything here")
+
+
 def test_a_session_that_nobody_uses_for_half_an_hour_is_over() -> None:
     time, opened = Time(), list[Tenant]()
     sessions = Sessions(cast("Any", None), cast("Any", time), opened.append)
-    used, left = sessions.open(of("ann")), sessions.open(of("ann"))
+    used, left = sessions.open(of("ann"), never), sessions.open(of("ann"), never)
     time.seconds = IDLE - 1
-    assert sessions.find(used.id, of("ann")) is used
+    assert sessions.find(used.id, of("ann"), never) is used
     time.seconds = IDLE + 1
-    assert sessions.find(left.id, of("ann")) is None
-    assert sessions.find(used.id, of("ann")) is used
+    assert sessions.find(left.id, of("ann"), never) is None
+    assert sessions.find(used.id, of("ann"), never) is used
     assert sessions.all() == (used,)
 
     time.seconds = 3 * IDLE
-    sessions.open(of("bob"))
+    sessions.open(of("bob"), never)
     assert used not in sessions.all(), "a new one sweeps out the old ones"
     assert left.standing.ended and used.standing.ended
 
 
 def test_a_session_is_its_owners_and_its_id_is_chance() -> None:
     sessions = Sessions(cast("Any", None), cast("Any", Time()), lambda _: None)
-    mine = sessions.open(of("ann"))
-    assert sessions.find(mine.id, of("bob")) is None
-    assert sessions.find(mine.id[:-1], of("ann")) is None
+    mine = sessions.open(of("ann"), never)
+    assert sessions.find(mine.id, of("bob"), never) is None
+    assert sessions.find(mine.id[:-1], of("ann"), never) is None
     assert len(mine.id) >= 43 and mine.id.isascii() and mine.id.isprintable()
 
 
 def test_a_tenant_that_has_taken_all_the_room_makes_some_and_keeps_nobody_out() -> None:
     time = Time()
     sessions = Sessions(cast("Any", None), cast("Any", time), lambda _: None)
-    theirs = sessions.open(of("zoe", "acme"))
+    theirs = sessions.open(of("zoe", "acme"), never)
     for number in range(MOST - 1):
         time.seconds = 1 + number / MOST
-        sessions.open(of(f"many{number // MOST_OF_ONE}"))
+        sessions.open(of(f"many{number // MOST_OF_ONE}"), never)
     assert len(sessions.all()) == MOST
 
     time.seconds = 3
-    assert sessions.open(of("yan", "acme")) in sessions.all()
+    assert sessions.open(of("yan", "acme"), never) in sessions.all()
     assert theirs in sessions.all() and len(sessions.all()) == MOST

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.gateway.speaking import Client, asking
+from tests.gateway.speaking import Client, asking, send
 
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
@@ -43,6 +44,16 @@ for line in sys.stdin:
     send(id=heard["id"], result=result)
 """
 
+OWN = """
+@id("diaries-are-private") @text("Others have no business with a diary.")
+forbid (principal, action in Action::"anyCall", resource == Callable::"diary.resource:read")
+unless { principal in Role::"operator" || principal in Role::"friend" || principal in Role::"family" };
+"""
+LATER = """
+@id("diaries-are-no-matter-of-the-family") @text("They talk.")
+forbid (principal in Role::"family", action in Action::"anyCall", resource == Callable::"diary.resource:read");
+"""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
@@ -50,8 +61,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", diary(folder / "diary"), "--yes")
     paddock.quickly("plugin", "enable", "diary")
+    rule(paddock, "own", OWN)
     with daemon(paddock) as started:
         yield started
+
+
+def rule(paddock: Paddock, name: str, text: str) -> None:
+    policies = paddock.home / "policies"
+    policies.mkdir(mode=0o700, exist_ok=True)
+    file = policies / f"{name}.cedar"
+    file.touch(mode=0o600)
+    file.write_text(text)
 
 
 def diary(root: Path) -> Path:
@@ -89,6 +109,42 @@ def test_whoever_watches_a_document_hears_that_it_changed_and_nobody_else(served
     served.paddock.quickly("plugin", "enable", "diary")
 
 
+def lose_the_role(served: Daemon, told: Iterator[Any]) -> None:
+    del told
+    served.paddock.quickly("user", "role", "friend", "friend", "--remove")
+
+
+def fall_under_a_new_rule(served: Daemon, told: Iterator[Any]) -> None:
+    rule(served.paddock, "later", LATER)
+    next(one for one in told if one["data"]["method"] == "notifications/prompts/list_changed")
+
+
+@pytest.mark.parametrize(("who", "change"), [("friend", lose_the_role), ("family", fall_under_a_new_rule)])
+def test_whoever_may_not_read_a_document_any_more_does_not_hear_that_it_changed(
+    served: Daemon, who: str, change: Callable[[Daemon, Iterator[Any]], None]
+) -> None:
+    paddock, operator = served.paddock, Client(served)
+    paddock.quickly("user", "add", who, "--role", "member", "--role", who)
+    key = paddock.quickly("apikey", "create", who, "--json").json["token"]
+    reader = Client(served, more={"authorization": f"Bearer {key}"})
+    for one in (reader, operator):  # the reader is told first
+        assert one.ask("resources/subscribe", uri="diary://today").result == {}
+
+    with reader.following() as told, operator.following() as others:
+        operator.call("diary__write")
+        assert next(updated(told))["params"] == next(updated(others))["params"] == {"uri": "diary://today"}
+        change(served, told)
+        assert "error" in reader.ask("resources/read", uri="diary://today").message
+        operator.call("diary__write")
+        assert next(updated(others))["params"] == {"uri": "diary://today"}
+        assert send(served, "DELETE", **reader.headers).status == 204
+        assert not list(updated(told))
+
+
+def updated(events: Iterator[Any]) -> Iterator[Any]:
+    return (one["data"] for one in events if one["data"]["method"] == "notifications/resources/updated")
+
+
 def test_no_plugin_has_an_address_of_ours_for_its_own(served: Daemon) -> None:
     listed = Client(served).ask("resources/list").result["resources"]
     assert {one["uri"]: one["name"] for one in listed} == {
@@ -108,7 +164,7 @@ def test_watching_and_leaving_again_and_again_is_no_matter(served: Daemon) -> No
         assert client.ask("resources/subscribe", uri="diary://today").result == {}
     with client.following() as told:
         client.call("diary__write")
-        assert next(told)["data"]["params"] == {"uri": "diary://today"}
+        assert next(updated(told))["params"] == {"uri": "diary://today"}
 
 
 def test_a_document_that_there_is_not_cannot_be_watched(served: Daemon) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -107,9 +108,10 @@ def test_a_detached_call_is_answered_at_once_and_can_be_looked_at_and_cancelled(
     assert served.ask("GET", where).body["error"]["code"] == "call.cancelled"
 
 
-def test_a_caller_that_hangs_up_cancels_its_call(served: Daemon) -> None:
+@pytest.mark.parametrize("size", [2, 900_000])
+def test_a_caller_that_hangs_up_cancels_its_call_whatever_it_sent(served: Daemon, size: int) -> None:
     connection = LocalConnection(served.socket)
-    connection.request("POST", "/api/v1/plugins/parrot/call/wait", b"{}")
+    connection.request("POST", "/api/v1/plugins/parrot/call/wait", json.dumps({"": "x" * (size - 8)}).encode())
     eventually(lambda: in_flight(served) == 1, "the call never began")
 
     connection.close()

@@ -28,7 +28,7 @@ async def answered(inside: Any) -> list[Message]:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    scope: Scope = {"type": "http", "method": "GET", "path": "/api/v1/plugins", "state": {}}
+    scope: Scope = {"type": "http", "method": "GET", "path": "/api/v1/plugins", "state": {}, "headers": []}
     await Problems(inside, lambda: "err_1")(scope, receive, send)
     return sent
 

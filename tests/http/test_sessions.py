@@ -7,6 +7,7 @@ import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,27 @@ def test_links_that_nobody_made_are_refused_and_leave_no_trace(peopled: Peopled)
     for token in ("pdl_" + "a" * 52, "x", "pds_" + "a" * 52, "%00"):
         assert peopled.daemon.ask_tcp("POST", f"//login/{token}").status in (403, 404)
     assert peopled.daemon.paddock("ledger", "tail", "--json").out == before
+
+
+def test_a_dead_link_that_is_brought_again_and_again_is_recorded_once(peopled: Peopled) -> None:
+    ask, store = peopled.daemon.ask_tcp, peopled.daemon.paddock.home / "data" / "paddock.db"
+
+    def entries() -> list[dict[str, Any]]:
+        return peopled.daemon.paddock.quickly("ledger", "tail", "--json").json["entries"]
+
+    link = link_of(peopled, "--user", "ann")
+    assert ask("POST", link).status == 200
+    before = entries()
+    first = ask("POST", link)
+    after = entries()
+    with closing(sqlite3.connect(store, isolation_level=None)) as busy:
+        busy.execute("BEGIN IMMEDIATE")  # they take no turn to write either
+        again = [ask("POST", link) for _ in range(3)]
+        busy.execute("ROLLBACK")
+
+    assert [one["type"] for one in after if one not in before] == ["login_link.refused"]
+    assert entries() == after
+    assert [(one.status, one.body) for one in again] == [(403, first.body)] * 3
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,21 @@ def test_a_body_that_does_not_arrive_is_ended_and_a_slow_client_holds_nobody(hur
     assert said.startswith(b"HTTP/1.1 408") and b"http.too_slow" in said
 
 
+@pytest.mark.parametrize("body", [b"{}", b""])
+def test_a_client_that_says_nothing_more_is_let_go_also_where_it_was_answered_before_its_body(
+    hurried: Peopled, body: bytes
+) -> None:
+    with socket.create_connection(hurried.daemon.tcp, PATIENCE) as idle:
+        head = b"POST /api/v1/calls HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        idle.sendall(head)
+        said = idle.recv(65_536)
+        idle.sendall(body)
+        while chunk := idle.recv(65_536):
+            said += chunk
+
+    assert said.startswith(b"HTTP/1.1 401")
+
+
 def test_whoever_holds_connections_open_does_not_keep_others_out(hurried: Peopled) -> None:
     held = [socket.create_connection(hurried.daemon.tcp, PATIENCE) for _ in range(30)]
     try:

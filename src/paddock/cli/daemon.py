@@ -78,6 +78,11 @@ class DaemonClient:
         with self._asked("POST", path, body, wait, acting_as=acting_as) as answer:
             return _value(answer.read())
 
+    def put(self, path: str, body: Any, *, wait: float | None = PATIENCE) -> Any:
+        """What a PUT answers; see `get`."""
+        with self._asked("PUT", path, body, wait) as answer:
+            return _value(answer.read())
+
     @contextmanager
     def events(
         self, path: str, *, wait: float | None = None

@@ -13,8 +13,9 @@ from paddock.config.project import working_directory
 from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock
 from paddock.core.ids import Tenant
+from paddock.gateway.exchange import ContextNow
 from paddock.gateway.gateway import Gateway
-from paddock.gateway.lines import ContextNow, Lines, open_lines
+from paddock.gateway.lines import Lines, open_lines
 from paddock.host.host import Host
 from paddock.host.opening import Config, open_host
 

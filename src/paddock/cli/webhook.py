@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,19 +52,19 @@ def add(
 @reporting
 def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """List webhooks, and how each is doing."""
-    from paddock.events.dead_letters import count
     from paddock.events.webhook import webhooks
+    from paddock.host.webhooks import shown_now
 
     with _keeping(tenant) as (host, _):
         found = host.plugins.database.read(
-            lambda tx: [(hook, count(tx, hook.tenant, hook.id)) for hook in webhooks(tx, host.plugins.tenant)]
+            lambda tx: [(hook, shown_now(tx, hook)) for hook in webhooks(tx, host.plugins.tenant)]
         )
     if as_json:
-        document({"tenant": tenant, "webhooks": [_value(hook, dead) for hook, dead in found]})
+        document({"tenant": tenant, "webhooks": [shown for _, shown in found]})
     elif found:
         cells = [
-            [hook.id, _state(hook), ", ".join(hook.types), str(dead), printable(hook.url, 80), hook.label]
-            for hook, dead in found
+            [hook.id, _state(hook), ", ".join(hook.types), str(shown["dead"]), printable(hook.url, 80), hook.label]
+            for hook, shown in found
         ]
         for line in table(["WEBHOOK", "STATE", "EVENTS", "DEAD", "URL", "LABEL"], cells):
             result(line)
@@ -75,22 +75,25 @@ def list_(*, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
 @app.command("show", epilog="Example: paddock webhook show ID")
 @reporting
 def show(webhook: Id, *, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
-    """Show one webhook: what it is sent, how far it is, and why it fails where it does."""
-    from paddock.events.dead_letters import count
+    """Show one webhook: what it is sent, how far it is, and where it fails, why and when it is tried again."""
     from paddock.events.not_taken import why_not
+    from paddock.host.webhooks import shown_now
 
     with _keeping(tenant) as (host, kept):
         hook = kept.find(webhook)
-        dead = host.plugins.database.read(lambda tx: count(tx, hook.tenant, hook.id))
+        shown = host.plugins.database.read(lambda tx: shown_now(tx, hook))
+        now = host.plugins.clock.now()
     if as_json:
-        document(_value(hook, dead))
+        document(shown)
         return
     result(styled(f"{hook.id}  {_state(hook)}", "bold"))
-    for name, value in (_value(hook, dead) | {"types": ", ".join(hook.types)}).items():
+    for name, value in (shown | {"types": ", ".join(hook.types)}).items():
         if name not in ("id", "tenant") and value not in (None, "", False):
             result(f"  {name.ljust(14)} {printable(str(value), 400)}")
     if hook.reason and (words := why_not(hook.reason)):
         say(f"  → {words}")
+    if shown["next_at"] is not None:
+        say(f"  → it is tried again {_when(shown['next_at'], now)}")
 
 
 @app.command("remove", epilog="Example: paddock webhook remove ID --yes")
@@ -256,6 +259,12 @@ def _state(hook: Webhook) -> str:
     if not hook.enabled:
         return f"off ({hook.disabled_why})"
     return f"failing ({hook.reason})" if hook.reason else "on"
+
+
+def _when(at: str, now: datetime) -> str:
+    if datetime.fromisoformat(at) <= now:
+        return "at once, by a daemon that runs"
+    return f"at {at[:19].replace('T', ' ')} UTC"
 
 
 def _value(hook: Webhook, dead: int | None) -> dict[str, Any]:

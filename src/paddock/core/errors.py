@@ -236,3 +236,16 @@ class StoreUnavailable(HostError):
     code = "store.unavailable"
     category = Category.DEPENDENCY
     retryable = True
+
+
+def let_go_of_frames(error: BaseException) -> None:
+    """Forget through which functions an error came, and those that led to it: it is kept for a while, and everything
+    that stood in them would be kept with it, such as what a call was made with."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            waiting += (one.__cause__, one.__context__)

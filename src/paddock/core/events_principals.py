@@ -125,7 +125,7 @@ class LoginLinkMade(Event):
 
 @event("login_link.refused")
 class LoginLinkRefused(Event):
-    """Somebody came with a link that had been used, or whose time was over."""
+    """Somebody came with a link that had been used, or whose time was over. Told once of each link."""
 
     link: str
     person: str

@@ -42,8 +42,10 @@ class CompiledSchema:
 
     def is_valid(self, value: object) -> bool:
         """Whether the value fits. The quick question; `errors` is for telling somebody."""
-        if deeper_than(value):
-            return False
+        return not deeper_than(value) and self.is_valid_at_its_depth(value)
+
+    def is_valid_at_its_depth(self, value: object) -> bool:
+        """The same for a value of which somebody has made sure that it is not `deeper_than` it may be."""
         try:
             return self._validator.is_valid(value)
         except ValueError:  # holds something that is not JSON

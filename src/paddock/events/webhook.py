@@ -136,6 +136,12 @@ def require(tx: Transaction, tenant: str, name: str) -> Webhook:
     return found
 
 
+def next_at(tx: Transaction, hook: Webhook) -> str | None:
+    """When one that fails is tried again; a time that is over means now, or once a daemon runs. None: nothing is."""
+    due = queue.due_of(tx, hook.tenant, DELIVER, hook.id) if hook.enabled and hook.reason is not None else None
+    return None if due is None else due.isoformat()
+
+
 def remove(deed: Deed, name: str) -> Webhook:
     """Tell it nothing any more, and erase its signing secrets.
 

@@ -45,6 +45,7 @@ from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
 from paddock.host.sign_ins import SignIns
+from paddock.host.turning import Turning
 from paddock.host.versions import Versions
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
@@ -93,6 +94,7 @@ class Host:
         metrics: Metrics,
         reconciler: Reconciler,
         departures: Departures,
+        turning: Turning,
         artifacts: Artifacts,
         definitions: Definitions,
         live: LiveEvents,
@@ -116,6 +118,7 @@ class Host:
         self.ledger = ledger
         self.activation = activation
         self.versions = Versions(store, self._moved)
+        self.turning = turning
         self.rules = rules
         self.condition = condition
         self.metrics = metrics
@@ -346,7 +349,7 @@ class Host:
         return facts | {"runtime": self._runtime(facts["name"], tenant)}
 
     async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """What a person may tune of a plugin. See `knobs_of`."""
+        """What a person may tune of a plugin. See `knobs_of`; they are turned by `turning`."""
         return await self._views.run(lambda store: knobs_of(store, name), tenant)
 
     async def enable(

@@ -58,6 +58,7 @@ from paddock.host.spans import open_spans
 from paddock.host.starting import Starter
 from paddock.host.telling import open_telling
 from paddock.host.timed_work import open_timed_work, recovery_of
+from paddock.host.turning import Turning
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
 from paddock.ledger.opening import open_ledger
@@ -143,7 +144,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         room = Room(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
         approvals = approvals_on(database, clock, random, room)
         news = PluginNews(logs)
-        starter = Starter(store, Looks(DiskMachine()), directories, settings, environ, keys)
+        starter = Starter(store, Looks(DiskMachine()), directories, settings, environ, keys, logs)
         around = Surroundings(
             bodies=WithRemote(WithEmbedded(CagedBodies(warden, clock, network))),
             wire_for=partial(wire_for, door=services.door),
@@ -225,6 +226,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 metrics=metrics,
                 reconciler=reconciler,
                 departures=departures,
+                turning=Turning(store, supervisor, reconciler, starter),
                 artifacts=services.artifacts,
                 definitions=definitions,
                 live=live,

@@ -17,6 +17,7 @@ from paddock.events.webhook import Webhook
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
 from paddock.secrets.keys import Keys
+from paddock.store.transaction import Transaction
 
 
 def keeping_in(store: PluginStore, keys: Keys, receivers: Receivers) -> Keeping:
@@ -33,9 +34,14 @@ async def tried(
         return await line.send(event, secrets)
 
 
-def shown(hook: Webhook, dead: int) -> dict[str, Any]:
-    """A webhook as data, with how many dead letters it has."""
-    return hook.to_json() | {"dead": dead}
+def shown(hook: Webhook, dead: int = 0, next_at: str | None = None) -> dict[str, Any]:
+    """A webhook as data, with how many dead letters it has, and when it is tried again where it fails."""
+    return hook.to_json() | {"dead": dead, "next_at": next_at}
+
+
+def shown_now(tx: Transaction, hook: Webhook) -> dict[str, Any]:
+    """The same, by the rows."""
+    return shown(hook, dead_letters.count(tx, hook.tenant, hook.id), webhook.next_at(tx, hook))
 
 
 class Webhooks:
@@ -69,17 +75,13 @@ class Webhooks:
 
     async def all(self, tenant: Tenant) -> list[dict[str, Any]]:
         return await self._store.run(
-            lambda store: store.database.read(
-                lambda tx: [shown(one, dead_letters.count(tx, tenant, one.id)) for one in webhook.webhooks(tx, tenant)]
-            )
+            lambda store: store.database.read(lambda tx: [shown_now(tx, one) for one in webhook.webhooks(tx, tenant)])
         )
 
     async def show(self, tenant: Tenant, name: str) -> dict[str, Any]:
         """One of them; raises NotFound."""
         return await self._store.run(
-            lambda store: store.database.read(
-                lambda tx: shown(webhook.require(tx, tenant, name), dead_letters.count(tx, tenant, name))
-            )
+            lambda store: store.database.read(lambda tx: shown_now(tx, webhook.require(tx, tenant, name)))
         )
 
     async def add(
@@ -89,7 +91,7 @@ class Webhooks:
         made, secret = await self._store.run(
             lambda store: self._of(store).add(url, types, label, personal=personal), tenant, by=by
         )
-        return shown(made, 0), secret
+        return shown(made), secret
 
     async def rotate(
         self, tenant: Tenant, by: PrincipalId, name: str, keep: timedelta = KEPT_BEFORE

@@ -54,7 +54,7 @@ def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secr
 
 
 def find_link(tx: Transaction, token: str) -> LoginLink | None:
-    """The link of a token, used or not."""
+    """The link of a token, used or not; none once it was refused."""
     row = tx.one(
         "SELECT id, tenant, subject, expires_at, used_at FROM login_links WHERE hash = ?", (hash_of_token(token),)
     )
@@ -70,7 +70,9 @@ def use_link(change: Change, link: LoginLink) -> str | None:
     if used:
         return None
     why = "it was used before" if link.used_at is not None else "its time is over"
-    change.publish.publish(LoginLinkRefused(link.id, link.subject, why))
+    # Its token is forgotten with that: whoever brings it again has a link that nobody made, and fills no record.
+    if change.tx.execute("UPDATE login_links SET hash = id WHERE id = ? AND hash <> id", (link.id,)):
+        change.publish.publish(LoginLinkRefused(link.id, link.subject, why))
     return why
 
 

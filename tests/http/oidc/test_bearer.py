@@ -109,6 +109,10 @@ def test_a_token_for_this_host_acts_for_its_person(protected: Protected) -> None
         ({"exp": 1}, "expired"),
         ({"nbf": 32_503_680_000}, "not_yet_valid"),
         ({"sub": None}, "subject"),
+        ({"at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng"}, "type"),
+        ({"c_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng"}, "type"),
+        ({"typ": "ID"}, "type"),
+        ({"token_use": "id"}, "type"),
     ],
 )
 @pytest.mark.req("B-01")
@@ -117,6 +121,19 @@ def test_a_token_that_is_not_for_this_host_and_now_is_refused_and_says_why(
 ) -> None:
     said = protected.ask(protected.token(**claims), "GET", "/plugins")
     assert (said.status, said.body["code"], said.body["details"]) == (401, "auth.refused", {"reason": reason})
+
+
+def test_a_client_that_is_called_like_what_tokens_are_for_is_refused_at_the_start(
+    protected: Protected, tmp_path: Path
+) -> None:
+    """The provider's ID tokens are for the client: anybody whom one was given to could bring it as an access token."""
+    settings = {"OIDC_ISSUER": protected.provider.issuer, "HTTP_PUBLIC_URL": PUBLIC, "OIDC_CLIENT_ID": RESOURCE}
+    paddock = Paddock(tmp_path / "home", more={f"PADDOCK_{name}": value for name, value in settings.items()})
+
+    said = paddock("serve", "--json", code=6)
+
+    assert said.error["code"] == "oidc.client_is_resource"
+    assert "oidc.client_id" in said.error["hint"]
 
 
 def test_an_opaque_token_is_refused_with_what_to_bring_instead(protected: Protected) -> None:

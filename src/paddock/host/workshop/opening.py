@@ -113,7 +113,7 @@ async def open_workshop(
             await store.run(lambda own: keep_given(own, keys, secrets))
         news = WorkshopNews(logs, audience)
         news.on_gone = lambda key: tasks.start_soon(services.storage.ended, key.tenant, key.plugin, key.digest)
-        starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, keys, config or {})
+        starter = FolderStarter(store, Looks(DiskMachine()), directories, settings, environ, keys, logs, config or {})
         bodies = TappedBodies(warden, clock, tap, network)
         around = Surroundings(
             bodies=bodies,

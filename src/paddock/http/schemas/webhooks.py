@@ -27,6 +27,9 @@ _WEBHOOK: dict[str, Schema] = {
     "delivered": said(COUNT, "How many events it took."),
     "delivered_at": maybe(TIME),
     "dead": said(COUNT, "How many dead letters it has."),
+    "next_at": maybe(
+        said(TIME, "When it is tried again, where it fails. A time that is over: now, or once a daemon runs.")
+    ),
 }
 
 _DEAD: dict[str, Schema] = {
