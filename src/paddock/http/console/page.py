@@ -26,6 +26,11 @@ NAVIGATION: Final = (
     ("/plugins", "Plugins", MEMBER),
     ("/approvals", "Approvals", MEMBER),
     ("/ledger", "Ledger", OPERATOR),
+    ("/policy", "Policy", OPERATOR),
+    ("/secrets", "Secrets", OPERATOR),
+    ("/repairs", "Repairs", OPERATOR),
+    ("/accounts", "Accounts", MEMBER),
+    ("/settings", "Settings", MEMBER),
 )
 """Where pages are, what they are called, and for whom."""
 
