@@ -77,7 +77,8 @@ def html(request: Request, text: str, status: int = 200) -> Response:
 SAID: Final = {
     "enabled": "It is enabled.",
     "disabled": "It is disabled.",
-    "restarted": "It was started anew.",
+    "restarted": "Restarted.",
+    "accepted": "Accepted. It can be used from now on.",
     "approved": "You said yes.",
     "denied": "You said no.",
     "revoked": "That yes does not count any more.",

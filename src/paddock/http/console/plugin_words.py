@@ -1,4 +1,4 @@
-"""How a plugin is doing, in words for people. Pure."""
+"""How a plugin is doing, and whom it comes from, in words for people. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ Mood: TypeAlias = Literal["good", "busy", "calm", "bad"]
 _RUNTIME: Final[Mapping[str, tuple[str, Mood]]] = {
     "running": ("Running", "good"),
     "spawning": ("Starting", "busy"),
-    "crashed": ("It crashed, and is started again", "bad"),
-    "failed": ("It does not run", "bad"),
+    "crashed": ("Crashed, starting again", "bad"),
+    "failed": ("Not running", "bad"),
     "stopped": ("Stopped", "calm"),
-    "disabled": ("Starts with its first call", "calm"),
+    "disabled": ("Stopped", "calm"),
 }
 _INSTALLED: Final[Mapping[str, tuple[str, Mood]]] = {
     "disabled": ("Disabled", "calm"),
-    "modified": ("Its files were changed, so it runs no more", "bad"),
-    "broken": ("Its files are not whole", "bad"),
-    "unrunnable": ("It names no program to run", "calm"),
+    "modified": ("Blocked: its files were changed", "bad"),
+    "version missing": ("The version it is pinned to was removed", "bad"),
+}
+_IDLE: Final[tuple[str, Mood]] = ("Idle, starts when it is called", "calm")
+_TRUST: Final[Mapping[str, str]] = {
+    "verified": "Signed with a key you trust.",
+    "community-signed": "Signed, but not with a key you trust.",
+    "unsigned": "Nobody signed it.",
+    "modified": "Its files are not what was installed.",
 }
 
 
@@ -59,9 +65,17 @@ def state_of(installed: str, runtime: Mapping[str, Any]) -> tuple[str, Mood]:
     state = str(runtime.get("state", ""))
     if not state:
         return "Ready", "calm"
+    if runtime.get("on_demand"):
+        return _IDLE
     return _RUNTIME.get(state, (state.capitalize(), "calm"))
 
 
 def in_trouble(listed: Mapping[str, Any]) -> bool:
     """Whether somebody has to look at it."""
     return told_of(listed).mood == "bad"
+
+
+def trust_of(signature: str) -> str:
+    """Who stands behind a plugin, from how `details_of` tells it: a state, and words on it."""
+    state, _, words = signature.partition(": ")
+    return _TRUST.get(state, words)

@@ -1,24 +1,29 @@
-"""Plugins: all of them, and each with what it may do, how it is doing, and its switches."""
+"""Plugins: all of them, and each with what it may do, how it is doing, its switches, and what waits for a yes."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from paddock.core.errors import NeedsConsent
+from paddock.core.errors import CallerError, NeedsConsent, PaddockError
+from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, operates, page
-from paddock.http.console.plugin_words import state_of, told_of
-from paddock.http.endpoint import OPERATOR, named
+from paddock.http.console.plugin_words import state_of, told_of, trust_of
+from paddock.http.endpoint import HOST, OPERATOR, named
 from paddock.http.granted import granted_in
+from paddock.manifest.capability import describe
 
-_LINES = 50
+_LAST_WORDS = 10  # lines of a plugin that does not run
+_SETTLED = ("accepted", "gone")  # what nobody has to look at
 
 
 class PluginPages:
@@ -33,6 +38,7 @@ class PluginPages:
             Page("POST", "/plugins/{name}/enable", self.enable, OPERATOR),
             Page("POST", "/plugins/{name}/disable", self.disable, OPERATOR),
             Page("POST", "/plugins/{name}/restart", self.restart, OPERATOR),
+            Page("POST", "/plugins/{name}/definitions/accept", self.accept, OPERATOR),
         ]
 
     async def listed(self, request: Request) -> Response:
@@ -44,16 +50,29 @@ class PluginPages:
     async def shown(self, request: Request) -> Response:
         return await self._page(request)
 
-    async def _page(self, request: Request, *, asks: Any = (), status: int = 200) -> Response:
-        context, name = await context_of(self._host, request), named(request)
-        if not operates(caller_of(request)):
+    async def _page(
+        self, request: Request, *, asks: Iterable[str] = (), problem: PaddockError | None = None, status: int = 200
+    ) -> Response:
+        context, name, caller = await context_of(self._host, request), named(request), caller_of(request)
+        if not operates(caller):
             offered = await self._host.offers.plugin(name, context)
             return page(request, "plugin_offered.html", {"plugin": offered})
         plugin = await self._host.plugin(name, context.tenant)
-        words, mood = state_of(plugin["state"], plugin["runtime"] or {})
-        lines = await self._host.logs(name, tenant=context.tenant, lines=_LINES)
-        values = {"plugin": plugin, "words": words, "mood": mood, "runtime": plugin["runtime"] or {}, "lines": lines}
-        return page(request, "plugin.html", {**values, "asks": asks}, status)
+        runtime: dict[str, Any] = plugin["runtime"] or {}
+        words, mood = state_of(plugin["state"], runtime)
+        values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": words, "mood": mood}
+        values["trust"] = trust_of(plugin["signature"])
+        # What lies where on this machine is no business of other tenants.
+        values["source"] = plugin["source"] if HOST.lets(caller) else plugin["source"].partition(" /")[0]
+        values["asks"] = [(str(one), describe(one)) for one in granted_in({"grant": list(asks)})]
+        values["lines"] = []
+        if runtime.get("reason"):
+            values["lines"] = await self._host.logs(name, tenant=context.tenant, lines=_LAST_WORDS)
+        values["definitions"] = []
+        if any(one["standing"] not in _SETTLED for one in plugin["definitions"]):
+            shown = await self._host.definitions.shown(name, context.tenant)
+            values["definitions"] = [one for one in shown if one["standing"] not in _SETTLED]
+        return page(request, "plugin.html", {**values, "problem": problem}, status)
 
     async def logs(self, request: Request) -> Response:
         context, name = await context_of(self._host, request), named(request)
@@ -69,7 +88,7 @@ class PluginPages:
     async def _started(self, request: Request, said: str, *, anew: bool) -> Response:
         context, name, sent = await context_of(self._host, request), named(request), await form_of(request)
         try:
-            await self._host.enable(
+            started = await self._host.enable(
                 name,
                 tenant=context.tenant,
                 acknowledged=granted_in({"grant": sent.texts.get("grant", [])}),
@@ -78,12 +97,41 @@ class PluginPages:
             )
         except NeedsConsent as needed:
             return await self._page(request, asks=needed.details.get("capabilities", ()), status=403)
-        return done(_at(name), said)
+        except PaddockError as refused:
+            return await self._page(request, problem=refused, status=http_status(refused))
+        # Of one that does not run the page itself says so, and why.
+        return RedirectResponse(_at(name), 303) if started["reason"] else done(_at(name), said)
 
     async def disable(self, request: Request) -> Response:
         context, name = await context_of(self._host, request), named(request)
         await self._host.disable(name, context.tenant, by=context.principal.id)
         return done(_at(name), "disabled")
+
+    async def accept(self, request: Request) -> Response:
+        """Take what a server says now, each as it was shown."""
+        context, name, sent = await context_of(self._host, request), named(request), await form_of(request)
+        try:
+            for kind, what, shown_hash in _definitions_in(sent.texts.get("definition", ())):
+                await self._host.definitions.accept(name, kind, what, shown_hash, context.principal.id, context.tenant)
+        except PaddockError as refused:
+            return await self._page(request, problem=refused, status=http_status(refused))
+        return done(_at(name), "accepted")
+
+
+def _definitions_in(sent: Iterable[str]) -> list[tuple[str, str, str]]:
+    """What a form names of a server's definitions: of what kind, its name, and the hash of what was shown.
+
+    Raises:
+        CallerError: it is none of our forms.
+    """
+    found: list[tuple[str, str, str]] = []
+    for one in sent:
+        try:
+            kind, name, shown_hash = json.loads(one)
+        except (ValueError, TypeError, RecursionError):
+            raise CallerError("this names no definition", code="http.not_a_form") from None
+        found.append((str(kind), str(name), str(shown_hash)))
+    return found
 
 
 def _at(name: str) -> str:
