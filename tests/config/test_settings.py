@@ -181,7 +181,7 @@ def test_the_store_address_is_accepted_and_its_password_never_shown(directories:
 
 
 def test_every_setting_is_documented_on_the_settings_page() -> None:
-    assert SETTINGS_PAGE.read_text() == settings_reference(), "run: ./run docs, or write settings_reference() there"
+    assert SETTINGS_PAGE.read_text() == settings_reference(), "./run docs --write"
     for row in SETTINGS.values():
         assert row.description.endswith(".")
         for name in (row.name, row.environment, *row.variables, *row.parameters):

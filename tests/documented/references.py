@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from documented.error_codes import meanings
+from documented.events import event_reference
+from documented.hooks import hook_reference
 from paddock.cli.main import COMMANDS, loaded
 from paddock.config.oidc_settings import OidcSettings
+from paddock.config.reference import settings_reference
 from paddock.core import outward
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Category
-from paddock.core.events import EVENT_TYPES
 from paddock.host.metrics import MEASURES
 from paddock.http.app import Api
 from paddock.http.body import LARGEST
@@ -109,24 +110,6 @@ def _codes_under_headings() -> Iterator[str]:
             yield f"| `{code}` | {means} | {do} |\n"
 
 
-def event_reference() -> str:
-    """Every audit event with its data."""
-    rows = [f"| `{name}` | {_first_line(kind)} | {_data(kind)} |" for name, kind in sorted(EVENT_TYPES.items())]
-    return (
-        "# Audit events\n\n"
-        "What is recorded, and with which data. Time and tenant are added to each.\n\n"
-        "| event | when | data |\n|---|---|---|\n" + "\n".join(rows) + "\n"
-    )
-
-
-def _data(kind: Any) -> str:
-    return ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) or "—"
-
-
-def _first_line(kind: type) -> str:
-    return (kind.__doc__ or "").strip().split("\n")[0]
-
-
 def capability_reference() -> str:
     """The capability grammar, the host's services and the effects."""
     aliases = {
@@ -134,9 +117,9 @@ def capability_reference() -> str:
     }
     services = []
     for family, words in sorted(HOST_FAMILIES.items()):
-        modes = "; modes: " + ", ".join(f"`{mode}`" for mode in FAMILY_MODES[family]) if family in FAMILY_MODES else ""
+        spelled = [f"`host:{family}:{mode}`" for mode in FAMILY_MODES.get(family, ())] or [f"`host:{family}`"]
         also = f" (also `{'`, `'.join(aliases[family])}`)" if aliases[family] else ""
-        services.append(f"| `host:{family}`{also} | {words}{modes} |")
+        services.append(f"| {', '.join(spelled)}{also} | {words} |")
     effects = []
     for effect in Effect:
         others = [name for name, target in ALIASES.items() if target is effect]
@@ -257,4 +240,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "capabilities.md": capability_reference,
     "states.md": state_reference,
     "metrics.md": metrics_reference,
+    "settings.md": settings_reference,
+    "hooks.md": hook_reference,
 }
