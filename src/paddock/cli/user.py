@@ -291,14 +291,9 @@ def _switch(name: str, disabled: bool, *, tenant: str, as_json: bool) -> None:
 
 def _changed(tenant: str, unit: Callable[[Change], Person]) -> tuple[Person, bool]:
     """A person after a change, and whether it left the tenant with several who may approve, where it had one."""
-    from paddock.principals.approvers import count_approvers
+    from paddock.principals.approvers import tells_of_second
 
-    def counted(made: Change) -> tuple[Person, bool]:
-        before = count_approvers(made.tx, tenant)
-        person = unit(made)
-        return person, before <= 1 < count_approvers(made.tx, tenant)
-
-    return change(tenant, counted)
+    return change(tenant, lambda made: tells_of_second(made, unit))
 
 
 def _tell_of_four_eyes(second: bool) -> None:

@@ -9,8 +9,16 @@ from paddock.core.secret import Secret
 from paddock.host.credentials import Credentials
 from paddock.ledger.append import LedgerTable
 from paddock.principals.change import Change
-from paddock.principals.login_links import LoginLink, any_session_or_link, find_link, link_refused, make_link, use_link
-from paddock.principals.sessions import Session, end_session, find_session, open_session, sessions
+from paddock.principals.login_links import (
+    LoginLink,
+    any_session_or_link,
+    find_link,
+    link_refused,
+    make_link,
+    use_link,
+    void_links_of,
+)
+from paddock.principals.sessions import Session, end_session, end_sessions_of, find_session, open_session, sessions
 from paddock.store.database import Database, Transaction
 
 
@@ -88,6 +96,22 @@ class Console:
         """Where somebody is signed in."""
         now = self._clock.now()
         return await self._database.read(lambda tx: sessions(tx, who.tenant, now, who.id))
+
+    async def session(self, token: str) -> Session | None:
+        """The session of a token, where it is good."""
+        return await self._database.read(lambda tx: find_session(tx, token, self._clock.now()))
+
+    async def end_all(self, who: Principal) -> list[Session]:
+        """Sign somebody out everywhere; links that would sign them in are no good any more either."""
+
+        def unit(tx: Transaction) -> list[Session]:
+            change = self._change(tx, who.tenant, who.id)
+            void_links_of(change, who.id)
+            return end_sessions_of(change, who.id)
+
+        ended = await self._database.write(unit)
+        self._credentials.look_again()
+        return ended
 
     async def end(self, who: Principal, session_id: str) -> Session:
         """Sign somebody out where they are signed in.

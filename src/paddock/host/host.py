@@ -11,7 +11,7 @@ import anyio
 
 from paddock.capabilities.artifacts.artifacts import Artifacts
 from paddock.config.directories import Directories
-from paddock.config.settings import Settings
+from paddock.config.origins import LoadedSettings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
@@ -24,9 +24,11 @@ from paddock.gate.gate import Gate
 from paddock.gate.live_call import LiveCall
 from paddock.host.actions import Actions
 from paddock.host.activation import Activation
+from paddock.host.api_keys import ApiKeys
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
+from paddock.host.consents import Consents
 from paddock.host.console import Console
 from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
@@ -40,7 +42,9 @@ from paddock.host.ledger_reading import LedgerReading
 from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
 from paddock.host.offers import Offers
+from paddock.host.people import People
 from paddock.host.plugin_logs import PluginLogs
+from paddock.host.policy_reading import PolicyReading
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
 from paddock.host.rulebook import Rulebook
@@ -75,7 +79,7 @@ class Host:
         self,
         *,
         directories: Directories,
-        settings: Settings,
+        loaded: LoadedSettings,
         store: StoreThread,
         views: StoreThread,
         supervisor: Supervisor,
@@ -85,11 +89,15 @@ class Host:
         approving: Approving,
         credentials: Credentials,
         console: Console,
+        people: People,
+        api_keys: ApiKeys,
+        consents: Consents,
         sign_ins: SignIns,
         explaining: Explaining,
         ledger: LedgerReading,
         activation: Activation,
         rules: Rulebook,
+        policy: PolicyReading,
         condition: Condition,
         metrics: Metrics,
         reconciler: Reconciler,
@@ -105,7 +113,8 @@ class Host:
         random: Random,
     ) -> None:
         self.directories = directories
-        self.settings = settings
+        self.loaded = loaded  # each setting with where it came from
+        self.settings = loaded.settings
         self.calls = calls
         self.actions = Actions(gate, calls, claims)
         self.offers = Offers(gate)
@@ -113,6 +122,9 @@ class Host:
         self.approving = approving
         self.credentials = credentials
         self.console = console
+        self.people = people
+        self.api_keys = api_keys
+        self.consents = consents
         self.sign_ins = sign_ins
         self.explaining = explaining
         self.ledger = ledger
@@ -120,6 +132,7 @@ class Host:
         self.versions = Versions(store, self._moved)
         self.turning = turning
         self.rules = rules
+        self.policy = policy
         self.condition = condition
         self.metrics = metrics
         self.definitions = definitions

@@ -34,9 +34,12 @@ from paddock.gate.remembered_consents import RememberedConsents
 from paddock.gate.resume import Resumption
 from paddock.gate.whitelists import OnTheirWhitelists, Proposals
 from paddock.host.activation import Activation
+from paddock.host.api_keys import ApiKeys
 from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
+from paddock.host.changes import Changes
 from paddock.host.condition import Condition
+from paddock.host.consents import Consents
 from paddock.host.console import Console
 from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
@@ -48,7 +51,9 @@ from paddock.host.host import Host
 from paddock.host.ledger_reading import LedgerReading
 from paddock.host.looking import Looks
 from paddock.host.metrics import Metrics
+from paddock.host.people import People
 from paddock.host.plugin_logs import open_plugin_logs
+from paddock.host.policy_reading import PolicyReading
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
 from paddock.host.rulebook import open_rulebook
@@ -113,7 +118,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     environ = dict(config.environ) | ({"PADDOCK_HOME": str(config.home)} if config.home else {})
     directories = find_directories(environ, Path.home())
     create_directories(directories)
-    settings = load_settings(directories, environ, cwd=config.cwd).settings
+    loaded = load_settings(directories, environ, cwd=config.cwd)
+    settings = loaded.settings
     clock, random = SystemClock(), SystemRandom()
     keys = secret_keys(directories, settings, environ)
     opening = partial(open_plugin_store, directories, settings, clock=clock)
@@ -205,9 +211,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             live = LiveEvents(database, source, events.landed)
             credentials = Credentials(database, clock, tasks)
             console = Console(database, credentials, clock, random)
+            changes = Changes(database, credentials, clock, random)
             host = Host(
                 directories=directories,
-                settings=settings,
+                loaded=loaded,
                 store=store,
                 views=views,
                 supervisor=supervisor,
@@ -217,11 +224,15 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 approving=Approving(approvals, resumption),
                 credentials=credentials,
                 console=console,
+                people=People(changes),
+                api_keys=ApiKeys(changes),
+                consents=Consents(changes),
                 sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 ledger=LedgerReading(database, events),
                 activation=Activation(gate, database),
                 rules=rulebook,
+                policy=PolicyReading(views, rulebook, gate.catalogue, directories, settings.policy, clock),
                 condition=Condition(events, rulebook),
                 metrics=metrics,
                 reconciler=reconciler,
