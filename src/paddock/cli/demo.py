@@ -68,27 +68,18 @@ def _temporary_home() -> Generator[Path, None, None]:
         yield Path(folder)
 
 
-def examples_directory() -> Path:
-    """Where the examples are: beside the source in a checkout, inside the package when installed."""
-    package = Path(__file__).parents[1]
-    packaged = package / "examples"
-    return packaged if packaged.is_dir() else package.parents[1] / "examples"
-
-
 def _install_examples(home: Path, *, quiet: bool) -> list[dict[str, str]]:
     from paddock.cli.consent import show_screen
     from paddock.cli.opening import at_this_machine
     from paddock.core.errors import NotFound
     from paddock.host.command import open_for_command
-    from paddock.manifest.read import FILE_NAMES
     from paddock.plugins.consent import install_screen
+    from paddock.plugins.examples import example_plugins
     from paddock.plugins.install import commit
     from paddock.plugins.preparing import prepare
     from paddock.plugins.sources import parse_source
 
-    place = examples_directory()
-    # Examples of other things stand beside the plugins.
-    directories = sorted(path for path in place.glob("*") if any((path / name).is_file() for name in FILE_NAMES))
+    directories = example_plugins()
     if not directories:
         raise NotFound(
             "the example plugins are not here", code="demo.no_examples", hint="run it from a checkout: ./run demo"

@@ -68,6 +68,7 @@ def import_(
     from paddock.core.outward import exit_code, to_json
     from paddock.manifest.names import slug
     from paddock.plugins.sources import ARCHIVE_SUFFIXES, parse_source
+    from paddock.plugins.wanted import Wanted
 
     path = Path(file)
     if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
@@ -81,7 +82,7 @@ def import_(
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
         _refuse_to_widen_a_bundle(path, added)
         with changing() as host:
-            value = take(host.plugins, parse_source(file), grant or [], retype, yes=yes)
+            value = take(host.plugins, Wanted(parse_source(file)), grant or [], retype, yes=yes)
         tell_taken(value, as_json=as_json)
         return
     servers = _without_own(_chosen(path, only or []), client, path)

@@ -17,17 +17,14 @@ from paddock.cli.registry_choices import (
     Program,
     Variable,
     Widening,
-    choices_added,
-    choices_made,
-    how_to_give_more,
-    installed_before,
+    choices_typed,
 )
 
 if TYPE_CHECKING:
-    from paddock.plugins.environments.describing import Choices
     from paddock.plugins.plugin_store import PluginStore
     from paddock.plugins.preparing import Prepared
-    from paddock.plugins.sources import Source
+    from paddock.plugins.proposal import Proposal
+    from paddock.plugins.wanted import Wanted
 
 Grants = Annotated[
     list[str] | None,
@@ -79,6 +76,7 @@ def install(
     """Install a plugin, after showing what it will do and asking. It stays disabled until you enable it."""
     from paddock.cli.opening import changing
     from paddock.plugins.sources import parse_source
+    from paddock.plugins.wanted import Wanted
 
     wanted = parse_source(source, ref, constraints=held or [])
     repeated = _flags(("with", held), ("arg", arg), ("env", env), ("capability", capability))
@@ -86,19 +84,15 @@ def install(
         f" --{flag}={shlex.quote(text)}" for flag, text in (("ref", ref), ("name", name), ("program", program)) if text
     )
     retype = f"paddock plugin install {shlex.quote(source)}{once}{repeated}"
-    choices = choices_made(wanted, name, program, arg or [], capability or [], env or [])
+    choices = choices_typed(wanted, arg, capability, env, name=name, program=program)
     with changing() as host:
-        if choices is not None:
-            wanted, choices = installed_before(host.plugins, wanted, choices)
         value = take(
             host.plugins,
-            wanted,
+            Wanted(wanted, choices, downgrade=downgrade),
             [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
-            downgrade=downgrade,
             less_trust=less_trust,
-            choices=choices,
         )
     tell_taken(value, as_json=as_json)
 
@@ -128,8 +122,9 @@ def upgrade(
     """Upgrade a plugin, or give a registry's server more than it was installed with. You are shown what changes."""
     from paddock.cli.opening import changing
     from paddock.plugins.registry import require_plugin
-    from paddock.plugins.sources import at_version, parse_source
+    from paddock.plugins.sources import parse_source
     from paddock.plugins.versions import recorded_source
+    from paddock.plugins.wanted import Wanted
 
     with changing() as host:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
@@ -139,54 +134,39 @@ def upgrade(
             + (f" --ref {shlex.quote(ref)}" if ref else "")
             + _flags(("arg", arg), ("env", env), ("capability", capability))
         )
-        if source is not None:
-            wanted = parse_source(source, ref)
-        else:
-            recorded = recorded_source(host.plugins, plugin)
-            wanted = at_version(recorded, ref) if ref else recorded
+        where = parse_source(source, ref) if source is not None else None
+        kind = where or recorded_source(host.plugins, plugin)
+        choices = choices_typed(kind, arg, capability, env, plugin=plugin.name)
         value = take(
             host.plugins,
-            wanted,
+            Wanted(where, choices, plugin.name, ref, downgrade),
             [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
-            downgrade=downgrade,
             less_trust=less_trust,
-            expected=plugin.name,
-            choices=choices_added(host.plugins, plugin, wanted, arg or [], capability or [], env or []),
         )
     tell_taken(value, as_json=as_json)
 
 
 def take(
-    store: PluginStore,
-    source: Source,
-    grants: list[str],
-    retype: str,
-    *,
-    yes: bool,
-    downgrade: bool = False,
-    less_trust: bool = False,
-    expected: str | None = None,
-    choices: Choices | None = None,
+    store: PluginStore, wanted: Wanted, grants: list[str], retype: str, *, yes: bool, less_trust: bool = False
 ) -> dict[str, Any]:
     """Fetch, show, ask, install: the one way in for packages. What was done, as data."""
     from paddock.cli.consent import require_asked
     from paddock.cli.progress import ProgressLine
-    from paddock.core.errors import Conflict
     from paddock.plugins.preparing import prepare
+    from paddock.plugins.proposal import require_name
+    from paddock.plugins.registry_choices import how_to_give_more
+    from paddock.plugins.wanted import find
 
-    with ProgressLine() as line, prepare(store, source, line.report, choices) as prepared:
+    found = find(store, wanted)
+    with ProgressLine() as line, prepare(store, found.source, line.report, found.choices) as prepared:
         line.wipe()
-        if expected is not None and prepared.manifest.name != expected:
-            raise Conflict(
-                f"the package is {prepared.manifest.name}, not {expected}",
-                code="plugin.other_name",
-                hint=f"install it as itself: paddock plugin install {shlex.quote(source.location)}",
-            )
+        if found.plugin is not None:
+            require_name(prepared, found.plugin.name)
         installed_as = prepared.manifest.name if prepared.installed is not None else ""
-        require_asked(grants, prepared.manifest, how_to_give_more(source, installed_as))
-        return settle(store, prepared, grants, retype, yes=yes, downgrade=downgrade, less_trust=less_trust)
+        require_asked(grants, prepared.manifest, how_to_give_more(found.source, installed_as))
+        return settle(store, prepared, grants, retype, yes=yes, downgrade=wanted.downgrade, less_trust=less_trust)
 
 
 def tell_taken(value: dict[str, Any], *, as_json: bool) -> None:
@@ -217,63 +197,60 @@ def settle(
     """Show what was prepared, ask for what it needs, and make it part of the store."""
     from paddock.cli.consent import accept_trust, acknowledge, confirm, parse_grants, show_screen
     from paddock.cli.progress import ProgressLine
-    from paddock.plugins.consent import install_screen, upgrade_screen
     from paddock.plugins.enabling import missing_configuration
-    from paddock.plugins.install import changed_values, commit, refuse, take_signature, take_values
-    from paddock.plugins.missing_places import missing_places
-    from paddock.plugins.readable_places import closed_places_here
-    from paddock.plugins.ungranted_places import ungranted_places
+    from paddock.plugins.proposal import Change, carry_out, proposed
 
     manifest = prepared.manifest
     value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
-    if prepared.unchanged:
-        say(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
-        if prepared.newly_signed:
-            take_signature(store, prepared)
-            say(f"{styled('✓', 'green')} kept its new signature: {prepared.verdict.reason}")
-            return value | {"action": "signed", "signature": prepared.verdict.state.value}
-        fields = changed_values(store, prepared)
-        if not fields:
-            return value | {"action": "unchanged"}
-        confirm(f"Replace its stored configuration ({', '.join(fields)})?", yes=yes, retype=retype)
-        take_values(store, prepared)
-        say(f"{styled('✓', 'green')} replaced {', '.join(fields)}")
-        return value | {"action": "reconfigured", "fields": fields}
-    refuse(store, prepared, allow_downgrade=downgrade)
-    upgrading = prepared.upgrade if prepared.installed is not None else None
-    screen = upgrade_screen(prepared, upgrading) if upgrading else install_screen(prepared)
+    proposal = proposed(store, prepared, downgrade=downgrade)
+    screen = proposal.screen
+    if screen is None:
+        return value | _settle_unchanged(store, proposal, retype, yes=yes)
+    upgrading = proposal.change is Change.UPGRADE
     named = parse_grants(grants)
     show_screen(screen)
-    warnings = [
-        *prepared.warnings,
-        *missing_places(manifest.capabilities),
-        *closed_places_here(manifest.capabilities),
-        *ungranted_places(manifest, prepared.values, prepared.staged.source.source),
-    ]
-    show_problems(warnings, "!", "yellow")
-    value["warnings"] = [problem.to_dict() for problem in warnings]
+    show_problems(proposal.warnings, "!", "yellow")
+    value["warnings"] = [problem.to_dict() for problem in proposal.warnings]
     value["hints"] = [hint.to_value() for hint in prepared.hints]
-    new = prepared.to_acknowledge
-    if upgrading:
-        flags = [
-            *(f"--grant {shlex.quote(str(one))}" for one in new if one not in named),
-            *(["--less-trust"] if prepared.trust_lost else []),
-        ]
-        retype = " ".join([retype, *flags])
+    flags = [
+        *(f"--grant {shlex.quote(str(one))}" for one in proposal.capabilities if one not in named),
+        *(["--less-trust"] if proposal.trust_lost else []),
+    ]
+    retype = " ".join([retype, *flags])
     confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
-    if upgrading:
-        accept_trust(prepared.trust_lost, accepted=less_trust, retype=retype)
-        acknowledge(new, named, retype)
+    accept_trust(proposal.trust_lost, accepted=less_trust, retype=retype)
+    acknowledged = acknowledge(proposal.capabilities, named, retype)
     with ProgressLine() as line:
-        row = commit(store, prepared, new, allow_downgrade=downgrade, progress=line.report)
+        carry_out(store, proposal, acknowledged, less_trust=True, progress=line.report)
+    value |= {"action": proposal.change.value}
     if upgrading:
-        say(f"{styled('✓', 'green')} upgraded {row.plugin} {upgrading.old_version} → {row.version}")
-        return value | {"action": "upgraded", "old_version": upgrading.old_version, "screen": screen.to_value()}
-    say(f"{styled('✓', 'green')} installed {row.plugin} {row.version}; it is disabled")
+        say(f"{styled('✓', 'green')} upgraded {manifest.name} {proposal.old_version} → {manifest.version}")
+        return value | {"old_version": proposal.old_version, "screen": screen.to_value()}
+    say(f"{styled('✓', 'green')} installed {manifest.name} {manifest.version}; it is disabled")
     for missing in missing_configuration(store, manifest):
         say(f"  {styled('→', 'dim')} first set its configuration: {missing.hint}")
-    say(f"  {styled('→', 'dim')} enable it: paddock plugin enable {row.plugin}")
-    return value | {"action": "installed", "state": "disabled", "screen": screen.to_value()}
+    say(f"  {styled('→', 'dim')} enable it: paddock plugin enable {manifest.name}")
+    return value | {"state": "disabled", "screen": screen.to_value()}
+
+
+def _settle_unchanged(store: PluginStore, proposal: Proposal, retype: str, *, yes: bool) -> dict[str, Any]:
+    """The same for files that are installed already: at most their signature or their configuration is new."""
+    from paddock.cli.consent import confirm
+    from paddock.plugins.proposal import Change, carry_out
+
+    manifest, verdict, fields = proposal.prepared.manifest, proposal.prepared.verdict, ", ".join(proposal.fields)
+    told: dict[str, Any] = {"action": proposal.change.value}
+    say(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
+    if proposal.change is Change.VALUES:
+        confirm(f"Replace its stored configuration ({fields})?", yes=yes, retype=retype)
+        told["fields"] = list(proposal.fields)
+    carry_out(store, proposal)
+    if proposal.change is Change.SIGNATURE:
+        say(f"{styled('✓', 'green')} kept its new signature: {verdict.reason}")
+        told["signature"] = verdict.state.value
+    elif proposal.change is Change.VALUES:
+        say(f"{styled('✓', 'green')} replaced {fields}")
+    return told
 
 
 @reporting
