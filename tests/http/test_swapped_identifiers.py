@@ -97,7 +97,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two, None, None]:
         made = started.ask_tcp("POST", "/plugins/maker/call/make", {}, **bearer).body["result"]["uri"]
         ids["artifact"] = [made.rpartition("/")[2]]
         token = paddock.quickly("login", "--user", "ann", "--json").json["url"].rpartition("/")[2]
-        assert started.ask_tcp("POST", f"//login/{token}").status == 200
+        assert started.ask_tcp("POST", f"//login/{token}").status == 303
         ids["session"] = [one["id"] for one in paddock.quickly("user", "sessions", "--json").json["sessions"]]
         hook = started.ask_tcp("POST", "/webhooks", {"url": "https://hooks.example.org/x"}, **bearer)
         assert hook.status in (200, 201), hook.body

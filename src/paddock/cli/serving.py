@@ -109,6 +109,7 @@ async def _serve(host: Host, tell: Tell, stop: asyncio.Event) -> None:
         bearers=provider.bearers if provider else (),
         challenge=provider.challenge if provider else None,
         sites=sites_of(http),
+        sign_in=provider.sign_in if provider else "",
     )
     path = socket_path(host.directories)
     async with AsyncExitStack() as open_doors:

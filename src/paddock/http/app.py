@@ -38,7 +38,7 @@ from paddock.http.api.webhooks import WebhookRoutes
 from paddock.http.auth import Bearer, ChallengeParameters, KeyBearer, Proof, not_proven
 from paddock.http.browsers import Browsers, dressed
 from paddock.http.console.console import pages_of
-from paddock.http.console.problem_page import problem_page
+from paddock.http.console.problem_page import ProblemPage
 from paddock.http.cookies import Cookies
 from paddock.http.endpoint import ANYBODY, Endpoint, answer
 from paddock.http.openapi import document
@@ -63,6 +63,7 @@ class Api:
         bearers: Kinds of tokens that are taken beside API keys.
         challenge: What whoever is not proven to be anybody is told beside the realm.
         sites: The names that lead here over TCP, and the pages that may ask.
+        sign_in: Where people sign in with an identity provider, if they can.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Api:
         bearers: Sequence[Bearer] = (),
         challenge: ChallengeParameters | None = None,
         sites: Sites = NOWHERE,
+        sign_in: str = "",
     ) -> None:
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
@@ -103,7 +105,7 @@ class Api:
         inside = Browsers(_Proving(proof, rows, mounts or {}), sites)
         self._sites = sites
         self._new_error_id = partial(new_id, "err", clock, random)
-        self._app = Problems(inside, self._new_error_id, challenge, problem_page)
+        self._app = Problems(inside, self._new_error_id, challenge, ProblemPage(sign_in))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, dressed(scope, send, self._sites))

@@ -139,6 +139,11 @@ def test_a_person_is_told_on_a_page_and_a_program_in_json(here: Place) -> None:
     refused(Browser().open(here.callback), "sign_in.not_begun")
 
 
+def test_whoever_is_not_signed_in_is_shown_the_way_to_the_provider_and_comes_back(here: Place) -> None:
+    page = Browser().open(f"{here.url}/plugins", accept="text/html")
+    assert (page.status, 'href="/auth/oidc/start?next=/plugins"' in page.text) == (401, True)
+
+
 def test_whoever_says_no_at_the_provider_is_not_signed_in(here: Place) -> None:
     browser = Browser()
     said = refused(here.sign_in(browser, ""), "sign_in.denied")

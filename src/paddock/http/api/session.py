@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from paddock.core.errors import Denied
 from paddock.host.host import Host
 from paddock.http.auth import caller_of
+from paddock.http.console.notice import notice
 from paddock.http.cookies import give_session, session_token, take_session_away
 from paddock.http.endpoint import ANYBODY, Also, Endpoint, answer, named
-from paddock.http.pages import page
 from paddock.http.schemas.building import TEXT, TEXTS, TIME, YES_NO, listed, record
 from paddock.principals.sessions import Session
 
@@ -62,9 +62,9 @@ class SessionRoutes:
                 f"{LOGIN}/{{token}}",
                 self.log_in,
                 "Sign in with a login link",
-                "A page, and the cookie of the session. The link is used up.",
-                gives=TEXT,
-                media=HTML,
+                "The cookie of the session, on the way to the console. The link is used up.",
+                status=303,
+                media="",
                 also=(Also(403, HTML, "The link is no good, or not any more.", TEXT),),
                 prefix="",
                 tag="sign-in",
@@ -117,14 +117,14 @@ class SessionRoutes:
             link = await self._host.console.leads_in(named(request, "token"))
         except Denied as error:
             return _refused(error)
-        return page("Sign in to Paddock", f"You will be signed in as {link.subject}.", button="Sign in")
+        return notice("Sign in to Paddock", f"You will be signed in as {link.subject}.", button="Sign in")
 
     async def log_in(self, request: Request) -> Response:
         try:
-            session, token = await self._host.console.sign_in(named(request, "token"))
+            _session, token = await self._host.console.sign_in(named(request, "token"))
         except Denied as error:
             return _refused(error)
-        response = page("Signed in", f"You are signed in as {session.subject}.", action="/logout", button="Sign out")
+        response = RedirectResponse("/", 303)
         give_session(response, token)
         return response
 
@@ -132,7 +132,7 @@ class SessionRoutes:
         token = session_token(request.headers)
         if token is not None:
             await self._host.console.sign_out(token)
-        response = page("Signed out", "You are signed out here.")
+        response = notice("Signed out", "You are signed out on this browser.")
         take_session_away(response)
         return response
 
@@ -168,4 +168,4 @@ def _shown(session: Session) -> dict[str, Any]:
 
 def _refused(error: Denied) -> Response:
     words = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
-    return page("This link is no good", words, status=403)
+    return notice("This link is no good", words, status=403)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-CSP: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
+_LOOKS: Final = "style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+CSP: Final = f"default-src 'none'; script-src 'self'; connect-src 'self'; {_LOOKS}"
+WITHOUT_SCRIPTS: Final = f"default-src 'none'; {_LOOKS}"
+"""For pages whose own address is a secret: nothing runs beside it."""

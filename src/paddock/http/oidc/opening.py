@@ -17,7 +17,7 @@ from paddock.http.endpoint import Endpoint
 from paddock.http.oidc.bearer import InsufficientScope, TokenBearer, wider_scope
 from paddock.http.oidc.protected_resource import ProtectedResource
 from paddock.http.oidc.provider import Provider
-from paddock.http.oidc.routes import SignInRoutes
+from paddock.http.oidc.routes import START, SignInRoutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class SigningIn:
     bearers: tuple[Bearer, ...]
     oidc: OidcSettings
     metadata: str
+    sign_in: str  # where people sign in with it; empty where it only vouches for programs
 
     def challenge(self, scope: Scope, error: PaddockError) -> Mapping[str, str]:
         """What a refusal says of how to be let in (RFC 6750, RFC 9728)."""
@@ -78,4 +79,4 @@ def signing_in(host: Host, clock: Clock, random: Random) -> SigningIn | None:
         routes = SignInRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random)
         rows += routes.endpoints()
     bearer = TokenBearer(provider, sign_ins, oidc, resource.resource, clock)
-    return SigningIn(tuple(rows), (bearer,), oidc, resource.metadata)
+    return SigningIn(tuple(rows), (bearer,), oidc, resource.metadata, START if oidc.client_id is not None else "")

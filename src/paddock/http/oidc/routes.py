@@ -21,13 +21,13 @@ from paddock.core.outward import http_status
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.host.sign_ins import SignIns
+from paddock.http.console.notice import notice
 from paddock.http.cookies import give_session
 from paddock.http.endpoint import ANYBODY, Endpoint
 from paddock.http.oidc.flow import LASTS, Flow, new_flow, opened, safe_next, sealed, sealing_key
 from paddock.http.oidc.provider import Provider
 from paddock.http.oidc.tokens import BadToken, check_id_token
 from paddock.http.oidc.vouched import arrival, name_in, wanting, with_more
-from paddock.http.pages import page
 
 START: Final = "/auth/oidc/start"
 CALLBACK: Final = "/auth/oidc/callback"
@@ -132,7 +132,7 @@ class SignInRoutes:
         except PaddockError as error:
             if "text/html" not in request.headers.get("accept", ""):
                 raise
-            return page("You are not signed in", f"{error.message}. {error.hint}", status=http_status(error))
+            return notice("You are not signed in", f"{error.message}. {error.hint}", status=http_status(error))
 
     async def _finished(self, request: Request) -> Response:
         flow, said = await self._flow(request), request.query_params
