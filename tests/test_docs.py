@@ -6,14 +6,17 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from documented import pictures, png
 from documented.blocks import blocks
 from documented.session import agrees, run, typed
 
@@ -176,3 +179,39 @@ def test_links_of_the_pages_beside_the_documentation_lead_somewhere(page: Path) 
     targets = re.findall(r"\]\(([^)#\s]+)", text)
 
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+def test_every_picture_that_a_page_shows_is_there_and_no_other_and_all_are_small() -> None:
+    there = {path.name: path.read_bytes() for path in pictures.IMAGES.glob("*.png")}
+    widths = {name: png.size(content)[0] for name, content in there.items()}
+
+    assert sorted(there) == sorted(pictures.wanted()), "./run docs --pictures"
+    assert sum(map(len, there.values())) < pictures.MOST_BYTES
+    assert {name: width for name, width in widths.items() if width > 1200} == {}
+
+
+def test_a_picture_of_few_colours_stays_as_it_is_however_its_lines_are_noted() -> None:
+    seen = png.Picture(4, 5, tuple(bytes([7 * at % 251, at, 255 - at]) for at in range(20)))
+    whole = png.written(seen)
+    head, lines = struct.pack(">IIBBBBB", 4, 5, 8, 2, 0, 0, 0), bytearray()
+    for kind in range(5):  # the five ways in which a line can be noted, each guessing from its neighbours
+        line = b"".join(seen.pixels[4 * kind : 4 * kind + 4])
+        above = b"".join(seen.pixels[4 * kind - 4 : 4 * kind]) or bytes(12)
+        lines += bytes([kind]) + bytes((line[at] - guess(kind, line, above, at)) & 255 for at in range(12))
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(bytes(lines))), (b"IEND", b""))
+    noted = png.SIGNATURE + b"".join(
+        struct.pack(">I", len(content)) + kind + content + b"____" for kind, content in parts
+    )
+
+    assert png.read(noted) == seen
+    assert png.size(whole) == (4, 5)
+    dots = zlib.decompress(whole[whole.index(b"IDAT") + 4 : -16])
+    palette = whole[whole.index(b"PLTE") + 4 :]
+    assert [palette[3 * dot : 3 * dot + 3] for at, dot in enumerate(dots) if at % 5] == list(seen.pixels)
+
+
+def guess(kind: int, line: bytes, above: bytes, at: int) -> int:
+    """What a byte is taken to be, going by the one to its left, the one above, and the one above that."""
+    left, up, corner = (line[at - 3], above[at], above[at - 3]) if at >= 3 else (0, above[at], 0)
+    nearest = min((left, up, corner), key=lambda one: abs(left + up - corner - one))
+    return (0, left, up, (left + up) // 2, nearest)[kind]

@@ -1,0 +1,86 @@
+"""Every page of the console as people see it: in light, in dark and on a phone. The documentation takes its pictures
+from here: `./run docs --pictures`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.packages import write_file
+from fixtures.pictures import LOOKS, keep_picture
+from fixtures.visitors import chromium, needs_a_browser, visiting
+
+pytestmark = needs_a_browser
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ENABLED = ("native-notes", "slow-count", "greeter")
+RULES = """
+@id("notes-need-a-yes")
+@text("Somebody reads every note before it is kept.")
+@approval("action")
+forbid (principal, action == Action::"callUnattended", resource == Callable::"native-notes.add_note");
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser, None, None]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    """A host that is used: plugins that run, calls that were made, and one that waits for somebody."""
+    paddock = Paddock(tmp_path_factory.mktemp("pictures") / "home")
+    for name in (*ENABLED, "fourth-generation-formula", "memory-markdown"):
+        paddock.quickly("plugin", "install", EXAMPLES / name, "--yes")
+    for name in ENABLED:
+        paddock.quickly("plugin", "enable", name)
+    paddock.quickly("user", "add", "ann", "--name", "Ann Lee", "--role", "operator")
+    paddock.quickly("user", "add", "bo", "--name", "Bo Berg")
+    write_file(paddock.home / "policies" / "notes.cedar", RULES)
+    with daemon(paddock) as started:
+        paddock("call", "greeter.greet", "-p", '{"name": "Ada"}', "--as", "user:bo")
+        paddock("call", "slow-count.count", "-p", '{"to": 3, "pause_ms": 1}', "--as", "user:bo")
+        paddock("call", "native-notes.add_note", "-p", '{"text": "Buy oats"}', "--as", "user:bo", code=4)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def places(served: Daemon) -> dict[str, str]:
+    """What pages are called, and where they are. Whoever adds a page to the console adds a line here."""
+    approval = served.paddock("approvals", "list", "--json").json["approvals"][0]["id"]
+    calls = served.paddock("calls", "list", "--json").json["calls"]
+    call = next(one["call_id"] for one in calls if one["plugin"] == "slow-count")
+    return {
+        "home": "/",
+        "plugins": "/plugins",
+        "plugin": "/plugins/native-notes",
+        "tool": "/plugins/slow-count/run/count",
+        "call": f"/calls/{call}",
+        "approvals": "/approvals",
+        "approval": f"/approvals/{approval}",
+        "ledger": "/ledger",
+        "story": f"/ledger/{call}",
+    }
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_fits_its_screen_and_its_picture_is_kept(
+    browser: Browser, served: Daemon, places: dict[str, str], look: str
+) -> None:
+    too_wide: list[str] = []
+    with visiting(browser, served, "ann", **LOOKS[look]) as page:
+        for name, place in places.items():
+            answer = page.goto(place)
+            assert answer is not None
+            assert answer.status == 200, place
+            if not page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"):
+                too_wide.append(place)
+            assert keep_picture(page, name, look).stat().st_size > 5_000, "there is something to see"
+    assert too_wide == []
