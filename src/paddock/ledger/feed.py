@@ -11,6 +11,7 @@ from paddock.core.events_calls import SAID_BY
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.chain import COLUMNS, Sealed
 from paddock.ledger.entry import Entry, read
+from paddock.ledger.went_wrong import rows_that_did
 from paddock.store.database import Row, Transaction
 
 MOST = 1000
@@ -25,6 +26,7 @@ _KNOWN = (
     "SELECT to_seq FROM ledger_checkpoints WHERE tenant = ? LIMIT 1",
     "SELECT seq FROM ledger WHERE tenant = ? LIMIT 1",
 )
+_ANY: list[Condition] = [("", ())]
 _OF_CALL = " AND call = ? AND seq IN (SELECT seq FROM ledger WHERE call = ?)"
 _OF_REQUEST = " AND request = ? AND seq IN (SELECT seq FROM ledger WHERE request = ?)"
 
@@ -34,7 +36,8 @@ class Wanted:
     """Which entries; what is not said is not asked for.
 
     A `type` that ends in `.*` stands for all that begin like it, and entries that stand for such an event are found by
-    its type too. `since` (including) and `until` (excluding) are ISO-8601 in UTC.
+    its type too; `types` are several such. `since` (including) and `until` (excluding) are ISO-8601 in UTC. `wrong`
+    asks only for what went wrong.
     """
 
     type: str | None = None
@@ -44,6 +47,19 @@ class Wanted:
     principal: str | None = None
     since: str | None = None
     until: str | None = None
+    types: tuple[str, ...] = ()
+    wrong: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every type that is asked for; none where all are."""
+        return ((self.type,) if self.type is not None else ()) + self.types
+
+    def fits(self, kind: str) -> bool:
+        """Whether entries of this type are asked for, as far as types go."""
+        return not self.kinds or any(
+            kind.startswith(one[:-1]) if one.endswith(".*") else kind == one for one in self.kinds
+        )
 
 
 ALL = Wanted()
@@ -63,9 +79,12 @@ def page(
     conditions, values = _conditions(wanted, after, before)
     order, most = "DESC" if newest_first else "ASC", max(0, min(limit, MOST))
     found: dict[int, Row] = {}
-    types = _of_type(tx, tenant, wanted.type)
-    if wanted.plugin is not None or wanted.principal is not None:
-        types = [_any_of(types)]  # found in their order by the index of those
+    if wanted.wrong:
+        types = _that_went_wrong(wanted)
+    else:
+        types = [one for kind in wanted.kinds for one in _of_type(tx, tenant, kind)] if wanted.kinds else _ANY
+        if wanted.plugin is not None or wanted.principal is not None:
+            types = [_any_of(types)]  # found in their order by the index of those
     # Otherwise each type is found in its order by its own index; asked for together, they would all be sorted first.
     for of_type, more in types:
         query = f"{_SELECT}{of_type}{conditions} ORDER BY seq {order} LIMIT ?"
@@ -152,9 +171,11 @@ def _conditions(wanted: Wanted, after: int | None, before: int | None) -> Condit
         asked.append((_OF_CALL, (wanted.call, wanted.call)))
     if wanted.request is not None:
         asked.append((_OF_REQUEST, (wanted.request, wanted.request)))
+    # What went wrong is rare, and found by its type: of a busy plugin it would be looked for among all of its rows.
+    beside = " || ''" if wanted.wrong else ""
     others = {
-        "plugin = ?": wanted.plugin,
-        "principal = ?": wanted.principal,
+        f"plugin{beside} = ?": wanted.plugin,
+        f"principal{beside} = ?": wanted.principal,
         "at >= ?": wanted.since,
         "at < ?": wanted.until,
         "seq > ?": after,
@@ -164,10 +185,18 @@ def _conditions(wanted: Wanted, after: int | None, before: int | None) -> Condit
     return "".join(condition for condition, _ in asked), tuple(one for _, values in asked for one in values)
 
 
-def _of_type(tx: Transaction, tenant: str, kind: str | None) -> list[Condition]:
+def _that_went_wrong(wanted: Wanted) -> list[Condition]:
+    """The conditions for what went wrong, each found by its own index. The type is written into them: the index of
+    calls that failed is for calls alone, and an engine knows no value that is bound."""
+    return [
+        (f" AND type = '{kind}'{f' AND {more}' if more else ''}", ())
+        for kind, more in rows_that_did()
+        if wanted.fits(kind)
+    ]
+
+
+def _of_type(tx: Transaction, tenant: str, kind: str) -> list[Condition]:
     """The conditions for entries of a type, and for those that stand for one of it; an entry may fit several."""
-    if kind is None:
-        return [("", ())]
     if kind.endswith(".*"):
         types = _types(tx, tenant, kind[:-1])
         said = [name for name in SAID_BY if name.startswith(kind[:-1])]
@@ -185,7 +214,7 @@ def _of_type(tx: Transaction, tenant: str, kind: str | None) -> list[Condition]:
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
     words = " OR ".join(words.removeprefix(" AND ") for words, _ in conditions)
-    return (f" AND ({words or '1 = 0'})" if conditions != [("", ())] else ""), tuple(
+    return (f" AND ({words or '1 = 0'})" if conditions != _ANY else ""), tuple(
         value for _, values in conditions for value in values
     )
 
