@@ -66,7 +66,7 @@ call.started call.ended effect.in_doubt effect.in_progress effect.resolved
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
 plugin.asked plugin.audited plugin.fetched policy.changed secret.set secret.removed secret.used secret.rotated
 queue.given_up plugin.flagged webhook.added webhook.changed webhook.removed webhook.gave_up
-identity.linked sign_in.refused"""
+identity.linked sign_in.refused repair.ignored repair.unignored"""
 MORE = {
     "plugin.installed": "digest capabilities",
     "plugin.upgraded": "digest capabilities",

@@ -10,14 +10,13 @@ import typer
 
 from paddock.cli.output import AsJson, Yes, document, reporting, say, styled
 from paddock.cli.principals import DEFAULT, OfTenant
-from paddock.core.errors import Invalid, NotFound, Problem
+from paddock.core.errors import Invalid, Problem
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.mending import for_tenant
 
 if TYPE_CHECKING:
     from paddock.gate.effects.records import Effect
-    from paddock.plugins.plugin_store import PluginStore
     from paddock.store.database import Transaction
 
 Call = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, as `paddock run doubt list` shows it.")]
@@ -43,6 +42,7 @@ def resolve(
             help="What came of it, for whoever asks again with its key; @FILE reads a file. Without it they get null.",
         ),
     ] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="WORDS", help="How you know, for the ledger.")] = "",
     yes: Yes = False,
     tenant: OfTenant = DEFAULT,
     as_json: AsJson = False,
@@ -51,6 +51,7 @@ def resolve(
     from paddock.cli.opening import at_this_machine, reading
     from paddock.gate.effects.resolving import require_doubt, shown
     from paddock.gate.effects.resolving import resolve as resolved
+    from paddock.host.doubts import require_promised
     from paddock.ledger.append import LedgerTable
 
     if happened == not_happened:
@@ -64,13 +65,13 @@ def resolve(
         store, of, by = host.plugins, Tenant(tenant), at_this_machine()
         doubt = store.database.read(lambda tx: require_doubt(tx, of, call))
         if answer is not None:
-            _require_promised(store, doubt, found)
+            require_promised(store, doubt, found)
         if not_happened:
             _ask(shown(doubt), call, tenant, yes=yes)
 
         def unit(tx: Transaction) -> Effect:
             told = LedgerTable(tx, store.clock, store.random, of, call, by)
-            return resolved(tx, told, of, call, happened=happened, result=found, by=by, now=store.now())
+            return resolved(tx, told, of, call, happened=happened, result=found, by=by, now=store.now(), comment=reason)
 
         effect = shown(store.database.write(unit))
     if as_json:
@@ -101,23 +102,6 @@ def show_values(effect: Mapping[str, Any], line: Callable[[str], None]) -> None:
             line(f"  {label}")
             for one in json.dumps(effect[label], indent=2, ensure_ascii=False).splitlines():
                 line(f"    {printable(one, 400)}")
-
-
-def _require_promised(store: PluginStore, doubt: Effect, found: Any) -> None:
-    """Refuse a result that the callable could not have given. Of a plugin that is gone nobody knows what it promised.
-
-    Raises:
-        Invalid: it is not what the callable promises; carries every mistake.
-    """
-    from paddock.plugins.definitions.tools import tools_of
-
-    try:
-        broken = tools_of(store, doubt.of.plugin).broken_by(doubt.of.callable, found)
-    except NotFound:
-        return
-    if broken:
-        name = f"{doubt.of.plugin} {doubt.of.callable}"
-        raise Invalid(f"{name} does not give such a result", broken, code="invalid_params")
 
 
 def _given(written: str) -> Any:

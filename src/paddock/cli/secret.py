@@ -35,17 +35,14 @@ OfPerson = Annotated[
 def set_(name: Name, *, user: OfPerson = None, tenant: OfTenant = DEFAULT, as_json: AsJson = False) -> None:
     """Set a secret. The value is asked for, unseen, or read from stdin; there is no option for it."""
     from paddock.cli.opening import reading
-    from paddock.core.clock import SystemRandom
+    from paddock.host.secret_keeping import keep
     from paddock.secrets.rows import checked_name
-    from paddock.secrets.vault import keep_secret
 
     checked_name(name)
     owner = _owner(tenant, user)
     value = _typed(name)
     with reading(tenant) as host:
-        database = host.plugins.database
-        kept = keep_secret(database, keys_for(host), SystemRandom(), changes_in(host.plugins), name, owner, value)
-        log = database.empty_log() if kept.version > 1 else None
+        kept, log = keep(host.plugins, keys_for(host), name, owner, value)
     done(as_json, f"set {_named(kept)}, version {kept.version}", **_value(kept))
     tell_of_log(log)
 
@@ -81,7 +78,8 @@ def remove(
     """Erase a secret, with the key of its own that it was sealed under."""
     from paddock.cli.consent import confirm
     from paddock.cli.opening import reading
-    from paddock.secrets.rows import remove_secret, require_secret
+    from paddock.host.secret_keeping import erase
+    from paddock.secrets.rows import require_secret
 
     owner = _owner(tenant, user)
     found = read(lambda tx: require_secret(tx, tenant, name, owner))
@@ -90,9 +88,7 @@ def remove(
         f"Erase {_named(found)}?", yes=yes, retype=f"paddock secret rm {shlex.quote(name)}{whose}{for_tenant(tenant)}"
     )
     with reading(tenant) as host:
-        deed, database = changes_in(host.plugins), host.plugins.database
-        row = database.write(lambda tx: remove_secret(deed(tx), name, owner))
-        log = database.empty_log()
+        row, log = erase(host.plugins, name, owner)
     done(as_json, f"erased {_named(row)}", **_value(row), removed=True, log=str(log) if log else None)
     tell_of_log(log)
 

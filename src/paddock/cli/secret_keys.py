@@ -61,21 +61,9 @@ def checked_value(text: str, forgets: str) -> str:
     Raises:
         OperatorError: it is none, or too long.
     """
-    from paddock.secrets.rows import LONGEST_VALUE
+    from paddock.secrets import rows
 
-    if not text:
-        raise OperatorError(
-            "no value was given, and nothing was changed",
-            code="config.no_value",
-            hint=f"type it at the prompt, or send it on stdin; {forgets}",
-        )
-    if len(text) > LONGEST_VALUE:
-        raise OperatorError(
-            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
-            code="config.too_large",
-            hint="a key or a password is shorter: was another file meant?",
-        )
-    return text
+    return rows.checked_value(text, f"type it at the prompt, or send it on stdin; {forgets}")
 
 
 def _new_passphrase() -> Secret:

@@ -21,5 +21,6 @@ from paddock.core.events_network import *
 from paddock.core.events_policy import *
 from paddock.core.events_principals import *
 from paddock.core.events_queue import *
+from paddock.core.events_repairs import *
 from paddock.core.events_secrets import *
 from paddock.core.events_webhooks import *

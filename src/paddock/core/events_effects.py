@@ -34,3 +34,4 @@ class EffectResolved(Event):
     resolution: str
     by: str | None
     result_hash: str | None
+    comment: str | None = None

@@ -53,6 +53,12 @@ def count(tx: Transaction, tenant: str, webhook: str) -> int:
     return row["n"] if row else 0
 
 
+def last(tx: Transaction, tenant: str, webhook: str) -> int:
+    """The number of the last entry among them; 0 where there is none."""
+    row = tx.one(f"SELECT max(seq) AS seq FROM webhook_dead WHERE {_OF}", (tenant, webhook))
+    return (row["seq"] or 0) if row else 0
+
+
 def dead_letters(tx: Transaction, tenant: str, webhook: str, *, limit: int = 100, after: int = 0) -> list[DeadLetter]:
     """Some of them, in the order of the ledger."""
     rows = tx.all(

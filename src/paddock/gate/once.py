@@ -26,6 +26,7 @@ from paddock.gate.effects import records
 from paddock.gate.effects.errors import clash, foreign, gone, in_doubt, underway
 from paddock.gate.effects.machine import Claim, Clash, Doubt, Foreign, Gone, Join, Replay, State, met
 from paddock.gate.effects.records import RECOVER, Effect, EffectKey
+from paddock.gate.effects.resolving import require_doubt
 from paddock.gate.held import kept_context, waiting
 from paddock.gate.settling import HOST_IS_LOST, HOST_LOST, Settling
 from paddock.ledger.entry import Made
@@ -237,6 +238,28 @@ class Effects:
         while left := await self._database.read(records.nobody_looks):  # some at a time
             if not await self._database.write(lambda tx, left=left: self._find_out_all(tx, left)):
                 return  # there is no room again
+
+    async def look_now(self, tenant: Tenant, call: str) -> bool:
+        """Have it found out at once what became of an effect in doubt; False where only a person can, or somebody is at
+        it already.
+
+        Raises:
+            NotFound: there is no such effect.
+            Conflict: it is not in doubt.
+            Busy: `queue.full`, too much waits to be done.
+        """
+
+        def unit(tx: Transaction) -> bool:
+            effect, now = require_doubt(tx, tenant, call), self._clock.now()
+            if effect.recovery == "none":
+                return False
+            kind = work_of(effect)
+            return queue.put(tx, tenant, kind, call, due=now, now=now) or queue.hurry(tx, tenant, kind, call, now=now)
+
+        begun = await self._database.write(unit)
+        if begun:
+            self.when_in_doubt()
+        return begun
 
     def _lose(self, tx: Transaction, effect: Effect, error: Mapping[str, Any], wait: timedelta) -> None:
         """Nobody knows what became of it; where its plugin says how, it is found out soon."""

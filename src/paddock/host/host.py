@@ -33,6 +33,7 @@ from paddock.host.console import Console
 from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
+from paddock.host.doubts import Doubts
 from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.explaining import Explaining
 from paddock.host.exposing import Exposing
@@ -47,7 +48,12 @@ from paddock.host.plugin_logs import PluginLogs
 from paddock.host.policy_reading import PolicyReading
 from paddock.host.reading import Reading
 from paddock.host.reconciling import Reconciler, owned
+from paddock.host.repairs.looking import Looking
+from paddock.host.repairs.machine import Machine
+from paddock.host.repairs.mending import Mending
+from paddock.host.repairs.repairs import Repairs
 from paddock.host.rulebook import Rulebook
+from paddock.host.secret_keeping import SecretKeeping
 from paddock.host.sign_ins import SignIns
 from paddock.host.turning import Turning
 from paddock.host.versions import Versions
@@ -68,6 +74,7 @@ from paddock.plugins.supervision.questions import Ask
 from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
 from paddock.principals.subjects import principal_of
 from paddock.principals.tenants import require_tenant
+from paddock.secrets.keys import Keys
 
 LONGEST_START = 60.0  # seconds for which somebody waits who moved a plugin to another version
 
@@ -107,6 +114,10 @@ class Host:
         definitions: Definitions,
         live: LiveEvents,
         webhooks: Webhooks,
+        doubts: Doubts,
+        keys: Keys,
+        machine: Machine,
+        environ: Mapping[str, str],
         logs: PluginLogs,
         news: PluginNews,
         clock: Clock,
@@ -139,6 +150,11 @@ class Host:
         self.artifacts = artifacts
         self.live = live
         self.webhooks = webhooks
+        self.doubts = doubts
+        self.secrets = SecretKeeping(views, keys, reconciler.reconcile)
+        looking = Looking(views, self._runtime, gate.catalogue, condition, machine, keys, environ, clock)
+        mending = Mending(store, self, self.versions, webhooks, self.secrets)
+        self.repairs = Repairs(looking, mending, views, clock)
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         self._supervisor = supervisor

@@ -45,6 +45,7 @@ from paddock.host.credentials import Credentials
 from paddock.host.definitions import Definitions
 from paddock.host.departures import Departures
 from paddock.host.door import open_services
+from paddock.host.doubts import Doubts
 from paddock.host.explaining import Explaining
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
@@ -56,6 +57,7 @@ from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.policy_reading import PolicyReading
 from paddock.host.reconciling import Reconciler
 from paddock.host.refusals import LoggedRefusals
+from paddock.host.repairs.machine import Machine
 from paddock.host.rulebook import open_rulebook
 from paddock.host.secret_keys import secret_keys
 from paddock.host.sign_ins import SignIns
@@ -242,6 +244,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 definitions=definitions,
                 live=live,
                 webhooks=Webhooks(views, keys, receivers, sender, source, clock, random),
+                doubts=Doubts(database, views, gate.start.effects, clock, random),
+                keys=keys,
+                machine=Machine(directories.data, warden.mechanisms, tasks, clock),
+                environ=environ,
                 logs=logs,
                 news=news,
                 clock=clock,

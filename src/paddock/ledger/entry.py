@@ -37,7 +37,7 @@ PERSONAL = frozenset(
     project_id session_id agent_path message_ids user_choice
     payload_hash result_hash events_hash plugin_metrics nondeterminism model artifacts artifact_uri source label
     explanation line last_stderr detail details action sql error_message errors
-    approved_by comment holder given_by revoked_by ended_why operator proposed secret
+    approved_by comment holder given_by revoked_by ended_why operator proposed secret repair
     """.split()  # noqa: SIM905 - a table of words
 )
 FACTS = frozenset(

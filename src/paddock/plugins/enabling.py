@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paddock.cage.plan.machine import DiskMachine
 from paddock.cage.plan.programs import PROGRAM_PATH, find_program
-from paddock.config.local import read_entries
+from paddock.config.local import PluginEntry, read_entries
 from paddock.core.errors import Conflict, Invalid, Modified, PluginError, Problem
 from paddock.core.events_lifecycle import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
 from paddock.core.printable import printable
@@ -224,14 +224,10 @@ def _unmet(store: PluginStore, manifest: Manifest) -> list[Problem]:
 
 
 def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
-    schema = manifest.system_config_schema or {}
-    required = [
-        name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})
-    ]
+    required = _required(manifest)
     if not required:
         return []
     entry = read_entries(store.values_file).get(manifest.name)
-    have = set(entry.written) if entry else set[str]()
     return [
         Problem(
             f"system_config.{name}",
@@ -239,6 +235,16 @@ def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Proble
             f"paddock plugin configure {manifest.name} {name}{for_tenant(store.tenant)}",
             "config_missing",
         )
-        for name in required
-        if name not in have
+        for name in unfilled(manifest, entry)
     ]
+
+
+def unfilled(manifest: Manifest, entry: PluginEntry | None) -> list[str]:
+    """Fields of its configuration that a plugin requires and that nobody has set."""
+    have = set(entry.written) if entry else set[str]()
+    return [name for name in _required(manifest) if name not in have]
+
+
+def _required(manifest: Manifest) -> list[str]:
+    schema = manifest.system_config_schema or {}
+    return [name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})]

@@ -122,6 +122,12 @@ def put_all(tx: Transaction, tenant: str, things: Sequence[tuple[str, str]], *, 
     return min(room, len(things))
 
 
+def hurry(tx: Transaction, tenant: str, kind: str, key: str, *, now: datetime) -> bool:
+    """Have something done now that was to be done later; False where it is not there, or somebody has it."""
+    due = now.isoformat()
+    return bool(tx.execute(f"UPDATE queue SET due_at = ? WHERE {_THIS} AND node IS NULL", (due, tenant, kind, key)))
+
+
 def drop(tx: Transaction, tenant: str, kind: str, key: str) -> bool:
     """It need not be done any more. False where it is not there; whoever does it just now cannot end it."""
     return bool(tx.execute(f"DELETE FROM queue WHERE {_THIS}", (tenant, kind, key)))

@@ -84,6 +84,23 @@ def checked_name(name: str) -> str:
     return name
 
 
+def checked_value(text: str, hint: str) -> str:
+    """What was typed or sent, where it can be kept; `hint` is for whoever gave nothing.
+
+    Raises:
+        OperatorError: it is nothing, or too long.
+    """
+    if not text:
+        raise OperatorError("no value was given, and nothing was changed", code="config.no_value", hint=hint)
+    if len(text) > LONGEST_VALUE:
+        raise OperatorError(
+            f"the value is longer than {LONGEST_VALUE // 1024} KiB",
+            code="config.too_large",
+            hint="a key or a password is shorter: was another file meant?",
+        )
+    return text
+
+
 def key_in_use(tx: Transaction) -> KeyNote | None:
     """The key that secrets are sealed under now; None before the first."""
     row = tx.one("SELECT id, source, salt FROM secret_keys WHERE in_use = 1")

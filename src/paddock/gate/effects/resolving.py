@@ -19,6 +19,7 @@ from paddock.plugins.mending import for_tenant
 from paddock.store.transaction import Transaction
 
 _KNOWN = {State.SUCCEEDED: "it has happened", State.FAILED_NO_EFFECT: "it has not happened"}
+LONGEST_COMMENT = 1_000
 NOT_HAPPENED = {"code": "effect.not_happened", "message": "somebody looked, and it has not happened"}
 
 
@@ -58,7 +59,16 @@ def require_doubt(tx: Transaction, tenant: Tenant, call: str) -> Effect:
 
 
 def resolve(
-    tx: Transaction, publish: Publish, tenant: Tenant, call: str, *, happened: bool, result: Any, by: str, now: str
+    tx: Transaction,
+    publish: Publish,
+    tenant: Tenant,
+    call: str,
+    *,
+    happened: bool,
+    result: Any,
+    by: str,
+    now: str,
+    comment: str = "",
 ) -> Effect:
     """Keep what a person found out. Whoever comes with its key gets that answer, or may make it again.
 
@@ -71,6 +81,7 @@ def resolve(
         result: What came of it, where it has.
         by: Who says so.
         now: The time.
+        comment: How they know.
 
     Raises:
         NotFound: there is no such effect.
@@ -83,9 +94,8 @@ def resolve(
         records.fail(tx, effect, now=now, error=NOT_HAPPENED, by=Resolution.HUMAN, who=by)
     state = State.SUCCEEDED if happened else State.FAILED_NO_EFFECT
     digest = hash_of(result) if happened else None
-    publish.publish(
-        EffectResolved(effect.of.plugin, effect.of.callable, state.value, Resolution.HUMAN.value, by, digest)
-    )
+    of, why = effect.of, printable(comment, LONGEST_COMMENT) or None
+    publish.publish(EffectResolved(of.plugin, of.callable, state.value, Resolution.HUMAN.value, by, digest, why))
     return require_effect(tx, tenant, call)
 
 

@@ -1,0 +1,235 @@
+"""What somebody has to see to about everything but plugins: each function looks for one cause in the facts. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.host.repairs.facts import Facts, KeyFacts, Trouble, WebhookFacts
+from paddock.host.repairs.repair import Enter, Press, Repair, Severity, Visit, Way
+from paddock.plugins.mending import for_tenant
+
+SOON = timedelta(days=14)
+"""How long before a key expires somebody is told."""
+LATELY = timedelta(days=30)
+"""How long after it has: whoever used it has noticed by then."""
+_MIB, _GIB = 1 << 20, 1 << 30
+LITTLE_ROOM, HARDLY_ROOM = _GIB, 100 * _MIB
+_FAILING_FROM = 3  # attempts: one that fails once is no news
+
+_TROUBLES = {
+    "ledger": ("The ledger cannot be written", "What cannot be recorded is not done, so calls are refused."),
+    "checkpoints": (
+        "The ledger has no new checkpoint",
+        "Calls go on. Until the next checkpoint, nobody can prove that the newest entries are unchanged.",
+    ),
+    "rules": ("The rules have mistakes", "The rules from before the change stay in force until they are corrected."),
+}
+
+
+def troubles(facts: Facts) -> Iterable[Repair]:
+    """What the host says is wrong with itself."""
+    for one in facts.troubles:
+        title, meaning = _TROUBLES.get(one.about, (f"There is trouble with {one.about}", ""))
+        if one.code == "ledger.broken":
+            title = "Somebody changed the ledger"
+            meaning = "What was recorded is not what was written. No call is taken for this tenant meanwhile."
+        yield Repair(
+            f"host.{one.about}",
+            one.code,
+            Severity.URGENT if one.refuses else Severity.BROKEN,
+            title,
+            one.message,
+            meaning,
+            _out_of(one),
+            mark=one.message,
+        )
+
+
+def _out_of(one: Trouble) -> tuple[Way, ...]:
+    if one.about == "rules":
+        return (Visit("/policy", "Look at the rules"), Enter("paddock policy check"))
+    command = "paddock ledger verify" if one.code == "ledger.broken" else "paddock doctor"
+    return (Enter(command, f"{one.hint[:1].upper()}{one.hint[1:]}. On the machine, type:" if one.hint else _TYPE),)
+
+
+_TYPE = "On the machine, type:"
+
+
+def disk(facts: Facts) -> Iterable[Repair]:
+    machine = facts.machine
+    if machine is None or machine.free is None or machine.free >= LITTLE_ROOM:
+        return
+    hardly = machine.free < HARDLY_ROOM
+    yield Repair(
+        "machine.disk",
+        "",
+        Severity.URGENT if hardly else Severity.NOTICE,
+        "The disk is nearly full",
+        f"{machine.free // _MIB:,} MiB are free at {machine.place}.",
+        "With a full disk nothing can be recorded, and what cannot be recorded is not done.",
+        (Enter(f"du -xh {shlex.quote(machine.place)} | sort -h | tail", "See what takes the room. Type:"),),
+        mark="hardly any room" if hardly else "little room",
+    )
+
+
+def cage(facts: Facts) -> Iterable[Repair]:
+    machine = facts.machine
+    if machine is None:
+        return
+    if machine.no_cage:
+        yield Repair(
+            "machine.cage",
+            "",
+            Severity.URGENT,
+            "No plugin can be fenced in on this machine",
+            machine.no_cage,
+            "Every plugin runs in a cage. Without one, none is started.",
+            (Enter(machine.no_cage_hint or "paddock doctor"),),
+        )
+    elif machine.without_groups:
+        held = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.without_groups)
+        quota = " A CPU quota is not kept at all." if "cpu" in machine.without_groups else ""
+        yield Repair(
+            "machine.limits",
+            "",
+            Severity.NOTICE,
+            "Limits of plugins are kept less strictly",
+            f"The kernel does not keep them here: {held}.",
+            f"A plugin that takes too much is noticed later.{quota}",
+            (Enter("systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"),),
+        )
+
+
+def seal(facts: Facts) -> Iterable[Repair]:
+    """The key that secrets are sealed under."""
+    if facts.seal.missing:
+        yield Repair(
+            "secret.key_missing",
+            facts.seal.key_id,
+            Severity.BROKEN,
+            "Secrets cannot be opened",
+            facts.seal.missing,
+            "Calls that need a secret fail, and no other key is made in its place.",
+            (Enter("paddock doctor", f"{facts.seal.hint}. On the machine, type:" if facts.seal.hint else _TYPE),),
+        )
+    elif facts.seal.replaced:
+        many = "1 older key is" if facts.seal.replaced == 1 else f"{facts.seal.replaced} older keys are"
+        yield Repair(
+            "secret.rotation",
+            "",
+            Severity.NOTICE,
+            "A rotation of the key for secrets was not finished",
+            f"{many} still kept.",
+            "All secrets work. Until it is finished, an older key still opens some of them.",
+            (
+                Press("rotate", "Finish it", "Finish the rotation?", host_only=True),
+                Visit("/secrets", "Look at secrets"),
+                Enter("paddock secret rotate"),
+            ),
+        )
+
+
+def doubts(facts: Facts) -> Iterable[Repair]:
+    """Only those that wait for a person: the rest is found out by the host itself."""
+    waiting = facts.doubts.waiting
+    if waiting:
+        calls = "1 call" if waiting == 1 else f"{waiting:,} calls"
+        yield Repair(
+            "effect.in_doubt",
+            "",
+            Severity.BROKEN,
+            f"Nobody knows whether {calls} happened",
+            f"{calls} ended without an answer that tells.",
+            "Nobody makes such a call again under its key until somebody has looked.",
+            (Visit("/doubts", "Look at them"), Enter(f"paddock run doubt list{for_tenant(facts.tenant)}")),
+            mark=facts.doubts.latest,
+        )
+
+
+def api_keys(facts: Facts) -> Iterable[Repair]:
+    here = for_tenant(facts.tenant)
+    for key in facts.keys:
+        left = datetime.fromisoformat(key.expires_at) - facts.now
+        if left > SOON or left < -LATELY:
+            continue
+        over = left <= timedelta(0)
+        name = f"{key.label} ({key.id})" if key.label else key.id
+        yield Repair(
+            "api_key.expired" if over else "api_key.expiring",
+            key.id,
+            Severity.NOTICE,
+            f"The API key {name} {'has expired' if over else 'expires soon'}",
+            f"It is {key.owner}'s and {'stopped' if over else 'stops'} working on {key.expires_at[:10]}.{_use(key)}",
+            "Whatever still uses it is refused." if over else "Whatever uses it is refused from then on.",
+            (Enter(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),),
+            mark=f"{over} {key.expires_at}",
+        )
+
+
+def _use(key: KeyFacts) -> str:
+    return f" It was last used on {key.last_used_at[:10]}." if key.last_used_at else " It was never used."
+
+
+def webhooks(facts: Facts) -> Iterable[Repair]:
+    here = for_tenant(facts.tenant)
+    for hook in facts.webhooks:
+        if hook.disabled_why not in (None, "operator") and not hook.enabled:
+            yield _switched_off(hook)
+        elif hook.enabled and hook.attempts >= _FAILING_FROM:
+            yield Repair(
+                "webhook.failing",
+                hook.id,
+                Severity.NOTICE,
+                f"The webhook {_called(hook)} takes nothing",
+                f"The last attempt failed: {hook.reason or 'no reason was given'}.",
+                "What it should be told is kept and tried again by itself for a while.",
+                (Press("webhook.test", "Send a test"), Enter(f"paddock webhook test {hook.id}{here}")),
+            )
+        if hook.dead:
+            events = "1 event" if hook.dead == 1 else f"{hook.dead:,} events"
+            yield Repair(
+                "webhook.dead_letters",
+                hook.id,
+                Severity.NOTICE,
+                f"{events} never reached the webhook {_called(hook)}",
+                f"{events} were tried as often as they may be.",
+                "Its receiver does not know of them until they are sent again.",
+                (
+                    Press("webhook.retry", "Send again"),
+                    Enter(f"paddock webhook retry {hook.id} --all{here}"),
+                ),
+                mark=str(hook.last_dead),
+            )
+
+
+def _switched_off(hook: WebhookFacts) -> Repair:
+    gone = hook.disabled_why == "gone"
+    return Repair(
+        "webhook.off",
+        hook.id,
+        Severity.BROKEN,
+        f"The webhook {_called(hook)} was switched off",
+        "Its receiver said that it is gone for good." if gone else "Its receiver took nothing for too long.",
+        "Nothing is sent to it any more.",
+        (
+            Press("webhook.on", "Switch it on"),
+            Press("webhook.remove", "Remove it", f"Remove the webhook {_called(hook)}?"),
+        ),
+    )
+
+
+def _called(hook: WebhookFacts) -> str:
+    return hook.label or hook.id
+
+
+DETECTORS: tuple[Callable[[Facts], Iterable[Repair]], ...] = (troubles, disk, cage, seal, doubts, api_keys, webhooks)
+
+
+def of_host(facts: Facts) -> Iterable[Repair]:
+    """Everything else; what is of the host as a whole is told to the default tenant alone."""
+    for detect in DETECTORS:
+        if facts.tenant == DEFAULT_TENANT or detect not in (disk, cage, seal):
+            yield from detect(facts)

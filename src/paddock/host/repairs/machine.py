@@ -1,0 +1,91 @@
+"""What the machine gives, looked at now and then: disks and kernels answer when they like, and nobody waits long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from anyio.abc import TaskGroup
+
+from paddock.cage.launcher import CageUnavailable
+from paddock.cage.limits.places import WITHOUT_GROUPS
+from paddock.core.clock import Clock
+from paddock.core.errors import PaddockError
+from paddock.host.repairs.facts import MachineFacts
+
+GOOD_FOR = 60.0  # seconds
+PATIENCE = 3.0  # seconds that somebody waits for the first look
+
+
+class Machine:
+    """Looks at the machine, off the event loop, and remembers what it saw for a while.
+
+    Args:
+        data: Where the data is.
+        limits: What holds each resource of a cage; raises where no cage can be built.
+        tasks: Where looks are taken.
+        clock: How old what is remembered is.
+    """
+
+    def __init__(
+        self, data: Path, limits: Callable[[], Awaitable[dict[str, str]]], tasks: TaskGroup, clock: Clock
+    ) -> None:
+        self._data = data
+        self._limits = limits
+        self._tasks = tasks
+        self._clock = clock
+        self._seen: tuple[float, MachineFacts] | None = None
+        self._looking: asyncio.Event | None = None
+
+    async def seen(self, *, anew: bool = False) -> MachineFacts | None:
+        """What was seen last; None where nothing was yet, and the look takes longer than anybody waits.
+
+        Args:
+            anew: Wait for a new look, for a while.
+        """
+        fresh = self._seen is not None and self._clock.monotonic() - self._seen[0] < GOOD_FOR
+        if not fresh or anew:
+            if self._looking is None:
+                self._looking = asyncio.Event()
+                self._tasks.start_soon(self._look, self._looking)
+            if self._seen is None or anew:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE):
+                        await self._looking.wait()
+        return None if self._seen is None else self._seen[1]
+
+    async def _look(self, over: asyncio.Event) -> None:
+        try:
+            self._seen = (self._clock.monotonic(), await self._facts())
+        finally:
+            self._looking = None
+            over.set()
+
+    async def _facts(self) -> MachineFacts:
+        free = await asyncio.to_thread(_free, self._data)
+        limits, no_cage, hint = dict[str, str](), "", ""
+        try:
+            limits = await self._limits()
+        except CageUnavailable as error:
+            no_cage, hint = error.message, error.hint
+        except (PaddockError, OSError):
+            pass  # busy, or on its way down: nothing is known, and nothing is claimed
+        return MachineFacts(
+            free,
+            str(self._data),
+            limits,
+            tuple(name for name, how in limits.items() if how == WITHOUT_GROUPS.get(name)),
+            no_cage,
+            hint,
+        )
+
+
+def _free(place: Path) -> int | None:
+    try:
+        space = os.statvfs(place)
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize

@@ -1,0 +1,112 @@
+"""What a button of a repair does: each action by its name, in the name of whoever pressed it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from paddock.core.errors import Conflict, Unreachable
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
+from paddock.host.repairs.repair import Repair
+from paddock.host.versions import Versions
+from paddock.host.webhooks import Webhooks
+from paddock.plugins.repair import repair
+from paddock.plugins.store_thread import StoreThread
+
+Action: TypeAlias = Callable[[Tenant, str, PrincipalId], Awaitable[None]]
+"""Does something about a subject of a tenant, in somebody's name."""
+
+
+class Switches(Protocol):
+    """Starts plugins; a `Host` is one."""
+
+    async def enable(
+        self, name: str, *, tenant: Tenant = DEFAULT_TENANT, anew: bool = False, by: PrincipalId | None = None
+    ) -> object: ...
+
+    async def reconcile(self) -> None: ...
+
+
+class Rotates(Protocol):
+    """Puts secrets under another key."""
+
+    async def rotate(self, by: PrincipalId) -> object: ...
+
+
+class Mending:
+    """Carries out actions.
+
+    Args:
+        store: Where plugins are installed.
+        switches: Starts them.
+        versions: Moves them between versions.
+        webhooks: Tells others of events.
+        secrets: Rotates their key.
+    """
+
+    def __init__(
+        self, store: StoreThread, switches: Switches, versions: Versions, webhooks: Webhooks, secrets: Rotates
+    ) -> None:
+        self._store = store
+        self._switches = switches
+        self._versions = versions
+        self._webhooks = webhooks
+        self._secrets = secrets
+        self.actions: Mapping[str, Action] = {
+            "restore": self.restore,
+            "unpin": self._unpin,
+            "enable": self._enable,
+            "restart": self._restart,
+            "rotate": self._rotate,
+            "webhook.on": self._switch_on,
+            "webhook.remove": self._remove,
+            "webhook.retry": self._retry,
+            "webhook.test": self._test,
+        }
+
+    async def mend(self, tenant: Tenant, one: Repair, action: str, by: PrincipalId) -> None:
+        """Press a button of a repair.
+
+        Raises:
+            Conflict: it has no such button.
+            PaddockError: it did not help; says why.
+        """
+        pressed = one.press(action)
+        if pressed is None:
+            raise Conflict("this cannot be done about it any more", code="repair.other_way", hint="look at it again")
+        await self.actions[pressed.action](tenant, one.subject, by)
+
+    async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
+        """Put back every version of a plugin whose files or environment changed, and have it run again."""
+        await self._store.run(lambda store: repair(store, plugin), DEFAULT_TENANT, by=by)
+        await self._switches.reconcile()
+
+    async def _unpin(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
+        await self._versions.pin(plugin, None, by)
+
+    async def _enable(self, tenant: Tenant, plugin: str, by: PrincipalId) -> None:
+        await self._switches.enable(plugin, tenant=tenant, by=by)
+
+    async def _restart(self, tenant: Tenant, plugin: str, by: PrincipalId) -> None:
+        await self._switches.enable(plugin, tenant=tenant, anew=True, by=by)
+
+    async def _rotate(self, _tenant: Tenant, _subject: str, by: PrincipalId) -> None:
+        await self._secrets.rotate(by)
+
+    async def _switch_on(self, tenant: Tenant, webhook: str, by: PrincipalId) -> None:
+        await self._webhooks.switch(tenant, by, webhook, on=True)
+
+    async def _remove(self, tenant: Tenant, webhook: str, by: PrincipalId) -> None:
+        await self._webhooks.remove(tenant, by, webhook)
+
+    async def _retry(self, tenant: Tenant, webhook: str, by: PrincipalId) -> None:
+        await self._webhooks.retry(tenant, by, webhook, None)
+
+    async def _test(self, tenant: Tenant, webhook: str, _by: PrincipalId) -> None:
+        attempt = await self._webhooks.test(tenant, webhook)
+        if not attempt.taken:
+            raise Unreachable(
+                f"the receiver did not take it: {attempt.reason}",
+                code="webhook.not_taken",
+                hint="look at the receiver, then send a test again",
+            )

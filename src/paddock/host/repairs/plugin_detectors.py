@@ -1,0 +1,191 @@
+"""What somebody has to see to about plugins: each function looks for one cause in the facts of one plugin. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator, Iterable
+from urllib.parse import quote
+
+from paddock.core.ids import Tenant
+from paddock.host.repairs.facts import Facts, MissingSecret, PluginFacts
+from paddock.host.repairs.repair import Enter, Press, Repair, Severity, Visit
+from paddock.plugins.mending import for_tenant
+
+_MODIFIED, _GONE = "modified", "version missing"
+_DOWN = ("crashed", "failed")
+
+
+def of_plugins(facts: Facts) -> Generator[Repair, None, None]:
+    """Everything about the plugins of a tenant."""
+    for plugin in facts.plugins:
+        for detect in DETECTORS:
+            yield from detect(plugin, facts.tenant)
+
+
+def files_changed(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if one.state == _MODIFIED:
+        yield Repair(
+            "plugin.modified",
+            one.name,
+            Severity.BROKEN,
+            f"Somebody changed the files of {one.name}",
+            f"The files of version {one.version} are not the ones that were agreed to.",
+            "It does not run, and no call reaches it, until its files are as they were.",
+            (
+                Press("restore", "Restore its files", host_only=True),
+                _look_at(one),
+                Enter(f"paddock plugin repair {shlex.quote(one.name)}"),
+            ),
+        )
+
+
+def version_gone(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if one.state == _GONE:
+        pinned = one.pinned or one.version
+        yield Repair(
+            "plugin.version_gone",
+            one.name,
+            Severity.BROKEN,
+            f"{one.name} is held at a version that is not installed",
+            f"It is pinned to {pinned}, which was removed.",
+            "It does not run until it may use another version, or has that one again.",
+            (
+                Press("unpin", "Use the latest version", f"Let {one.name} use its latest version?", host_only=True),
+                Enter(f"paddock plugin pin {shlex.quote(one.name)} --off"),
+            ),
+        )
+
+
+def given_up(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    if one.given_up and one.state not in (_MODIFIED, _GONE):
+        yield Repair(
+            "plugin.given_up",
+            one.name,
+            Severity.BROKEN,
+            f"{one.name} failed too often and was switched off",
+            one.given_up,
+            "Nobody can call it until it is started again. Look at its log for the reason first.",
+            (
+                Press("enable", "Start it again"),
+                _log_of(one),
+                Enter(f"paddock plugin enable {shlex.quote(one.name)}{for_tenant(tenant)}"),
+            ),
+        )
+
+
+def does_not_run(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    """It should run and does not; not where its files, or what it is configured with, say why already."""
+    if not one.enabled or not one.reason or one.state in (_MODIFIED, _GONE) or one.given_up or _explained(one):
+        return
+    back = one.runtime == "crashed"
+    yield Repair(
+        "plugin.down",
+        one.name,
+        Severity.NOTICE if back else Severity.BROKEN,
+        f"{one.name} crashed" if back else f"{one.name} does not run",
+        one.reason + (f". {one.hint}" if one.hint else ""),
+        "It is started again by itself; calls fail until it is back."
+        if back
+        else "Nobody can call it until it is started again.",
+        (
+            Press("restart", "Restart"),
+            _log_of(one) if one.runtime in _DOWN else _look_at(one),
+            Enter(f"paddock plugin enable {shlex.quote(one.name)}{for_tenant(tenant)}"),
+        ),
+        mark=f"{one.runtime} {one.code or one.reason}",
+    )
+
+
+def configuration_missing(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    if not one.enabled or not (one.unfilled or one.unset):
+        return
+    named = [f"{field} is not set" for field in one.unfilled]
+    named += [f"{field} refers to {', '.join(names)}, which is not set" for field, names in one.unset.items()]
+    first = next(iter((*one.unfilled, *one.unset)))
+    yield Repair(
+        "plugin.configuration",
+        one.name,
+        Severity.BROKEN,
+        f"{one.name} is not fully configured",
+        "; ".join(named) + ".",
+        "It cannot start with what it has.",
+        (
+            _look_at(one),
+            Enter(f"paddock plugin configure {shlex.quote(one.name)} {shlex.quote(first)}{for_tenant(tenant)}"),
+        ),
+    )
+
+
+def configuration_unused(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if one.enabled and one.unused_config and not (one.unfilled or one.unset):
+        yield Repair(
+            "plugin.configuration_unused",
+            one.name,
+            Severity.NOTICE,
+            f"{one.name} does not use its new configuration",
+            one.unused_config,
+            "It goes on with the configuration that it had.",
+            (Press("restart", "Restart"), _look_at(one)),
+        )
+
+
+def secrets_missing(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    for secret in one.secrets if one.enabled else ():
+        needed_by = ", ".join(secret.operations)
+        yield Repair(
+            "secret.missing",
+            f"{one.name}/{secret.name}",
+            Severity.NOTICE if secret.personal_too else Severity.BROKEN,
+            f"{one.name} needs the secret {secret.name}",
+            f"{secret.name} is not set, and {needed_by} cannot run without it.",
+            _without(secret),
+            (
+                Visit(f"/secrets/set?name={quote(secret.name, safe='')}", "Set it"),
+                Enter(f"paddock secret set {shlex.quote(secret.name)}{for_tenant(tenant)}"),
+            ),
+        )
+
+
+def definitions_waiting(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if one.waiting and one.state not in (_MODIFIED, _GONE):
+        many = "1 thing" if one.waiting == 1 else f"{one.waiting:,} things"
+        yield Repair(
+            "plugin.definitions",
+            one.name,
+            Severity.NOTICE,
+            f"{one.name} changed what it says about itself",
+            f"{many} that it says now wait for somebody to accept.",
+            "What changed is kept from everybody, models included, until somebody has read and accepted it.",
+            (_look_at(one, "Review the changes"),),
+        )
+
+
+DETECTORS: tuple[Callable[[PluginFacts, Tenant], Iterable[Repair]], ...] = (
+    files_changed,
+    version_gone,
+    given_up,
+    does_not_run,
+    configuration_missing,
+    configuration_unused,
+    secrets_missing,
+    definitions_waiting,
+)
+
+
+def _explained(one: PluginFacts) -> bool:
+    """Whether it does not run for what is not configured, which is told by itself."""
+    return bool(one.unfilled or one.unset) and one.code.startswith(("config", "plugin.cannot", "invalid"))
+
+
+def _without(secret: MissingSecret) -> str:
+    if secret.personal_too:
+        return "Calls of people who have not set one of their own are refused."
+    return "These calls are refused before they run."
+
+
+def _look_at(one: PluginFacts, words: str = "Look at the plugin") -> Visit:
+    return Visit(f"/plugins/{quote(one.name, safe='')}", words)
+
+
+def _log_of(one: PluginFacts) -> Visit:
+    return Visit(f"/plugins/{quote(one.name, safe='')}/logs", "Read its log")
