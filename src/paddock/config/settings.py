@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
+from paddock.config.console_settings import ConsoleSettings
 from paddock.config.gateway_settings import GatewaySettings
 from paddock.config.http_settings import HttpSettings
 from paddock.config.limit_settings import LimitSettings
@@ -41,6 +42,7 @@ class Settings:
     secrets: SecretSettings = field(default_factory=SecretSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     events: EventSettings = field(default_factory=EventSettings)
