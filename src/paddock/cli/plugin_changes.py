@@ -268,22 +268,18 @@ def rollback(
     from paddock.cli.consent import acknowledge, confirm, parse_grants, show_screen
     from paddock.cli.opening import changing
     from paddock.cli.running import runs_again
-    from paddock.plugins.consent import Screen, difference_sections
+    from paddock.plugins.consent import rollback_screen
     from paddock.plugins.versions import rollback as roll_back
     from paddock.plugins.versions import rollback_target
 
     retype = f"paddock plugin rollback {name}" + (f" --to {to}" if to else "")
     with changing() as host:
         now, target, difference, new = rollback_target(host.plugins, name, to)
-        question = f"Go back from {now.version} to {target.version}?"
-        show_screen(
-            Screen(
-                f"{now.plugin} {now.version} → {target.version}", (), tuple(difference_sections(difference)), question
-            )
-        )
+        screen = rollback_screen(now, target, difference)
+        show_screen(screen)
         named = parse_grants(grant or [])
         retype = " ".join([retype, *(f"--grant {shlex.quote(str(one))}" for one in new)])
-        confirm(question, yes=yes, retype=retype)
+        confirm(screen.question, yes=yes, retype=retype)
         acknowledge(new, named, retype)
         roll_back(host.plugins, now, target)
     say(f"{styled('✓', 'green')} {now.plugin} is back at {target.version}")

@@ -5,16 +5,29 @@ Switching one on for a single person comes with personas; here a plugin is on fo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from paddock.core.call import CallContext
+from paddock.core.call import OPERATOR, CallContext
 from paddock.core.events_lifecycle import PluginEnabled
 from paddock.gate.gate import Gate
 from paddock.gate.offering import offered_to
 from paddock.ledger.feed import Wanted, page
-from paddock.manifest.behaviour import summary_of
+from paddock.manifest.behaviour import behaviour_lines, summary_of
 from paddock.manifest.model import Manifest
+from paddock.plugins.registry import resolve_plugin
+from paddock.plugins.store_thread import StoreThread
 from paddock.store.database import Database, Transaction
+
+
+class Proposed(NamedTuple):
+    """What a person is told before a plugin is switched on."""
+
+    name: str
+    title: str
+    description: str
+    changes: tuple[str, ...]  # about how the assistant behaves; empty where it changes nothing
+    tools: tuple[str, ...]
+    on: bool
 
 
 class Activation:
@@ -23,11 +36,13 @@ class Activation:
     Args:
         gate: Where plugins are known and decided about.
         database: Where the ledger is, which knows since when they are on.
+        views: Where plugins are installed, for looking.
     """
 
-    def __init__(self, gate: Gate, database: Database) -> None:
+    def __init__(self, gate: Gate, database: Database, views: StoreThread) -> None:
         self._gate = gate
         self._database = database
+        self._views = views
 
     async def active(self, context: CallContext) -> list[dict[str, Any]]:
         """Every plugin that is on, with those of its tools that whoever asks may call."""
@@ -51,15 +66,35 @@ class Activation:
             NotFound: it is not on.
         """
         manifest = self._gate.catalogue(context.tenant).entry(plugin).manifest
-        name = manifest.title or manifest.name
-        changes = (
-            summary_of(manifest.behaviour) if manifest.behaviour else f"{name} changes nothing about how I answer."
-        )
-        return {"behavioral_summary": changes, "tools_available": await self._tools(manifest.name, context)}
+        return {"behavioral_summary": _changes(manifest), "tools_available": await self._tools(manifest.name, context)}
+
+    async def proposed(self, plugin: str, context: CallContext) -> Proposed:
+        """What switching a plugin on changes, or has changed.
+
+        For whoever operates the tenant also of one that is not on; for everybody else that one is not there.
+
+        Raises:
+            NotFound: it is not installed, or not on.
+        """
+        catalogue = self._gate.catalogue(context.tenant)
+        if OPERATOR in context.principal.roles:
+            manifest = await self._views.run(lambda store: resolve_plugin(store, plugin).manifest, context.tenant)
+        else:
+            manifest = catalogue.entry(plugin).manifest
+        on = any(entry.manifest.name == manifest.name for entry in catalogue.entries())
+        tools = await self._tools(manifest.name, context) if on else [spec.name for spec in manifest.callables]
+        lines = tuple(behaviour_lines(manifest.behaviour)) if manifest.behaviour else ()
+        return Proposed(manifest.name, manifest.display_name, manifest.description, lines, tuple(tools), on)
 
     async def _tools(self, plugin: str, context: CallContext) -> list[str]:
         targets = self._gate.catalogue(context.tenant).offered_by(plugin)
         return [one.target.spec.name for one in await offered_to(context, targets, self._gate.decides)]
+
+
+def _changes(manifest: Manifest) -> str:
+    if manifest.behaviour:
+        return summary_of(manifest.behaviour)
+    return f"{manifest.title or manifest.name} changes nothing about how I answer."
 
 
 def _since(tx: Transaction, tenant: str, manifests: list[Manifest]) -> dict[str, str | None]:

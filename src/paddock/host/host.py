@@ -22,6 +22,7 @@ from paddock.gate.claiming import Claims
 from paddock.gate.effects.keys import checked_key
 from paddock.gate.gate import Gate
 from paddock.gate.live_call import LiveCall
+from paddock.host.accounts import Accounts
 from paddock.host.actions import Actions
 from paddock.host.activation import Activation
 from paddock.host.api_keys import ApiKeys
@@ -38,6 +39,7 @@ from paddock.host.embedding import embedded, point_to_the_program
 from paddock.host.explaining import Explaining
 from paddock.host.exposing import Exposing
 from paddock.host.followers import Following
+from paddock.host.installing import Installing
 from paddock.host.knobs import knobs_of
 from paddock.host.ledger_reading import LedgerReading
 from paddock.host.log_files import log_name
@@ -54,8 +56,10 @@ from paddock.host.repairs.mending import Mending
 from paddock.host.repairs.repairs import Repairs
 from paddock.host.rulebook import Rulebook
 from paddock.host.secret_keeping import SecretKeeping
+from paddock.host.secret_overview import SecretOverview
 from paddock.host.sign_ins import SignIns
 from paddock.host.turning import Turning
+from paddock.host.uninstalling import Uninstalling
 from paddock.host.versions import Versions
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
@@ -103,6 +107,7 @@ class Host:
         explaining: Explaining,
         ledger: LedgerReading,
         activation: Activation,
+        installing: Installing,
         rules: Rulebook,
         policy: PolicyReading,
         condition: Condition,
@@ -140,7 +145,10 @@ class Host:
         self.explaining = explaining
         self.ledger = ledger
         self.activation = activation
-        self.versions = Versions(store, self._moved)
+        self.installing = installing
+        self.installing.put_into_effect = self._moved
+        self.uninstalling = Uninstalling(store, self.reconcile)
+        self.versions = Versions(store, views, self._moved)
         self.turning = turning
         self.rules = rules
         self.policy = policy
@@ -152,6 +160,8 @@ class Host:
         self.webhooks = webhooks
         self.doubts = doubts
         self.secrets = SecretKeeping(views, keys, reconciler.reconcile)
+        self.secret_overview = SecretOverview(views)
+        self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
         looking = Looking(views, self._runtime, gate.catalogue, condition, machine, keys, environ, clock)
         mending = Mending(store, self, self.versions, webhooks, self.secrets)
         self.repairs = Repairs(looking, mending, views, clock)

@@ -49,6 +49,7 @@ from paddock.host.doubts import Doubts
 from paddock.host.explaining import Explaining
 from paddock.host.gating import BesideTheGate, approvals_on, gate_to
 from paddock.host.host import Host
+from paddock.host.installing import Installing
 from paddock.host.ledger_reading import LedgerReading
 from paddock.host.looking import Looks
 from paddock.host.metrics import Metrics
@@ -70,7 +71,7 @@ from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
 from paddock.ledger.opening import open_ledger
 from paddock.plugins.opening import open_plugin_store
-from paddock.plugins.plugin_store import trees_in
+from paddock.plugins.plugin_store import staging_in, trees_in
 from paddock.plugins.runtimes.choosing import wire_for
 from paddock.plugins.runtimes.embedded.body import WithEmbedded
 from paddock.plugins.runtimes.mcp.remote import WithRemote
@@ -214,6 +215,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             credentials = Credentials(database, clock, tasks)
             console = Console(database, credentials, clock, random)
             changes = Changes(database, credentials, clock, random)
+            installing = Installing(opening, staging_in(directories.data), clock, random)
             host = Host(
                 directories=directories,
                 loaded=loaded,
@@ -232,7 +234,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 ledger=LedgerReading(database, events),
-                activation=Activation(gate, database),
+                activation=Activation(gate, database, views),
+                installing=installing,
                 rules=rulebook,
                 policy=PolicyReading(views, rulebook, gate.catalogue, directories, settings.policy, clock),
                 condition=Condition(events, rulebook),
@@ -267,6 +270,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 recover = recovery_of(gate, database, clock, random, services.storage, settle).recover
             gate.start.effects.found_out = FindingOut(database, clock, node, recover).known
             async with AsyncExitStack() as by_itself:
+                await by_itself.enter_async_context(installing.running())
                 if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
                     tasks.start_soon(departures.look_again)
                     await resumption.expire_first(TO_EXPIRE)

@@ -64,7 +64,12 @@ def _safe(section: Section) -> Section:
 
 def summary_of(behaviour: Behaviour) -> str:
     """The behavioural changes as one paragraph, as shown when a person activates the plugin."""
-    return " ".join(f"{printable(line, _LONGEST)}." for line in _behaviour_lines(behaviour))
+    return " ".join(f"{line}." for line in behaviour_lines(behaviour))
+
+
+def behaviour_lines(behaviour: Behaviour) -> list[str]:
+    """The same, each change by itself."""
+    return [printable(line, _LONGEST) for line in _behaviour_lines(behaviour)]
 
 
 def _behaviour_lines(behaviour: Behaviour) -> Iterator[str]:

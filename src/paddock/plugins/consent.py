@@ -96,6 +96,13 @@ def upgrade_screen(prepared: Prepared, upgrade: Upgrade) -> Screen:
     )
 
 
+def rollback_screen(now: VersionRow, target: VersionRow, difference: Upgrade) -> Screen:
+    """What is different in an earlier version."""
+    question = f"Go back from {now.version} to {target.version}?"
+    heading = f"{now.plugin} {now.version} → {target.version}"
+    return Screen(heading, (), tuple(difference_sections(difference)), question)
+
+
 def difference_sections(upgrade: Upgrade, alarming: Container[str] = ()) -> list[Section]:
     """The difference between two versions as sections; lines among `alarming` are marked as such."""
     added = tuple(f"+ {one} — {describe(one)} (NEW)" for one in upgrade.added)

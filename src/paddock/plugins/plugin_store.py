@@ -70,7 +70,7 @@ class PluginStore:
 
     @property
     def staging(self) -> Path:
-        return self.data / "staging"
+        return staging_in(self.data)
 
     @property
     def trees(self) -> Path:
@@ -201,6 +201,11 @@ class _Told:
 def tenants_in(directory: Path) -> Path:
     """Where a directory of ours holds what belongs to other tenants than the default one."""
     return directory / "tenants"
+
+
+def staging_in(data: Path) -> Path:
+    """The directory where packages stand that nobody has said yes to yet."""
+    return data / "staging"
 
 
 def trees_in(data: Path) -> Path:

@@ -111,9 +111,10 @@ def prepare(
     progress: Report | None = None,
     choices: Choices | None = None,
     values: Mapping[str, Any] | None = None,
+    recorded_as: Source | None = None,
 ) -> Generator[Prepared, None, None]:
     """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry, and so
-    are `values`, which its configuration is to have.
+    are `values`, which its configuration is to have. `recorded_as` is for those that are not; see `stage`.
 
     Raises:
         Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
@@ -135,7 +136,7 @@ def prepare(
             notes = (*reading.warnings, *package.warnings)
             yield _prepared(store, staged, reading.single(), notes, values or {}, package.lock)
         return
-    with stage(source, store.staging, progress) as staged:
+    with stage(source, store.staging, progress, recorded_as=recorded_as) as staged:
         reading = read_staged(staged)
         manifest = reading.single()
         require_allowed_imports(manifest, staged.root)

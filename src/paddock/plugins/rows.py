@@ -263,6 +263,12 @@ def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
     )
 
 
+def tenants_with(tx: Transaction, plugin: str) -> int:
+    """How many tenants have a plugin enabled."""
+    row = tx.one("SELECT count(*) AS many FROM grants WHERE plugin = ? AND enabled = 1", (plugin,))
+    return int(row["many"]) if row else 0
+
+
 def find_alias(tx: Transaction, alias: str) -> tuple[str, str] | None:
     row = tx.one("SELECT plugin, callable FROM aliases WHERE alias = ?", (alias,))
     return (row["plugin"], row["callable"]) if row else None

@@ -39,6 +39,7 @@ class SourceKind(StrEnum):
     CONFIGURATION = "configuration"  # a server known only from another program's settings
     PYPI = "pypi"  # the Python package index, or the one that pip is set up for
     NPM = "npm"  # the npm registry, likewise
+    UPLOAD = "upload"  # a file that somebody's browser sent; the name is what they called it
 
     @property
     def registry(self) -> bool:
@@ -66,6 +67,8 @@ class Source:
         if self.kind.registry:
             held = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
             return f"{self.kind} package {printable(self.location)}{held}"
+        if self.kind is SourceKind.UPLOAD:
+            return f"uploaded file {printable(self.location)}"
         return f"{self.kind} {printable(self.location)}"
 
 

@@ -42,10 +42,12 @@ def stage(
     *,
     limits: Limits = DEFAULT_LIMITS,
     git_limits: GitLimits | None = None,
+    recorded_as: Source | None = None,
 ) -> Generator[Staged, None, None]:
     """The package of `source` as a tree below `staging_root`, for as long as the block runs.
 
-    Blocks; call it from a worker thread. A `progress` that raises stops it.
+    Blocks; call it from a worker thread. A `progress` that raises stops it. `recorded_as` is what people are told and
+    what is kept as its source, where it is read from a place that nobody knows.
 
     Raises:
         Invalid: the package is unsafe, with every reason.
@@ -55,7 +57,7 @@ def stage(
     with staging_directory(staging_root) as directory:
         root = directory / "tree"
         listing = Listing(limits)
-        what = source.describe()
+        what = (recorded_as or source).describe()
         commit: str | None = None
         match source.kind:
             case SourceKind.DIRECTORY:
@@ -75,9 +77,15 @@ def stage(
                     code="source.configuration",
                     hint=f"import it again: paddock import {source.location}",
                 )
+            case SourceKind.UPLOAD:
+                raise OperatorError(
+                    f"{what} was sent by a browser, and is not kept",
+                    code="source.uploaded",
+                    hint="upload the new version, or name another source",
+                )
             case SourceKind.PYPI | SourceKind.NPM:
                 raise HostError(f"{what} is no package of ours yet", code="source.registry")
-        yield Staged(root, tree, SourceRecord(source, commit))
+        yield Staged(root, tree, SourceRecord(recorded_as or source, commit))
 
 
 def sweep_staging(staging_root: Path) -> tuple[str, ...]:

@@ -1,0 +1,186 @@
+"""One installation that is under way: how far it is, what a person is asked, and what became of it.
+
+It is changed on the event loop alone. What fetches the package works on a thread, and says how far it is by `report`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.core.clock import Clock
+from paddock.core.errors import Conflict, PaddockError
+from paddock.core.ids import PrincipalId
+from paddock.manifest.capability import Capability
+from paddock.plugins.entries import Progress
+from paddock.plugins.proposal import Change, Proposal
+
+_TOLD_AGAIN = 0.2  # seconds between two words on how far it is
+
+
+class Stage(StrEnum):
+    """How far an installation is."""
+
+    FETCHING = "fetching"
+    WAITING = "waiting"  # for a person
+    CHANGING = "changing"  # the store
+    DONE = "done"
+    FAILED = "failed"
+    GIVEN_UP = "given_up"
+
+
+OVER = frozenset({Stage.DONE, Stage.FAILED, Stage.GIVEN_UP})
+
+
+class GaveUp(StrEnum):
+    """Why one ends that nobody went through with."""
+
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    CLOSING = "closing"  # the host closes
+
+
+class Stopped(Exception):
+    """Nobody wants it any more. Raised where the work is, to leave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """A person's yes: to the whole, and to what needs one of its own."""
+
+    by: PrincipalId
+    acknowledged: frozenset[Capability] = frozenset()
+    less_trust: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done."""
+
+    change: Change
+    plugin: str
+    version: str
+
+
+class Installation:
+    """One of them.
+
+    Args:
+        id: What it is found by.
+        what: What is fetched, in words.
+        by: Who began it.
+        upgrade: The plugin that it is to be the next version of.
+        clock: For how often it tells how far it is.
+    """
+
+    def __init__(self, id: str, what: str, by: PrincipalId, upgrade: str | None, clock: Clock) -> None:  # noqa: A002
+        self.id = id
+        self.what = what
+        self.by = by
+        self.upgrade = upgrade
+        self.began_at = clock.now().isoformat()
+        self.stage = Stage.FETCHING
+        self.progress = Progress("")
+        self.proposal: Proposal | None = None
+        self.expires_at = ""
+        self.outcome: Outcome | None = None
+        self.error: PaddockError | None = None
+        self.gave_up: GaveUp | None = None
+        self._clock = clock
+        self._told = 0.0
+        self._stop = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Consent | None] = self._loop.create_future()
+        self._news = asyncio.Event()
+
+    # --- for whoever looks --------------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing becomes of it any more."""
+        return self.stage in OVER
+
+    async def changes(self) -> AsyncGenerator[Stage, None]:
+        """Its stage now, and each time that anything of it changes, until it is over."""
+        while True:
+            news = self._news
+            yield self.stage
+            if self.over:
+                return
+            await news.wait()
+
+    async def ended(self) -> None:
+        """Wait until it is over."""
+        async for _ in self.changes():
+            pass
+
+    # --- for whoever decides ------------------------------------------------------------------------------------------
+
+    def agree(self, consent: Consent) -> None:
+        """A person's yes.
+
+        Raises:
+            Conflict: it does not wait for one.
+            NeedsConsent: something needs a yes of its own, and has none.
+        """
+        if self.stage is not Stage.WAITING or self.proposal is None or self._answer.done():
+            raise Conflict("this was decided already", code="install.decided", hint="look at what became of it")
+        self.proposal.require(consent.acknowledged, less_trust=consent.less_trust)
+        self._answer.set_result(consent)
+        self.moved_to(Stage.CHANGING)
+
+    def stop(self, why: GaveUp) -> None:
+        """Go no further. What was begun is undone by whoever works on it; a change that is nearly made may still be."""
+        if self.over:
+            return
+        self.gave_up = self.gave_up or why
+        self._stop.set()
+        if not self._answer.done():
+            self._answer.set_result(None)
+
+    # --- for whoever works on it --------------------------------------------------------------------------------------
+
+    def report(self, progress: Progress) -> None:
+        """How far the work is; called on the thread that does it.
+
+        Raises:
+            Stopped: nobody wants it any more.
+        """
+        if self._stop.is_set():
+            raise Stopped
+        now = self._clock.monotonic()
+        if now - self._told >= _TOLD_AGAIN:
+            self._told = now
+            self._loop.call_soon_threadsafe(self._advance, progress)
+
+    async def asked(self, proposal: Proposal, patience: float, expires_at: str) -> Consent:
+        """A person's answer to what is proposed.
+
+        Raises:
+            Stopped: they said no, or said nothing for so many seconds.
+        """
+        self.proposal, self.expires_at = proposal, expires_at
+        if not self._stop.is_set():
+            self.moved_to(Stage.WAITING)
+        answered, _ = await asyncio.wait({self._answer}, timeout=patience)
+        if not answered:
+            self.stop(GaveUp.EXPIRED)
+        consent = self._answer.result()
+        if consent is None:
+            raise Stopped
+        return consent
+
+    def moved_to(self, stage: Stage) -> None:
+        """It is further."""
+        self.stage = stage
+        if stage in OVER:
+            self.proposal = None  # with it goes all that was read of the package
+        before, self._news = self._news, asyncio.Event()
+        before.set()
+
+    def _advance(self, progress: Progress) -> None:
+        self.progress = progress
+        self.moved_to(self.stage)

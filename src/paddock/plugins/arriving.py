@@ -1,0 +1,70 @@
+"""A package file that somebody sends, piece by piece: on disk from its first byte on, and no bigger than it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from paddock.core.errors import HostError, Invalid, Problem
+from paddock.plugins.names import DEFAULT_LIMITS, show_bytes
+from paddock.plugins.staging import staging_directory
+
+
+class ArrivingFile:
+    """The file. Writing blocks; call it from a worker thread."""
+
+    def __init__(self, path: Path, file: BinaryIO, most: int) -> None:
+        self.path = path
+        self.size = 0
+        self._file = file
+        self._most = most
+
+    def write(self, piece: bytes) -> None:
+        """Add to it.
+
+        Raises:
+            Invalid: it has more than a package may have.
+            HostError: the disk refuses.
+        """
+        self.size += len(piece)
+        if self.size > self._most:
+            problem = Problem("", f"holds more than {show_bytes(self._most)}", code="package.too_big")
+            raise Invalid("the package is too big", [problem], code="package.unsafe")
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            raise _disk(error) from error
+
+    def finish(self) -> None:
+        """All of it is here, and can be read.
+
+        Raises:
+            HostError: the disk refuses.
+        """
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _disk(error) from error
+
+
+@contextmanager
+def arriving_file(staging_root: Path, most: int = DEFAULT_LIMITS.archive_bytes) -> Generator[ArrivingFile, None, None]:
+    """A new file for as long as the block runs; what a killed host leaves is swept with all else that is staged.
+
+    Raises:
+        HostError: the disk refuses.
+    """
+    with staging_directory(staging_root) as directory:
+        path = directory / "package"
+        with path.open("xb") as file:
+            yield ArrivingFile(path, file, most)
+
+
+def _disk(error: OSError) -> HostError:
+    return HostError(
+        f"cannot keep the file that was sent: {error.strerror}",
+        code="staging.disk",
+        hint="check free space and permissions (paddock doctor)",
+    )
