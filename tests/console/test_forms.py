@@ -295,3 +295,11 @@ def test_a_form_that_nobody_touches_gives_back_what_was_in_it(value: dict[str, A
     read = filled_in(shape, as_a_browser_sends(form_of(shape, value).root))
 
     assert (read.value, read.problems) == (value, ())
+
+
+def test_a_mistake_of_all_together_is_told_above_the_form() -> None:
+    wrong = Problem("", "does not fit", "", "anyOf")
+
+    form = form_of(of(a={"type": "string"}), {}, [wrong])
+
+    assert (form.elsewhere, form.wrong) == ((wrong,), 1)

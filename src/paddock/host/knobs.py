@@ -52,7 +52,8 @@ def _shown(knob: Knob, manifest: Manifest, fit: Fitting, given: Mapping[str, Any
         "options": dict(knob.options),
         "accepts": dict(value_schema(knob)),
         "set": knob.name in fit.values,
-        "value": given.get(field_of(knob), _default(knob, manifest)),
+        "default": (default := _default(knob, manifest)),
+        "value": given.get(field_of(knob), default),
     }
 
 

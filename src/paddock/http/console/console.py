@@ -7,6 +7,7 @@ import asyncio
 from paddock.host.host import Host
 from paddock.http.console.approvals import ApprovalPages
 from paddock.http.console.home import HomePage
+from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
 from paddock.http.console.page import Page
 from paddock.http.console.plugins import PluginPages
@@ -21,6 +22,7 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         Page("GET", f"{PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
         *HomePage(host).rows(),
         *PluginPages(host).rows(),
+        *KnobPages(host).rows(),
         *RunningPages(host, closing).rows(),
         *ApprovalPages(host).rows(),
         *LedgerPages(host).rows(),

@@ -78,6 +78,8 @@ SAID: Final = {
     "enabled": "It is enabled.",
     "disabled": "It is disabled.",
     "restarted": "Restarted.",
+    "saved": "Saved.",
+    "reset": "Reset to the default.",
     "accepted": "Accepted. It can be used from now on.",
     "approved": "You said yes.",
     "denied": "You said no.",

@@ -38,6 +38,7 @@ SCHEMAS: dict[str, Schema] = {
             "options": said(OBJECT, "What its type needs besides: `min`, `max`, `values`, `default`, …"),
             "accepts": said(OBJECT, "A JSON Schema of the values that it takes."),
             "set": said(YES_NO, "Whether somebody turned it; it is at its default otherwise."),
+            "default": said(ANY, "What the plugin is given as long as nobody turns it; null where there is nothing."),
             "value": said(ANY, "What the plugin is given now."),
         }
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.core.errors import Problem
@@ -92,7 +92,11 @@ def form_of(shape: Shape, value: Any = None, problems: Sequence[Problem] = ()) -
     for one in problems:
         by_path.setdefault(one.path, []).append(one)
     root = _field(shape, (), value, {}, by_path)
-    return Form(root, tuple(one for left in by_path.values() for one in left))
+    of_all = root.problems if shape.control == "group" else ()  # which shows its fields, and nothing of its own
+    return Form(
+        replace(root, problems=()) if of_all else root,
+        (*of_all, *(one for left in by_path.values() for one in left)),
+    )
 
 
 def every_field(one: Field) -> Iterable[Field]:
