@@ -25,6 +25,18 @@ def has_reference(text: str) -> bool:
     return any(match.group() != "$${" for match in _REFERENCE.finditer(text))
 
 
+def secrets_in(value: Any) -> set[str]:
+    """The names of the secrets that a value refers to, at any depth."""
+    if isinstance(value, str):
+        names = (match.group(1) for match in _REFERENCE.finditer(value))
+        return {name.removeprefix(SECRET) for name in names if name is not None and name.startswith(SECRET)}
+    if isinstance(value, dict):
+        return set[str]().union(*map(secrets_in, cast("dict[str, Any]", value).values()))
+    if isinstance(value, list):
+        return set[str]().union(*map(secrets_in, cast("Sequence[Any]", value)))
+    return set()
+
+
 def as_typed(text: str) -> str:
     """What a text without references stands for."""
     return text.replace("$${", "${")

@@ -18,6 +18,7 @@ from paddock.host.repairs.facts import DoubtFacts, Facts, KeyFacts, PluginFacts,
 from paddock.host.repairs.ignored import Ignored, ignored
 from paddock.host.repairs.machine import Machine
 from paddock.host.repairs.missing_secrets import missing_of_tenant
+from paddock.host.secret_keeping import seal_state
 from paddock.manifest.model import Manifest
 from paddock.plugins.enabling import unfilled
 from paddock.plugins.listing import Listed, list_plugins
@@ -26,7 +27,7 @@ from paddock.plugins.store_thread import StoreThread
 from paddock.plugins.unset_references import unset_references
 from paddock.principals.api_keys import keys
 from paddock.secrets.keys import Keys
-from paddock.secrets.rows import REPLACED, key_in_use, keys_out_of_use, secrets
+from paddock.secrets.rows import secrets
 from paddock.store.transaction import Transaction
 
 Runtime = Callable[[str, Tenant], dict[str, Any] | None]
@@ -165,14 +166,9 @@ class Looking:
         return replace(facts, plugins=tuple(plugins), seal=seal), {str(one.plugin.name): one for one in listed}, said
 
     def _seal(self, store: PluginStore) -> SealFacts:
-        in_use, before = store.database.read(lambda tx: (key_in_use(tx), keys_out_of_use(tx, REPLACED)))
-        if in_use is None:
-            return SealFacts()
-        try:
-            self._sealed_with.find(in_use)
-        except PaddockError as error:
-            return SealFacts(in_use.id, error.message, error.hint)
-        return SealFacts(in_use.id, replaced=len(before))
+        found = seal_state(store, self._sealed_with)
+        wrong = found.trouble
+        return SealFacts(found.key_id, wrong.message if wrong else "", wrong.hint if wrong else "", found.replaced)
 
 
 def _plugin(one: Listed) -> PluginFacts:
