@@ -196,7 +196,7 @@ def test_what_a_plugin_is_trusted_with_is_shown_to_the_last_entry() -> None:
     assert "send uses the secrets key (system)" in shown
     assert "With the headers: X-Key" in shown
     assert "hidden-value" not in shown
-    assert "Wants a person to approve each call, which Paddock does not ask for yet: pay" in shown
+    assert "Has a person approve each call: pay" in shown
     assert "Keeps pay to callers with scopes: money" in shown
 
 

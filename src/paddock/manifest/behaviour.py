@@ -228,7 +228,7 @@ def _approval_lines(manifest: Manifest) -> Iterator[str]:
     """What the plugin wants to stand between a call and its effect. A screen may not promise what no part keeps."""
     asked = [spec.name for spec in manifest.callables if spec.requires_approval]
     if asked:
-        yield from _whole("Wants a person to approve each call, which Paddock does not ask for yet: ", asked)
+        yield from _whole("Has a person approve each call: ", asked)
     for spec in manifest.callables:
         if spec.required_scopes:
             yield from _whole(f"Keeps {spec.name} to callers with scopes: ", spec.required_scopes)
