@@ -1,0 +1,1 @@
+"""What is recorded, in sentences for people: words for every type of entry."""
