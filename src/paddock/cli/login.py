@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from paddock.cli.output import AsJson, document, reporting, result, say
 from paddock.cli.principals import DEFAULT, OfTenant, at_this_machine, change
-from paddock.core.errors import Unreachable
 
 app = typer.Typer(add_completion=False)
 
@@ -47,16 +44,7 @@ def _base() -> str:
         Unreachable: it is not.
     """
     from paddock.cli.opening import reading
-    from paddock.config.directories import find_directories
-    from paddock.http.local_address import announced_url
+    from paddock.http.local_address import console_url
 
     with reading() as host:
-        public = host.loaded.settings.http.public_url
-    found = public or announced_url(find_directories(os.environ, Path.home()))
-    if found is None:
-        raise Unreachable(
-            "no daemon of this home listens on TCP",
-            code="daemon.no_url",
-            hint="start one: paddock serve; where http.address is off, set it",
-        )
-    return found.rstrip("/")
+        return console_url(host.directories, host.loaded.settings.http)

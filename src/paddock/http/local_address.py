@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from paddock.config.directories import Directories
+from paddock.config.http_settings import HttpSettings
+from paddock.core.errors import Unreachable
 
 LONGEST = 107  # bytes of a socket's address, without the closing zero
 
@@ -39,6 +41,22 @@ def announced_url(directories: Directories) -> str | None:
         return (directories.run / "paddock.url").read_text().strip() or None
     except OSError:
         return None
+
+
+def console_url(directories: Directories, http: HttpSettings) -> str:
+    """Where people open the console of the daemon of these directories.
+
+    Raises:
+        Unreachable: nowhere.
+    """
+    found = http.public_url or announced_url(directories)
+    if found is None:
+        raise Unreachable(
+            "no daemon of this home listens on TCP",
+            code="daemon.no_url",
+            hint="start one: paddock serve; where http.address is off, set it",
+        )
+    return found.rstrip("/")
 
 
 @contextmanager

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 
 from paddock.host.host import Host
+from paddock.http.console.api_keys import KeyPages
 from paddock.http.console.approvals import ApprovalPages
+from paddock.http.console.explain import ExplainPages
 from paddock.http.console.home import HomePage
 from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
 from paddock.http.console.page import Page
+from paddock.http.console.people import PeoplePages
 from paddock.http.console.plugins import PluginPages
+from paddock.http.console.policy import PolicyPages
+from paddock.http.console.policy_try import PolicyTryPages
 from paddock.http.console.running import RunningPages
+from paddock.http.console.settings import SettingsPages
+from paddock.http.console.settings_host import HostPages
 from paddock.http.console.static_files import PREFIX, serve_file
+from paddock.http.console.webhooks import WebhookPages
 from paddock.http.endpoint import ANYBODY
 
 
@@ -26,4 +34,12 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         *RunningPages(host, closing).rows(),
         *ApprovalPages(host).rows(),
         *LedgerPages(host).rows(),
+        *PolicyPages(host).rows(),
+        *PolicyTryPages(host).rows(),
+        *ExplainPages(host).rows(),
+        *SettingsPages(host).rows(),
+        *KeyPages(host).rows(),
+        *PeoplePages(host).rows(),
+        *WebhookPages(host).rows(),
+        *HostPages(host).rows(),
     ]

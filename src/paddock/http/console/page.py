@@ -84,6 +84,15 @@ SAID: Final = {
     "approved": "You said yes.",
     "denied": "You said no.",
     "revoked": "That yes does not count any more.",
+    "session_ended": "Signed out there.",
+    "consent_revoked": "Your consent is withdrawn.",
+    "key_revoked": "The key is revoked. It stopped working at once.",
+    "person_added": "Added. Create a sign-in link to let them in.",
+    "person_saved": "Roles saved. They count from now on.",
+    "person_several": "Saved. Several people can approve now, so nobody approves their own requests any more.",
+    "person_enabled": "Enabled. They can sign in again.",
+    "person_disabled": "Disabled. They are signed out, and their keys don’t work.",
+    "person_signed_out": "Signed out everywhere.",
 }
 """What a page says after something was done; named in an address, so that no address puts words into our mouth."""
 

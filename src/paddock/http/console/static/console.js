@@ -36,3 +36,14 @@ document.addEventListener("submit", (event) => {
   const question = event.submitter && event.submitter.dataset.ask;
   if (question && !window.confirm(question)) event.preventDefault();
 });
+
+// What is shown once is copied with one press, where the browser lets a page do that.
+for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.copy);
+  field.select();
+  await navigator.clipboard.writeText(field.value);
+  button.textContent = button.dataset.done;
+});

@@ -1,0 +1,175 @@
+"""API keys: the list, a form that makes one and shows it once, and revoking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.core.errors import Conflict, NotFound, OperatorError, Problem
+from paddock.core.secret import Secret
+from paddock.host.host import Host
+from paddock.http.acting import context_of
+from paddock.http.auth import caller_of
+from paddock.http.console.form_body import form_of
+from paddock.http.console.forms.fields import Form
+from paddock.http.console.forms.fields import form_of as form_with
+from paddock.http.console.forms.filled import filled_in
+from paddock.http.console.forms.shape import Shape, shape_of
+from paddock.http.console.page import Page, done, operates
+from paddock.http.console.settings_page import settings_page
+from paddock.http.console.shown_once import ShownOnce
+from paddock.http.endpoint import MEMBER, OPERATOR, named
+from paddock.policy.vocabulary import SHIPPED_ROLES
+from paddock.principals.api_keys import ApiKey
+from paddock.principals.names import checked
+from paddock.principals.people import Person
+
+_LASTS: Final = {"1": "a day", "30": "30 days", "90": "90 days", "365": "a year", "never": "until somebody revokes it"}
+_LONGEST_LABEL: Final = 200
+_FIELDS: Final = {
+    "person.not_found": "owner",
+    "person.disabled": "owner",
+    "api_key.too_much": "roles",
+}
+"""Where the mistakes stand that only the rows can find."""
+
+
+class KeyPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._made: ShownOnce[tuple[ApiKey, Secret]] = ShownOnce()
+
+    def rows(self) -> list[Page]:
+        return [
+            Page("GET", "/settings/keys", self.listed, MEMBER),
+            Page("POST", "/settings/keys", self.create, OPERATOR),
+            Page("GET", "/settings/keys/{id}/revoke", self.ask_revoke, MEMBER),
+            Page("POST", "/settings/keys/{id}/revoke", self.revoke, MEMBER),
+        ]
+
+    async def listed(self, request: Request) -> Response:
+        return await self._page(request)
+
+    async def _page(self, request: Request, form: Form | None = None, status: int = 200) -> Response:
+        by, sees = (await context_of(self._host, request)).principal, operates(caller_of(request))
+        now = datetime.now(UTC)
+        keys = await (self._host.api_keys.all(by.tenant) if sees else self._host.api_keys.of(by))
+        live = [key for key in keys if key.state(now) == "live"]
+        everything = "all" in request.query_params
+        if sees and form is None:
+            people, _ = await self._host.people.all(by.tenant)
+            form = form_with(shape_of(key_schema(people))) if any(not one.disabled for one in people) else None
+        made = self._made.take(by.id, request.query_params.get("made", "")) if request.method == "GET" else None
+        values = {
+            "keys": [(key, key.state(now)) for key in (keys if everything else live)],
+            "everything": everything,
+            "ended": len(keys) - len(live),
+            "form": form,
+            "made": made[0] if made else None,
+            "token": made[1].reveal() if made else "",
+            "missed": "made" in request.query_params and made is None,
+        }
+        return settings_page(request, "api_keys.html", values, status)
+
+    async def create(self, request: Request) -> Response:
+        context, sent = await context_of(self._host, request), await form_of(request)
+        people, _ = await self._host.people.all(context.tenant)
+        shape = shape_of(key_schema(people))
+        read = filled_in(shape, sent.texts)
+        value: dict[str, Any] = read.value
+        problems = [*read.problems, *mistakes_in(value)]
+        if problems:
+            return await self._refused(request, shape, value, problems)
+        try:
+            made = await self._host.api_keys.create(
+                context.principal,
+                value["owner"],
+                label=value.get("label", ""),
+                roles=value.get("roles"),
+                scopes=value.get("scopes", ()),
+                expires_at=ends_at(value["lasts"], datetime.now(UTC)),
+            )
+        except (OperatorError, Conflict, NotFound) as error:
+            wrong = Problem(_FIELDS.get(error.error_code, ""), error.message, error.hint, error.error_code)
+            return await self._refused(request, shape, value, [wrong])
+        # The address names where to find it, and not the key: it is found there once, by whoever made it.
+        return RedirectResponse(f"/settings/keys?made={self._made.keep(context.principal.id, made)}", 303)
+
+    async def _refused(self, request: Request, shape: Shape, value: Any, problems: Sequence[Problem]) -> Response:
+        return await self._page(request, form_with(shape, value, problems), 422)
+
+    async def ask_revoke(self, request: Request) -> Response:
+        by, wanted = (await context_of(self._host, request)).principal, named(request, "id")
+        keys = await (
+            self._host.api_keys.all(by.tenant) if operates(caller_of(request)) else self._host.api_keys.of(by)
+        )
+        found = next((key for key in keys if key.id == wanted), None)
+        if found is None:
+            raise NotFound("there is no such key", code="api_key.not_found")
+        return settings_page(request, "api_key_revoke.html", {"key": found, "state": found.state(datetime.now(UTC))})
+
+    async def revoke(self, request: Request) -> Response:
+        await self._host.api_keys.revoke((await context_of(self._host, request)).principal, named(request, "id"))
+        return done("/settings/keys", "key_revoked")
+
+
+def key_schema(people: Sequence[Person]) -> dict[str, Any]:
+    """What a new key takes, for these people."""
+    able = [one for one in people if not one.disabled]
+    roles = [*SHIPPED_ROLES, *sorted({role for one in able for role in one.rights.roles} - {*SHIPPED_ROLES})]
+    return {
+        "type": "object",
+        "required": ["owner", "lasts"],
+        "properties": {
+            "label": {"type": "string", "title": "Name", "x-ui": {"help": "What it’s for, such as “nightly report”."}},
+            "owner": {
+                "enum": [one.name for one in able],
+                "title": "Acts for",
+                "x-ui": {"help": "A key never has more rights than its owner has at that moment."},
+            },
+            "roles": {
+                "type": "array",
+                "title": "Roles",
+                "items": {"enum": roles},
+                "x-ui": {"help": "Check none to give it all of the owner’s roles except operator and approver."},
+            },
+            "scopes": {
+                "type": "array",
+                "title": "Scopes",
+                "items": {"type": "string"},
+                "x-ui": {"help": "One a line, such as email:send. Leave empty if you don’t use scopes."},
+            },
+            "lasts": {
+                "enum": list(_LASTS),
+                "title": "Works for",
+                "default": "90",
+                "x-ui": {"enum_labels": _LASTS},
+            },
+        },
+    }
+
+
+def mistakes_in(value: dict[str, Any]) -> list[Problem]:
+    """All that is wrong with what was filled in, each with its field."""
+    problems: list[Problem] = []
+    if not value.get("owner"):
+        problems.append(Problem("owner", "choose whom the key acts for"))
+    if len(value.get("label", "")) > _LONGEST_LABEL:
+        problems.append(Problem("label", f"is longer than {_LONGEST_LABEL} characters"))
+    for number, scope in enumerate(value.get("scopes", ())):
+        try:
+            checked("scope", scope)
+        except OperatorError as error:
+            problems.append(Problem(f"scopes[{number}]", error.message, error.hint))
+    if value.get("lasts") not in _LASTS:
+        problems.append(Problem("lasts", "choose how long it works"))
+    return problems
+
+
+def ends_at(lasts: str, now: datetime) -> datetime | None:
+    """When a key that lasts this long stops working; None for never."""
+    return None if lasts == "never" else now + timedelta(days=int(lasts))
