@@ -18,18 +18,17 @@ from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 from paddock.http.acting import context_of, is_theirs
 from paddock.http.auth import caller_of
-from paddock.http.console.form_body import Sent, form_of
+from paddock.http.console.form_body import form_of
 from paddock.http.console.forms.fields import Form
 from paddock.http.console.forms.fields import form_of as form_with
-from paddock.http.console.forms.filled import as_sent, filled_in
+from paddock.http.console.forms.filled import RAW, value_in
 from paddock.http.console.forms.rows import goes_on, with_changed_rows
-from paddock.http.console.forms.shape import Shape, shape_of
+from paddock.http.console.forms.shape import shape_of
 from paddock.http.console.page import Page, operates, page
 from paddock.http.console.templates import render
 from paddock.http.endpoint import named
 from paddock.http.live import LAST_WORDS, Told, event_stream
 
-_RAW = "_json"
 _OVER = ("succeeded", "failed", "in_doubt", "cancelled")
 
 
@@ -58,8 +57,8 @@ class RunningPages:
     async def run(self, request: Request) -> Response:
         tool, sent = await self._tool(request), await form_of(request)
         shape = shape_of(tool["input_schema"] or {})
-        raw = _RAW in sent.texts
-        value, problems = _read(shape, sent)
+        raw = RAW in sent.texts
+        value, problems = value_in(shape, sent.texts, sent.files)
         if goes_on(sent.texts):
             return self._form(request, tool, form_with(shape, with_changed_rows(value, sent.texts)), raw=False)
         if not problems:
@@ -71,7 +70,7 @@ class RunningPages:
                 problems = list(wrong.problems)
             else:
                 return RedirectResponse(f"/calls/{live.id}", 303)
-        text = sent.one(_RAW) if raw else None
+        text = sent.one(RAW) if raw else None
         form = form_with(shape, value, problems)
         return self._form(request, tool, form, raw=raw, text=text, problems=problems, status=422)
 
@@ -125,7 +124,7 @@ class RunningPages:
         content: dict[str, Any] = {}
         if action == "accept" and "schema" in asked:
             shape = shape_of(asked["schema"])
-            value, problems = _read(shape, sent)
+            value, problems = value_in(shape, sent.texts, sent.files)
             problems = problems or compile_schema(asked["schema"]).errors(value)
             if problems:
                 return page(request, "call.html", _told(live, {question: form_with(shape, value, problems)}), 422)
@@ -158,16 +157,6 @@ async def _begun(live: LiveCall) -> None:
         raise
     except Exception:  # noqa: S110 - whatever else became of it, its own page tells
         pass
-
-
-def _read(shape: Shape, sent: Sent) -> tuple[Any, list[Problem]]:
-    if _RAW in sent.texts:
-        try:
-            return as_sent(sent.one(_RAW) or "{}"), []
-        except (ValueError, RecursionError) as error:
-            return {}, [Problem("", f"this is no JSON: {error}", 'write it as in {"name": "value"}', "not_json")]
-    read = filled_in(shape, sent.texts, sent.files)
-    return read.value, list(read.problems)
 
 
 def _told(live: LiveCall, forms: dict[str, Form] | None = None) -> dict[str, Any]:

@@ -18,6 +18,9 @@ from paddock.http.console.forms.shape import Shape
 Sent: TypeAlias = Mapping[str, Sequence[str]]
 """What a form sends, by name, in order."""
 
+RAW: Final = "_json"
+"""The name of the field in which somebody writes everything as JSON."""
+
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _LEFT_OUT: Final = object()
@@ -48,6 +51,17 @@ def filled_in(shape: Shape, sent: Sent, files: Mapping[str, File] | None = None)
     reading = _Reading(sent, files or {})
     value = reading.of(shape, ())
     return Filled({} if value is _LEFT_OUT else value, tuple(reading.problems))
+
+
+def value_in(shape: Shape, sent: Sent, files: Mapping[str, File] | None = None) -> tuple[Any, list[Problem]]:
+    """What a form says, whether its fields were filled in or all of it was written as JSON."""
+    if RAW in sent:
+        try:
+            return as_sent(sent[RAW][-1] or "{}"), []
+        except (ValueError, RecursionError) as error:
+            return {}, [Problem("", f"this is no JSON: {error}", 'write it as in {"name": "value"}', "not_json")]
+    read = filled_in(shape, sent, files)
+    return read.value, list(read.problems)
 
 
 @dataclass(slots=True)
