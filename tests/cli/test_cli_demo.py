@@ -1,4 +1,4 @@
-"""`paddock demo`: a real daemon with real plugins, and nothing left behind."""
+"""`paddock demo`: a real host with real plugins and somebody who asks, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import eventually
+from paddock.cli.demo_robin import WISHES, reaction
 
 
 @pytest.fixture
@@ -29,81 +33,117 @@ def left_behind(paddock: Paddock) -> list[str]:
     return [path.name for path in Path(paddock.more["TMPDIR"]).iterdir() if path.name.startswith("paddock-demo")]
 
 
-@pytest.mark.slow
-def test_the_examples_are_installed_two_run_and_calls_are_made(temporary: Paddock) -> None:
+def test_everything_that_a_visitor_meets_has_really_happened(temporary: Paddock) -> None:
     done = temporary("demo", "--json").json
 
-    names = {one["name"] for one in done["installed"]}
-    assert names >= {
-        "slow-count",
-        "memory-markdown",
-        "native-notes",
-        "Email.GenerateDraft",
-        "fourth-generation-formula",
-    }
-    assert done["started"] == ["slow-count", "memory-markdown"]
-    assert done["calls"][0]["result"] == {"counted": 3}
-    assert done["calls"][1]["error"] == "call.timeout"
+    assert {one["dialect"] for one in done["installed"]} == {"native", "kaged", "shu", "kernel", "osqr", "mcp"}
+    assert "greeter" not in {one["name"] for one in done["installed"]}, "the visitor installs that one"
+    assert {"native-notes", "outbox", "mcp-units", "shu_notes"} <= set(done["running"])
+    assert "broken-clock" not in done["running"]
+    outcomes: dict[str, set[str]] = {}
+    for one in done["calls"]:
+        outcomes.setdefault(one["name"], set()).add(one["outcome"])
+    assert outcomes["native-notes.add_note"] == {"succeeded"}
+    assert outcomes["outbox.send"] == {"succeeded"}, "somebody approved it"
+    assert outcomes["outbox.empty"] == {"policy_denied"}
+    assert outcomes["broken-clock.time"] == {"succeeded", "plugin_error"}
+    assert outcomes["fourth-generation-formula.book_writing_question"] == {"succeeded"}, "somebody said: always"
+    assert done["waiting"].startswith("call_")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/login/\S+", done["url"])
     assert left_behind(temporary) == []
     assert not temporary.home.exists(), "the person's own home stays untouched"
 
 
-def test_without_a_terminal_it_shows_everything_and_ends(temporary: Paddock) -> None:
+@pytest.mark.slow
+def test_without_a_terminal_it_tells_what_it_did_and_ends(temporary: Paddock) -> None:
     said = temporary("demo")
 
-    assert "Install" not in said.err, "nobody is asked"
-    for words in ("What it may reach", "slow-count runs (pid", '{"counted": 3}', "stands in the ledger"):
+    assert said.out == ""
+    for words in ("example plugins in 6 manifest formats", "a host at http://127.0.0.1:", "Robin asks for the letter"):
         assert words in said.err
-    assert re.search(r"^slow-count .* running ", said.out, re.MULTILINE)
-    assert "process      running since" in said.out
-    assert "nobody wants the rest" in said.out
     assert left_behind(temporary) == []
 
 
-@pytest.mark.slow
-def test_what_a_plugin_says_late_is_shown_too(temporary: Paddock) -> None:
-    slow = """
-import sys
-from paddock.cli import demo
-from paddock.cli.main import main
-
-demo.CUT_SHORT, demo.ENOUGH = ("slow-count.squares", {"to": 10, "pause_ms": 2000}), 0.1
-sys.argv = ["paddock", "demo"]
-sys.exit(main())
-"""
-    said = subprocess.run(
-        [sys.executable, "-c", slow], env=temporary.environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=True, timeout=PATIENCE,
-    )  # fmt: skip
-    assert "nobody wants the rest" in said.stdout
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
-def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary: Paddock, how: signal.Signals) -> None:
+@contextmanager
+def on_a_terminal(temporary: Paddock, *options: str) -> Generator[tuple[subprocess.Popen[bytes], int], None, None]:
+    """A demo that goes on, and the terminal that it is on."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "paddock.cli", "demo"],
+        [sys.executable, "-m", "paddock.cli", "demo", *options],
         stdin=theirs, stdout=theirs, stderr=theirs, env=temporary.environment, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
     try:
-        screen = seen(ours, "slow-count.squares --params '{\"to\": 5}'")
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary: Paddock, how: signal.Signals) -> None:
+    with on_a_terminal(temporary) as (process, terminal):
+        screen = seen(terminal, "Ctrl-C ends it")
         home = re.search(r"export PADDOCK_HOME=(\S+)", screen)
-        pid = re.search(r"slow-count runs \(pid (\d+)\)", screen)
-        assert home and pid
+        assert home and "/login/" in screen
         served = Paddock(Path(home[1]))
-        assert served("call", "slow-count.count", "-p", '{"to": 1, "pause_ms": 1}').json == {"counted": 1}
+        plugins: list[dict[str, Any]] = served("plugin", "list", "--json").json["plugins"]
+        pids = [one["runtime"]["pid"] for one in plugins if one["runtime"]["state"] == "running"]
+        assert len(pids) > 5
 
         process.send_signal(how)
 
+        drain(terminal)
+        assert process.wait(PATIENCE) == 0
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "a plugin still runs")
+    assert left_behind(temporary) == []
+
+
+@pytest.mark.slow
+def test_robin_gets_an_answer_says_thanks_and_asks_for_the_next_thing(temporary: Paddock) -> None:
+    quick = """
+import sys
+from paddock.cli import demo_robin
+from paddock.cli.main import main
+
+demo_robin.Robin.__init__.__defaults__ = (0.1,)
+sys.argv = ["paddock", "demo"]
+sys.exit(main())
+"""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", quick],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=temporary.environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        home = re.search(r"export PADDOCK_HOME=(\S+)", seen(ours, "Ctrl-C ends it"))
+        assert home
+        served = Paddock(Path(home[1]))
+        for answer, words in (("approve", "letter about the oats is done"), ("deny", "about the vet stays undone")):
+            waiting = served("approvals", "list", "--json").json["approvals"]
+            assert [one["requester"] for one in waiting] != []
+            served("approvals", answer, waiting[0]["id"], "--yes")
+            seen(ours, words)
+            seen(ours, "waits for your answer")
+        letters = served("call", "outbox.letters", "-p", "{}").json["letters"]
+        notes = served("call", "native-notes.list_notes", "-p", '{"tag": "robin"}').json["notes"]
+        assert letters[0]["to"] == "Ann, Hill Farm"
+        assert len(notes) == 2
+        process.send_signal(signal.SIGINT)
         drain(ours)
         assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
         os.close(ours)
-    eventually(lambda: not Path(f"/proc/{pid[1]}").exists(), "the plugin still runs")
-    assert left_behind(temporary) == []
+
+
+@pytest.mark.parametrize(("status", "words"), [("succeeded", "Thank you!"), ("failed", "stays undone")])
+def test_robin_has_something_to_say_to_every_answer(status: str, words: str) -> None:
+    for wish in WISHES:
+        assert words in reaction(wish, {"status": status})
 
 
 def seen(terminal: int, words: str) -> str:

@@ -16,17 +16,64 @@ from typing import IO, Any
 
 from paddock.core.errors import HostError
 
-READY = 60.0  # seconds for a daemon whose plugins are all still disabled
+READY = 60.0  # seconds for a daemon on a machine that is busy
 GOING = 30.0  # seconds to end what runs
 
 
-@contextmanager
-def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[subprocess.Popen[str], None, None]:
-    """A daemon that is ready. It ends with the block, also when a signal ends us.
+class DemoDaemon:
+    """A daemon that was started and may not be ready yet.
 
-    Raises:
-        HostError: it did not start; what it wrote is in the message.
+    Args:
+        process: `paddock serve --json`.
+        log: What it writes otherwise.
     """
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._heard = threading.Event()
+        self._ready: dict[str, Any] | None = None
+        assert process.stdout is not None
+        threading.Thread(target=self._listen, args=(process.stdout,), daemon=True).start()
+
+    def url(self) -> str:
+        """Where it is reached, once it is ready.
+
+        Raises:
+            HostError: it did not start; what it wrote is in the message.
+        """
+        self._heard.wait(READY)
+        if self._ready is None:
+            last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+            why = last[0] if last else "it said nothing"
+            raise HostError(f"the daemon did not start: {why}", code="demo.no_daemon", hint="paddock doctor")
+        return str(self._ready["url"]).rstrip("/")
+
+    def wait(self) -> None:
+        """Until it ends."""
+        self._process.wait()
+
+    def _listen(self, lines: IO[str]) -> None:
+        """To the end: whoever does not listen fills the daemon's pipe."""
+        with lines:
+            for line in lines:
+                if (event := _event(line)).get("event") == "ready":
+                    self._ready = event
+                    self._heard.set()
+        self._heard.set()
+
+
+def _event(line: str) -> dict[str, Any]:
+    """What a daemon tells; one that fails before it is one tells something else."""
+    try:
+        return dict(json.loads(line))
+    except (TypeError, ValueError):
+        return {}
+
+
+@contextmanager
+def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[DemoDaemon, None, None]:
+    """A daemon that was just started. It ends with the block, also when a signal ends us."""
     command = [sys.executable, "-P", "-m", "paddock.cli", "serve", "--json"]
     with log.open("w") as errors, _signals_end_the_block():
         # In a session of its own: Ctrl-C is for us, and we end it in order.
@@ -35,8 +82,7 @@ def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[subprocess.Pop
             start_new_session=True,
         )  # fmt: skip
         try:
-            _wait_until_ready(process, log)
-            yield process
+            yield DemoDaemon(process, log)
         finally:
             process.terminate()
             try:
@@ -44,29 +90,6 @@ def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[subprocess.Pop
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _wait_until_ready(process: subprocess.Popen[str], log: Path) -> None:
-    told = threading.Event()
-    ready: list[dict[str, Any]] = []
-
-    def listen(lines: IO[str]) -> None:
-        """To the end: whoever does not listen fills the daemon's pipe."""
-        with lines:
-            for line in lines:
-                event = json.loads(line)
-                if event.get("event") == "ready":
-                    ready.append(event)
-                    told.set()
-        told.set()
-
-    assert process.stdout is not None  # asked for above
-    threading.Thread(target=listen, args=(process.stdout,), daemon=True).start()
-    told.wait(READY)
-    if not ready:
-        last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        why = last[0] if last else "it said nothing"
-        raise HostError(f"the daemon did not start: {why}", code="demo.no_daemon", hint="paddock doctor")
 
 
 @contextmanager
@@ -85,8 +108,12 @@ def _signals_end_the_block() -> Generator[None, None, None]:
             signal.signal(one, handler)
 
 
-def home_environment(home: Path) -> dict[str, str]:
+def home_environment(home: Path, port: int) -> dict[str, str]:
     """Our environment, with this home and nothing that would lead elsewhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-    # Any free port: whoever tries the demo may have a daemon of their own.
-    return kept | {"PADDOCK_HOME": str(home), "PADDOCK_HTTP_ADDRESS": "127.0.0.1:0"}
+    return kept | {
+        "PADDOCK_HOME": str(home),
+        "PADDOCK_HTTP_ADDRESS": f"127.0.0.1:{port}",
+        "PADDOCK_HTTP_FIRST_LINK": "false",  # the demo makes one when everything is there
+        "PADDOCK_CONSOLE_TOUR": "true",
+    }
