@@ -23,7 +23,7 @@ from paddock.host.rulebook import Rulebook
 from paddock.host.seen_by_rules import callable_now, subject_now
 from paddock.host.story import Story, story_of
 from paddock.ledger.entry import Entry
-from paddock.ledger.feed import told_of
+from paddock.ledger.feed import course_of, told_of
 from paddock.ledger.spot_check import require_unaltered
 from paddock.ledger.writer import LedgerWriter
 from paddock.plugins.plugin_store import PluginStore
@@ -247,10 +247,7 @@ def _stories(tx: Transaction, entries: Iterable[Entry], tenant: str) -> list[Sto
 
 
 def _whole(tx: Transaction, call: str, tenant: str) -> list[Entry]:
-    """Everything that was recorded of a call, and what happened in its request outside any call."""
-    of_call = told_of(tx, call, tenant)
-    requests = {entry.request for entry in of_call if entry.request}
-    whole = of_call + [entry for one in sorted(requests) for entry in told_of(tx, one, tenant) if entry.call is None]
+    whole = course_of(tx, call, tenant)
     require_unaltered(tx, whole)
     return whole
 

@@ -60,6 +60,7 @@ from paddock.host.secret_overview import SecretOverview
 from paddock.host.sign_ins import SignIns
 from paddock.host.turning import Turning
 from paddock.host.uninstalling import Uninstalling
+from paddock.host.verifying import Verifying
 from paddock.host.versions import Versions
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
@@ -106,6 +107,7 @@ class Host:
         sign_ins: SignIns,
         explaining: Explaining,
         ledger: LedgerReading,
+        verifying: Verifying,
         activation: Activation,
         installing: Installing,
         rules: Rulebook,
@@ -144,6 +146,7 @@ class Host:
         self.sign_ins = sign_ins
         self.explaining = explaining
         self.ledger = ledger
+        self.verifying = verifying
         self.activation = activation
         self.installing = installing
         self.installing.put_into_effect = self._moved

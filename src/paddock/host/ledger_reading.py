@@ -11,10 +11,10 @@ from paddock.core.errors import NotFound, OperatorError
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.ledger.entry import Entry
-from paddock.ledger.feed import MOST, Wanted, last_seq, page, told_of
+from paddock.ledger.feed import MOST, Wanted, course_of, kinds_of, last_seq, page, told_of
 from paddock.ledger.spot_check import altered
 from paddock.ledger.writer import LedgerWriter
-from paddock.store.database import Database
+from paddock.store.database import Database, Transaction
 
 EVERY = 1.0  # seconds between two looks where nothing was written here: other processes write into it too
 APART = 0.25  # seconds at least
@@ -32,10 +32,48 @@ class LedgerReading:
         self._database = database
         self._ledger = ledger
 
-    async def page(self, tenant: Tenant, wanted: Wanted, *, before: int | None = None, limit: int = 50) -> list[Entry]:
-        """Some entries of a tenant, newest first; those before a number where one is given."""
+    async def page(
+        self, tenant: Tenant, wanted: Wanted, *, before: int | None = None, after: int | None = None, limit: int = 50
+    ) -> list[Entry]:
+        """Some entries of a tenant, newest first: the last ones, those right before a number, or right after one."""
         await self._ledger.flushed()
-        return await self._database.read(lambda tx: page(tx, tenant, wanted, before=before, limit=limit))
+        oldest = after is not None
+        found = await self._database.read(
+            lambda tx: page(tx, tenant, wanted, before=before, after=after, newest_first=not oldest, limit=limit)
+        )
+        return found[::-1] if oldest else found
+
+    async def kinds(self, tenant: Tenant) -> list[str]:
+        """The types of entries that a tenant has."""
+        return await self._database.read(lambda tx: kinds_of(tx, tenant))
+
+    async def everything(self, tenant: Tenant, wanted: Wanted) -> AsyncGenerator[list[Entry], None]:
+        """All entries that there are now, oldest first, a page at a time: however many, only one page is held."""
+        await self._ledger.flushed()
+        end = await self._database.read(lambda tx: last_seq(tx, tenant)) + 1
+        after = 0
+        while True:
+            entries = await self._database.read(
+                lambda tx, seq=after: page(tx, tenant, wanted, after=seq, before=end, newest_first=False, limit=MOST)
+            )
+            if entries:
+                yield entries
+            if len(entries) < MOST:
+                return
+            after = entries[-1].seq
+
+    async def course(self, tenant: Tenant, name: str) -> tuple[list[Entry], list[Entry]]:
+        """As `told_of`; of a call also what happened in its request outside any call."""
+        await self._ledger.flushed()
+
+        def unit(tx: Transaction) -> tuple[list[Entry], list[Entry]]:
+            found = course_of(tx, name, tenant)
+            return found, altered(tx, found)
+
+        found, forged = await self._database.read(unit)
+        if not found:
+            raise nothing_of(name)
+        return found, forged
 
     async def told_of(self, tenant: Tenant, name: str) -> tuple[list[Entry], list[Entry]]:
         """The entry with this id, or all of the call or request with this id; and which of them were altered.
@@ -50,6 +88,17 @@ class LedgerReading:
         if not found:
             raise nothing_of(name)
         return found, forged
+
+    async def latest(self, tenant: Tenant, wanted: Wanted, limit: int) -> AsyncGenerator[list[Entry], None]:
+        """The last entries, newest first: as they are now, and again whenever others are."""
+        shown: int | None = None
+        while True:
+            entries = await self._database.read(lambda tx: page(tx, tenant, wanted, limit=limit))
+            newest = entries[0].seq if entries else 0
+            if newest != shown:
+                shown = newest
+                yield entries
+            await self._news()
 
     async def follow(self, tenant: Tenant, wanted: Wanted, after: int | None) -> AsyncGenerator[Entry, None]:
         """Entries as they come, from now on or after the one of this number."""
@@ -68,10 +117,14 @@ class LedgerReading:
                 after = entries[-1].seq
                 continue
             after = max(after, end)
-            await asyncio.sleep(APART)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY):
-                    await self._ledger.landed()
+            await self._news()
+
+    async def _news(self) -> None:
+        """Wait a moment, and then until something more may be there."""
+        await asyncio.sleep(APART)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EVERY):
+                await self._ledger.landed()
 
 
 def nothing_of(name: str) -> NotFound:

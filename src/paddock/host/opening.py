@@ -67,6 +67,7 @@ from paddock.host.starting import Starter
 from paddock.host.telling import open_telling
 from paddock.host.timed_work import open_timed_work, recovery_of
 from paddock.host.turning import Turning
+from paddock.host.verifying import Verifying
 from paddock.host.watching import PluginNews
 from paddock.host.webhooks import Webhooks
 from paddock.ledger.opening import open_ledger
@@ -83,7 +84,7 @@ from paddock.plugins.supervision.start_gate import StartGate
 from paddock.plugins.supervision.supervisor import open_supervisor
 from paddock.policy.approvals.room import Room
 from paddock.queue.node import open_node
-from paddock.store.database import open_database
+from paddock.store.database import open_database, open_direct
 
 TO_EXPIRE = 1.0  # seconds at most, at the start of a daemon
 
@@ -126,9 +127,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     clock, random = SystemClock(), SystemRandom()
     keys = secret_keys(directories, settings, environ)
     opening = partial(open_plugin_store, directories, settings, clock=clock)
+    address = settings.store.url or directories.database_file
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
-        open_database(settings.store.url or directories.database_file, role=config.role) as database,
+        open_database(address, role=config.role) as database,
         open_ledger(database, clock, random, state=directories.state, lasting=config.role == "daemon") as events,
         open_node(database, clock, random, state=directories.state, lasting=config.role == "daemon") as node,
         open_store_thread(opening) as store,
@@ -234,6 +236,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 sign_ins=SignIns(database, services.secrets, credentials, settings.oidc, clock, random),
                 explaining=Explaining(views, rulebook, events, gate.catalogue, clock),
                 ledger=LedgerReading(database, events),
+                verifying=Verifying(partial(open_direct, address), directories.state, events, tasks, clock),
                 activation=Activation(gate, database, views),
                 installing=installing,
                 rules=rulebook,

@@ -118,6 +118,21 @@ def told_of(tx: Transaction, name: str, tenant: str = DEFAULT_TENANT) -> list[En
     return [read(Sealed(**row)) for row in rows]
 
 
+def course_of(tx: Transaction, call: str, tenant: str = DEFAULT_TENANT) -> list[Entry]:
+    """Everything that was recorded of a call, and what happened in its request outside any call."""
+    found = {entry.seq: entry for entry in told_of(tx, call, tenant)}
+    if all(entry.id != call for entry in found.values()):  # an entry by itself is just that
+        requests = {entry.request for entry in found.values() if entry.request}
+        beside = [entry for one in sorted(requests) for entry in told_of(tx, one, tenant) if entry.call is None]
+        found |= {entry.seq: entry for entry in beside}
+    return [found[seq] for seq in sorted(found)]
+
+
+def kinds_of(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
+    """The types that there are entries of, each found by a step in the index."""
+    return _types(tx, tenant, "", "~")  # behind every letter that a type is written with
+
+
 def tenants(tx: Transaction) -> list[str]:
     """Everyone whom the database knows: who has a chain, had one, or may have one."""
     found = tx.all(
@@ -198,7 +213,8 @@ def _that_went_wrong(wanted: Wanted) -> list[Condition]:
 def _of_type(tx: Transaction, tenant: str, kind: str) -> list[Condition]:
     """The conditions for entries of a type, and for those that stand for one of it; an entry may fit several."""
     if kind.endswith(".*"):
-        types = _types(tx, tenant, kind[:-1])
+        begin = kind[:-1]
+        types = _types(tx, tenant, begin, begin[:-1] + "/")  # the character after the dot
         said = [name for name in SAID_BY if name.startswith(kind[:-1])]
     else:
         types = [kind]
@@ -219,9 +235,9 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
     )
 
 
-def _types(tx: Transaction, tenant: str, begin: str) -> list[str]:
-    """The types that begin so and that there are entries of, each found by a step in the index."""
-    last, end = begin, begin[:-1] + "/"  # the character after the dot
+def _types(tx: Transaction, tenant: str, begin: str, end: str) -> list[str]:
+    """The types between these two that there are entries of, each found by a step in the index."""
+    last = begin
     found: list[str] = []
     while row := tx.one(_NEXT_TYPE, (tenant, last, end)):
         last = row["type"]
