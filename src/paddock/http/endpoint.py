@@ -25,6 +25,9 @@ from paddock.http.schemas.building import FLAG, OBJECT, Schema
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 EVENTS = "text/event-stream"
+JSON_LINES = "application/x-ndjson"
+CSV = "text/csv; charset=utf-8"
+_FOLLOWED = frozenset({EVENTS, JSON_LINES, CSV})
 PREFIX = "/api/v1"
 AS = b"paddock-as"  # the header that names who the operator acts as
 KEY = b"idempotency-key"  # under which an effect happens once
@@ -125,26 +128,34 @@ class Endpoint:
         if not self.any_query:
             self.checks.address(request)
         await self.checks.body(request)
-        response = await self.handler(request)
-        if isinstance(response, StreamingResponse):
-            if request.method == "HEAD":
-                # Nobody would see what goes on here, and the connection would be held for it.
-                alone = Response(status_code=response.status_code)
-                alone.raw_headers = response.raw_headers
-                return alone
-            # Not of a call that somebody made: a credential that ends meanwhile takes neither it nor its answer away.
-            if response.media_type == EVENTS and request.method == "GET":
-                response.body_iterator = while_let(
-                    cast("AsyncIterable[bytes]", response.body_iterator), lambda: self._still_lets(request)
-                )
-        return response
+        return held_to(self.who, request, await self.handler(request))
 
-    async def _still_lets(self, request: Request) -> bool:
-        """Whether whoever made a request would be answered now; not where nobody can tell."""
-        try:
-            return self.who.lets(await request.state.proof.caller(request.scope))
-        except PaddockError:
-            return False
+
+def held_to(who: Who, request: Request, response: Response) -> Response:
+    """What goes on for long, for as long as its caller would still be answered: a stream outlives what opened it.
+
+    Not that of a call that somebody made: a credential that ends meanwhile takes neither it nor its answer away.
+    """
+    if not isinstance(response, StreamingResponse):
+        return response
+    if request.method == "HEAD":
+        # Nobody would see what goes on here, and the connection would be held for it.
+        alone = Response(status_code=response.status_code)
+        alone.raw_headers = response.raw_headers
+        return alone
+    if response.media_type in _FOLLOWED and request.method == "GET":
+        response.body_iterator = while_let(
+            cast("AsyncIterable[bytes]", response.body_iterator), lambda: _still_lets(who, request)
+        )
+    return response
+
+
+async def _still_lets(who: Who, request: Request) -> bool:
+    """Whether whoever made a request would be answered now; not where nobody can tell."""
+    try:
+        return who.lets(await request.state.proof.caller(request.scope))
+    except PaddockError:
+        return False
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -15,7 +15,7 @@ from paddock.core.errors import Denied
 from paddock.http.auth import Caller, caller_of
 from paddock.http.console.policy_of_pages import CSP
 from paddock.http.console.templates import render
-from paddock.http.endpoint import MEMBER, OPERATOR, Who
+from paddock.http.endpoint import MEMBER, OPERATOR, Who, held_to
 from paddock.http.head import head_of
 
 _PACKED_FROM: Final = 1_000  # bytes
@@ -48,7 +48,7 @@ class Page:
     async def __call__(self, request: Request) -> Response:
         if not self.who.lets(request.scope["state"]["caller"]):
             raise Denied(f"this is for {self.who.value}", code="auth.not_for_you")
-        return await self.show(request)
+        return held_to(self.who, request, await self.show(request))
 
 
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
