@@ -150,12 +150,14 @@ def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browse
         expect(params).to_contain_text("U+202E")
 
         page.get_by_text("Change it first").click()
-        page.get_by_label("Other parameters, as JSON").fill('{"text": "oats and hay"}')
-        page.get_by_label("My yes is to what stands here").check()
-        page.get_by_role("button", name="Yes, do it").click()
-        expect(page.get_by_role("status")).to_have_text("You said yes.")
+        page.get_by_label("Text").fill("oats and hay")
+        page.get_by_label("Approve what stands here instead").check()
+        page.get_by_label("Comment").press("Enter")  # which answers nothing
+        expect(page.get_by_label("Text")).to_have_value("oats and hay")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_role("status")).to_have_text("Approved.")
 
-        page.get_by_role("link", name="the call").click()
+        page.get_by_role("link", name="Follow the call").click()
         expect(page.get_by_text(re.compile("It worked|was changed"))).to_be_visible()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from paddock.http.console.spoken import asked_mood, asked_words, sentence, who
 from paddock.http.console.static_files import address_of
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -41,6 +42,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     filters = {"ago": ago, "moment": moment, "pretty": pretty, "visible": visible, "counted": counted, "mood": mood}
+    filters |= {"who": who, "asked_words": asked_words, "asked_mood": asked_mood, "sentence": sentence}
     made.filters.update(filters)
     made.globals["static"] = address_of
     return made
@@ -76,9 +78,9 @@ def mood(status: str) -> str:
     return _MOODS.get(status, "bad")
 
 
-def counted(count: int, word: str) -> str:
-    """`3 plugins`, `1 plugin`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+def counted(count: int, word: str, words: str = "") -> str:
+    """`3 plugins`, `1 plugin`; `words` are those for more than one, where an s will not do."""
+    return f"{count:,} {word if count == 1 else words or word + 's'}"
 
 
 def pretty(value: Any) -> Markup:
