@@ -195,7 +195,7 @@ def http_reference() -> str:
         "# HTTP\n",
         "The daemon's API, on the two places that `paddock serve` names: `127.0.0.1:7433`, and `run/paddock.sock`,"
         " which only its owner and root may use. `/api/v1/openapi.json` describes it for machines, and the guide"
-        " [Use it over HTTP](../guides/http-api.md) tells how to begin.\n",
+        " [Integrate over HTTP](../guides/http-api.md) tells how to begin.\n",
         "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
         " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
         f"The body of a request is JSON in UTF-8, and has at most {LARGEST:,} bytes. A parameter that a route does not"
