@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from paddock.host.host import Host
+from paddock.http.console.accounts import AccountPages
 from paddock.http.console.api_keys import KeyPages
 from paddock.http.console.approvals import ApprovalPages
+from paddock.http.console.doubts import DoubtPages
 from paddock.http.console.explain import ExplainPages
+from paddock.http.console.configuration import ConfigurationPages
 from paddock.http.console.home import HomePage
 from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
@@ -16,7 +19,9 @@ from paddock.http.console.people import PeoplePages
 from paddock.http.console.plugins import PluginPages
 from paddock.http.console.policy import PolicyPages
 from paddock.http.console.policy_try import PolicyTryPages
+from paddock.http.console.repairs import RepairPages
 from paddock.http.console.running import RunningPages
+from paddock.http.console.secrets import SecretPages
 from paddock.http.console.settings import SettingsPages
 from paddock.http.console.settings_host import HostPages
 from paddock.http.console.static_files import PREFIX, serve_file
@@ -31,12 +36,17 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         *HomePage(host).rows(),
         *PluginPages(host).rows(),
         *KnobPages(host).rows(),
+        *ConfigurationPages(host).rows(),
         *RunningPages(host, closing).rows(),
         *ApprovalPages(host).rows(),
         *LedgerPages(host).rows(),
         *PolicyPages(host).rows(),
         *PolicyTryPages(host).rows(),
         *ExplainPages(host).rows(),
+        *SecretPages(host).rows(),
+        *AccountPages(host).rows(),
+        *DoubtPages(host).rows(),
+        *RepairPages(host).rows(),
         *SettingsPages(host).rows(),
         *KeyPages(host).rows(),
         *PeoplePages(host).rows(),

@@ -79,6 +79,7 @@ SAID: Final = {
     "disabled": "It is disabled.",
     "restarted": "Restarted.",
     "saved": "Saved.",
+    "forgotten": "Cleared.",
     "reset": "Reset to the default.",
     "accepted": "Accepted. It can be used from now on.",
     "approved": "Approved.",
