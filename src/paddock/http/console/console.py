@@ -25,13 +25,14 @@ from paddock.http.console.secrets import SecretPages
 from paddock.http.console.settings import SettingsPages
 from paddock.http.console.settings_host import HostPages
 from paddock.http.console.static_files import PREFIX, serve_file
+from paddock.http.console.touring import Touring
 from paddock.http.console.webhooks import WebhookPages
 from paddock.http.endpoint import ANYBODY
 
 
 def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
     """Every address of the console. `closing` is set once whoever still follows something must go."""
-    return [
+    rows = [
         Page("GET", f"{PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
         *HomePage(host).rows(),
         *PluginPages(host).rows(),
@@ -53,3 +54,7 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).rows(),
         *HostPages(host).rows(),
     ]
+    if not host.settings.console.tour:
+        return rows
+    touring = Touring(host)
+    return [*map(touring.guided, rows), *touring.rows()]

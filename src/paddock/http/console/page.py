@@ -19,6 +19,8 @@ from paddock.http.endpoint import MEMBER, OPERATOR, Who, held_to
 from paddock.http.head import head_of
 
 _PACKED_FROM: Final = 1_000  # bytes
+TOUR: Final = "tour"
+"""Where a request has the tour of whoever is shown around, see `Touring`."""
 Shown: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 NAVIGATION: Final = (
@@ -60,6 +62,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
         "here": request.scope["path"],
         "navigation": [(path, words) for path, words, who in NAVIGATION if who.lets(caller)],
         "said": SAID.get(request.query_params.get("said", ""), ""),
+        "tour": request.scope["state"].get(TOUR),
     }
     return html(request, render(template, {**known, **values}), status)
 
@@ -84,6 +87,7 @@ SAID: Final = {
     "accepted": "Accepted. It can be used from now on.",
     "approved": "Approved.",
     "denied": "Denied.",
+    "tour_hidden": "The tour is hidden.",
     "revoked": "Revoked. The next call asks again.",
     "session_ended": "Signed out there.",
     "consent_revoked": "Your consent is withdrawn.",

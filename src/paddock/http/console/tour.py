@@ -1,0 +1,147 @@
+"""The tour: six steps through the console, and which of them somebody has taken. Pure.
+
+What was done is read from the ledger. What was looked at stands nowhere, since a look is no event; whoever shows pages
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from paddock.ledger.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one person has done and seen so far, as far as the tour goes."""
+
+    installed: str | None = None
+    """The plugin that they installed last."""
+    read: bool = False
+    ran: bool = False
+    saw_denied: bool = False
+    answered: str | None = None
+    """The call whose request they answered last."""
+    followed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a step can lead to, where there is such a thing right now."""
+
+    denied: str | None = None
+    """A call that was denied."""
+    waiting: str | None = None
+    """A request that waits for them."""
+    asks: str | None = None
+    """Whose it is, as in `user:robin`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what to do, where, and whether it was done."""
+
+    number: int
+    title: str
+    words: str
+    where: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """The tour as somebody sees it."""
+
+    steps: tuple[Step, ...]
+    hidden: bool = False
+
+    @property
+    def done(self) -> int:
+        """How many steps are."""
+        return sum(step.done for step in self.steps)
+
+    @property
+    def next(self) -> Step | None:
+        """The first that is not; none when all are."""
+        return next((step for step in self.steps if not step.done), None)
+
+
+def steps(facts: Facts, around: Around) -> tuple[Step, ...]:
+    """The six of them, for somebody with these facts."""
+    plugin = f"/plugins/{quote(facts.installed, safe='')}" if facts.installed else "/plugins"
+    asker = around.asks.removeprefix("user:").capitalize() if around.asks else None
+    told = (
+        (
+            "Install a plugin",
+            "Pick one of the examples, such as greeter. You see what it will do before anything of it is installed.",
+            "/install",
+            facts.installed is not None,
+        ),
+        (
+            "Read what it may do",
+            "A plugin’s page says what it can reach and what its tools change. Enable it when you are happy with that.",
+            plugin,
+            facts.read,
+        ),
+        (
+            "Run a tool",
+            "Choose a tool on the plugin’s page, fill in the form and run it. It runs in a cage of its own.",
+            plugin,
+            facts.ran,
+        ),
+        (
+            "See a denied call, and why",
+            "A rule said no to this one. The page names the rule, and says what would have changed its mind.",
+            f"/ledger/{quote(around.denied, safe='')}" if around.denied else "/ledger?wrong=1",
+            facts.saw_denied,
+        ),
+        (
+            f"Answer {asker}’s request" if asker else "Answer a request",
+            f"{asker or 'Somebody'} wants to do something that needs a person’s yes. Read all of it, then approve it.",
+            f"/approvals/{quote(around.waiting, safe='')}" if around.waiting else "/approvals",
+            facts.answered is not None,
+        ),
+        (
+            "Follow it in the ledger",
+            "Who asked, which rule, who said yes, what happened: the ledger has all of it, and nobody can change it.",
+            f"/ledger/{quote(facts.answered, safe='')}" if facts.answered else "/ledger",
+            facts.followed,
+        ),
+    )
+    return tuple(Step(number, *one) for number, one in enumerate(told, 1))
+
+
+def having_done(facts: Facts, entries: Iterable[Entry]) -> Facts:
+    """What is known after these entries too, oldest first, all of what this person did."""
+    for entry in entries:
+        if entry.type == "plugin.installed":
+            facts = replace(facts, installed=entry.plugin)
+        elif entry.type == "call.ended":
+            denied = entry.facts.get("decision") == "deny"
+            facts = replace(
+                facts, ran=facts.ran or bool(entry.facts.get("success")), saw_denied=facts.saw_denied or denied
+            )
+        elif entry.type == "approval.answered" and entry.call is not None:
+            facts = replace(facts, answered=entry.call)
+    return facts
+
+
+def having_read_a_plugin(facts: Facts) -> Facts:
+    """What is known after they opened the page of a plugin."""
+    return replace(facts, read=True)
+
+
+def having_followed(facts: Facts, call: str, entries: Iterable[Entry]) -> Facts:
+    """What is known after they opened the story of a call, which has these entries."""
+    return replace(
+        facts,
+        saw_denied=facts.saw_denied or any(was_denied(entry) for entry in entries),
+        followed=facts.followed or call == facts.answered,
+    )
+
+
+def was_denied(entry: Entry) -> bool:
+    """Whether an entry says that the rules denied a call."""
+    return entry.type == "call.ended" and entry.facts.get("decision") == "deny"
