@@ -117,7 +117,7 @@ def served_by(find: Callable[[str], Any]) -> Served:
 def _subject(store: PluginStore, supposed: Supposed, now: datetime, *, described: bool) -> Subject:
     if supposed.who.startswith(ANYBODY_WITH):
         role = supposed.who.removeprefix(ANYBODY_WITH)
-        return described_subject({"roles": [role], "tenant": store.tenant})
+        return described_subject({"id": "somebody", "roles": [role], "tenant": store.tenant})
     tenant: Tenant = store.tenant
     return store.database.read(lambda tx: subject_now(tx, supposed.who, tenant, now, described=described))
 

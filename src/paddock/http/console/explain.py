@@ -14,6 +14,7 @@ from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.console.page import Page, page
 from paddock.http.endpoint import LONGEST_NAME, named
+from paddock.manifest.effects import IN_WORDS
 
 
 class ExplainPages:
@@ -40,5 +41,11 @@ class ExplainPages:
         return self._page(request, wanted, to_value(wanted, found))
 
     def _page(self, request: Request, wanted: str, told: dict[str, Any] | None = None, status: int = 200) -> Response:
-        now = self._host.rules.policy.version
-        return page(request, "explain.html", {"wanted": wanted, "told": told, "version_now": now}, status)
+        values = {
+            "wanted": wanted,
+            "told": told,
+            "version_now": self._host.rules.policy.version,
+            "effect_words": {str(effect): words for effect, words in IN_WORDS.items()},
+            "here": "/policy/explain",  # where it stands among the pages, though members find it too
+        }
+        return page(request, "explain.html", values, status)

@@ -34,8 +34,13 @@ class SettingRow:
     value: str
     origin: str
     changed: bool
-    meaning: str
-    variable: str
+    meaning: tuple[tuple[bool, str], ...]
+    """In pieces: whether each is to be typed as it stands, and its text."""
+
+    @property
+    def words(self) -> str:
+        """All that somebody may look for it by."""
+        return " ".join([self.name, *(text for _, text in self.meaning)]).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,7 @@ def rows_of(loaded: LoadedSettings) -> list[SettingRow]:
             value,
             str(origin),
             origin.layer is not Layer.DEFAULT,
-            SETTINGS[name].description,
-            SETTINGS[name].environment,
+            tuple((bool(at % 2), text) for at, text in enumerate(SETTINGS[name].description.split("`")) if text),
         )
         for name, value, origin in loaded.rows()
     ]
@@ -119,7 +123,7 @@ def rows_of(loaded: LoadedSettings) -> list[SettingRow]:
 def matching(rows: Iterable[SettingRow], words: str) -> list[SettingRow]:
     """Those that have all of these words in them."""
     wanted = words.lower().split()
-    return [row for row in rows if all(word in f"{row.name} {row.meaning}".lower() for word in wanted)]
+    return [row for row in rows if all(word in row.words for word in wanted)]
 
 
 def groups_of(rows: Iterable[SettingRow]) -> list[SettingGroup]:

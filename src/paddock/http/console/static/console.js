@@ -47,3 +47,12 @@ document.addEventListener("click", async (event) => {
   await navigator.clipboard.writeText(field.value);
   button.textContent = button.dataset.done;
 });
+
+// A rule that an address names is opened, where there is one.
+function openNamed() {
+  const named = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const closed = named && named.querySelector(":scope > details");
+  if (closed) closed.open = true;
+}
+window.addEventListener("hashchange", openNamed);
+openNamed();
