@@ -158,23 +158,31 @@ def set_system_value(path: Path, name: str, key: str, value: Any) -> None:
     edit_local_file(path, edit)
 
 
-def unset_system_value(path: Path, name: str, key: str) -> bool:
-    """Remove one field of a plugin's system configuration; False when it was not set.
+def change_system_values(path: Path, name: str, values: Mapping[str, Any], forgotten: Iterable[str] = ()) -> list[str]:
+    """Write fields of a plugin's system configuration and remove others, all in one step.
+
+    Returns:
+        Which of those to forget were set.
 
     Raises:
-        OperatorError: The field is one of ours (`installed`, `local`).
+        OperatorError: A field is one of ours (`installed`, `local`).
     """
-    if key in RESERVED_FIELDS:
-        raise OperatorError(f"{key} is written by Paddock itself", code="config.reserved")
+    reserved = sorted(RESERVED_FIELDS.intersection({*values, *forgotten}))
+    if reserved:
+        raise OperatorError(f"{reserved[0]} is written by Paddock itself", code="config.reserved")
     entry = read_entries(path).get(name)
-    if entry is None or key not in entry.written:
-        return False
+    gone = [key for key in forgotten if entry is not None and key in entry.written]
+    if not values and not gone:
+        return []
 
     def edit(document: MutableMapping[str, Any]) -> None:
-        _entry(document, name, path).pop(key, None)
+        table = _entry(document, name, path)
+        for key in gone:
+            table.pop(key, None)
+        table.update(values)
 
     edit_local_file(path, edit)
-    return True
+    return gone
 
 
 def remove_entry(path: Path, name: str) -> bool:

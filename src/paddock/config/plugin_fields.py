@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from paddock.config.variables import is_reference
+from paddock.config.variables import SECRET, is_reference
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.printable import printable
-from paddock.core.schema import compile_schema
+from paddock.core.schema import CompiledSchema, compile_schema, join_path
 from paddock.manifest.dialects.key_shapes import names_a_key
 
 Schema = Mapping[str, Any]
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_TO_A_SECRET = "${" + SECRET
 _IN_WORDS = {
     "string": "text",
     "integer": "a whole number",
@@ -38,6 +39,10 @@ class PluginField:
     secret: bool
     types: tuple[str, ...]
     choices: tuple[str, ...]
+
+    @property
+    def takes_text(self) -> bool:
+        return not self.types or "string" in self.types
 
     @property
     def in_words(self) -> str:
@@ -82,11 +87,10 @@ def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
     Raises:
         Invalid: it does not fit what the plugin declares. Never repeats what was typed: it may be a secret.
     """
-    takes_text = not field.types or "string" in field.types
-    if takes_text and is_reference(text):
+    if field.takes_text and is_reference(text):
         return text
     judge = _judge(schema, field.name)
-    for value in _meanings(text, takes_text=takes_text):
+    for value in _meanings(text, takes_text=field.takes_text):
         if not _holds_null(value) and judge.is_valid({field.name: value}):
             return _escaped(value)
     raise Invalid(
@@ -94,6 +98,38 @@ def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
         [Problem(printable(field.name), f"expected {printable(field.in_words, 300)}", code="config.type")],
         code="config.plugin_invalid",
     )
+
+
+def fit_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Values as `local.toml` keeps them, and every mistake in them, at its path.
+
+    A text is kept as typed, but for a whole `${secret:NAME}`. Mistakes of secret fields do not repeat what was given.
+    """
+    fields = {field.name: field for field in fields_of(schema)}
+    kept: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, value in values.items():
+        field = fields.get(name)
+        if field is None:
+            problems.append(
+                Problem(join_path([name]), "the plugin declares no such field", code="config.no_such_field")
+            )
+        elif isinstance(value, str) and is_reference(value) and value.startswith(_TO_A_SECRET) and field.takes_text:
+            kept[name] = value
+        elif _holds_null(value):
+            problems.append(Problem(join_path([name]), "may not hold null", code="config.type"))
+        elif wrong := _judge(schema, name).errors({name: value}):
+            problems += [_without_the_value(one) for one in wrong] if field.secret else wrong
+        else:
+            kept[name] = _escaped(value)
+    return kept, problems
+
+
+def _without_the_value(problem: Problem) -> Problem:
+    """A mistake in a secret; other words than these may quote it."""
+    if problem.code == "type":
+        return problem
+    return Problem(problem.path, "does not fit what the plugin declares for this field", code=problem.code)
 
 
 def _field(name: str, schema: Schema, *, required: bool) -> PluginField:
@@ -112,7 +148,7 @@ def _field(name: str, schema: Schema, *, required: bool) -> PluginField:
     )
 
 
-def _judge(schema: Schema, name: str) -> Any:
+def _judge(schema: Schema, name: str) -> CompiledSchema:
     """The whole schema narrowed to one field, so that its references still find their targets."""
     narrowed = {key: value for key, value in schema.items() if key in ("$schema", "$id", "$defs", "definitions")}
     return compile_schema({**narrowed, "type": "object", "properties": {name: schema["properties"][name]}}, name)

@@ -35,6 +35,15 @@ class PluginGranted(Event):
     digest: str
 
 
+@event("plugin.configured")
+class PluginConfigured(Event):
+    """Somebody set fields of what a plugin needs on this machine, or made it forget them. Values are not told."""
+
+    name: str
+    fields: tuple[str, ...]
+    forgotten: tuple[str, ...]
+
+
 @event("plugin.disabled")
 class PluginDisabled(Event):
     """A plugin was disabled, by the operator or by its failures."""

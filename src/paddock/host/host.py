@@ -29,6 +29,7 @@ from paddock.host.api_keys import ApiKeys
 from paddock.host.approving import Approving
 from paddock.host.callers import at_this_machine, context_for
 from paddock.host.condition import Condition
+from paddock.host.configuring import Configuring
 from paddock.host.consents import Consents
 from paddock.host.console import Console
 from paddock.host.credentials import Credentials
@@ -117,6 +118,7 @@ class Host:
         reconciler: Reconciler,
         departures: Departures,
         turning: Turning,
+        configuring: Configuring,
         artifacts: Artifacts,
         definitions: Definitions,
         live: LiveEvents,
@@ -153,6 +155,7 @@ class Host:
         self.uninstalling = Uninstalling(store, self.reconcile)
         self.versions = Versions(store, views, self._moved)
         self.turning = turning
+        self.configuring = configuring
         self.rules = rules
         self.policy = policy
         self.condition = condition
@@ -165,7 +168,7 @@ class Host:
         self.secrets = SecretKeeping(views, keys, reconciler.reconcile)
         self.secret_overview = SecretOverview(views)
         self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
-        looking = Looking(views, self._runtime, gate.catalogue, condition, machine, keys, environ, clock)
+        looking = Looking(views, self.runtime, gate.catalogue, condition, machine, keys, environ, clock)
         mending = Mending(store, self, self.versions, webhooks, self.secrets)
         self.repairs = Repairs(looking, mending, views, clock)
         self._store = store
@@ -388,7 +391,7 @@ class Host:
         details = await self._views.run(lambda store: details_of(store, name), tenant)
         facts = await asyncio.to_thread(details.to_value)  # a server may say a great deal
         self._judge(facts["name"], facts["digest"], facts["state"])
-        return facts | {"runtime": self._runtime(facts["name"], tenant)}
+        return facts | {"runtime": self.runtime(facts["name"], tenant)}
 
     async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """What a person may tune of a plugin. See `knobs_of`; they are turned by `turning`."""
@@ -525,10 +528,11 @@ class Host:
             "kind": one.kind,
             "description": one.description,
             "waiting": one.waiting,
-            "runtime": self._runtime(one.plugin.name, tenant),
+            "runtime": self.runtime(one.plugin.name, tenant),
         }
 
-    def _runtime(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
+    def runtime(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
+        """How a plugin's process is doing for a tenant, by the plugin's own name; None where there is none."""
         unfit = self._reconciler.unfit.get((tenant, name))
         if unfit is not None:
             return runtime_value(unfit.status())

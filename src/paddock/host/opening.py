@@ -39,6 +39,7 @@ from paddock.host.approving import Approving
 from paddock.host.call_log import CallLog
 from paddock.host.changes import Changes
 from paddock.host.condition import Condition
+from paddock.host.configuring import Configuring
 from paddock.host.consents import Consents
 from paddock.host.console import Console
 from paddock.host.credentials import Credentials
@@ -246,6 +247,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 reconciler=reconciler,
                 departures=departures,
                 turning=Turning(store, supervisor, reconciler, starter),
+                configuring=Configuring(store, views, reconciler, keys, environ),
                 artifacts=services.artifacts,
                 definitions=definitions,
                 live=live,

@@ -8,9 +8,9 @@ from paddock.host.host import Host
 from paddock.http.console.accounts import AccountPages
 from paddock.http.console.api_keys import KeyPages
 from paddock.http.console.approvals import ApprovalPages
+from paddock.http.console.configuration import ConfigurationPages
 from paddock.http.console.doubts import DoubtPages
 from paddock.http.console.explain import ExplainPages
-from paddock.http.console.configuration import ConfigurationPages
 from paddock.http.console.home import HomePage
 from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
