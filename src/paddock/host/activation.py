@@ -5,6 +5,7 @@ Switching one on for a single person comes with personas; here a plugin is on fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from paddock.core.call import OPERATOR, CallContext
@@ -83,12 +84,22 @@ class Activation:
             manifest = catalogue.entry(plugin).manifest
         on = any(entry.manifest.name == manifest.name for entry in catalogue.entries())
         tools = await self._tools(manifest.name, context) if on else [spec.name for spec in manifest.callables]
-        lines = tuple(behaviour_lines(manifest.behaviour)) if manifest.behaviour else ()
-        return Proposed(manifest.name, manifest.display_name, manifest.description, lines, tuple(tools), on)
+        return _proposed(manifest, tools, on=on)
+
+    def behaving(self, context: CallContext) -> list[Proposed]:
+        """Every plugin that is on and changes how the assistant behaves."""
+        entries = self._gate.catalogue(context.tenant).entries()
+        manifests = sorted((entry.manifest for entry in entries), key=lambda manifest: manifest.name)
+        return [_proposed(manifest, (), on=True) for manifest in manifests if manifest.behaviour is not None]
 
     async def _tools(self, plugin: str, context: CallContext) -> list[str]:
         targets = self._gate.catalogue(context.tenant).offered_by(plugin)
         return [one.target.spec.name for one in await offered_to(context, targets, self._gate.decides)]
+
+
+def _proposed(manifest: Manifest, tools: Iterable[str], *, on: bool) -> Proposed:
+    changes = tuple(behaviour_lines(manifest.behaviour)) if manifest.behaviour else ()
+    return Proposed(manifest.name, manifest.display_name, manifest.description, changes, tuple(tools), on)
 
 
 def _changes(manifest: Manifest) -> str:

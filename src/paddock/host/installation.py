@@ -63,6 +63,7 @@ class Outcome:
     change: Change
     plugin: str
     version: str
+    unset: tuple[str, ...] = ()  # what of its configuration has to be set before it can be enabled
 
 
 class Installation:

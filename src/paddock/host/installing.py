@@ -22,6 +22,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError, let_go_of_frames
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, new_id
 from paddock.host.installation import Consent, GaveUp, Installation, Outcome, Stage, Stopped
+from paddock.plugins.enabling import missing_configuration
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.preparing import prepare
 from paddock.plugins.proposal import Change, Proposal, carry_out, proposed, require_name
@@ -172,7 +173,7 @@ class Installing:
         staged = ExitStack()
         try:
             proposal = await thread.run(lambda store: _prepared(store, wanted, one, staged), by=one.by)
-            outcome = _outcome(proposal)
+            outcome = await thread.run(lambda store: _outcome(store, proposal))
             if proposal.change is not Change.NOTHING:
                 until = self._clock.now() + timedelta(seconds=self.bounds.patience)
                 consent = await one.asked(proposal, self.bounds.patience, until.isoformat())
@@ -207,6 +208,8 @@ def _done(store: PluginStore, proposal: Proposal, consent: Consent, one: Install
     carry_out(store, proposal, consent.acknowledged, less_trust=consent.less_trust, progress=one.report)
 
 
-def _outcome(proposal: Proposal) -> Outcome:
+def _outcome(store: PluginStore, proposal: Proposal) -> Outcome:
+    """What it will have been once it is done."""
     manifest = proposal.prepared.manifest
-    return Outcome(proposal.change, manifest.name, manifest.version)
+    unset = tuple(one.path.partition(".")[2] for one in missing_configuration(store, manifest))
+    return Outcome(proposal.change, manifest.name, manifest.version, unset)

@@ -6,12 +6,14 @@ import asyncio
 
 from paddock.host.host import Host
 from paddock.http.console.accounts import AccountPages
+from paddock.http.console.activation import ActivationPages
 from paddock.http.console.api_keys import KeyPages
 from paddock.http.console.approvals import ApprovalPages
 from paddock.http.console.configuration import ConfigurationPages
 from paddock.http.console.doubts import DoubtPages
 from paddock.http.console.explain import ExplainPages
 from paddock.http.console.home import HomePage
+from paddock.http.console.installing import InstallPages
 from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
 from paddock.http.console.page import Page
@@ -26,6 +28,8 @@ from paddock.http.console.settings import SettingsPages
 from paddock.http.console.settings_host import HostPages
 from paddock.http.console.static_files import PREFIX, serve_file
 from paddock.http.console.touring import Touring
+from paddock.http.console.versions import VersionPages
+from paddock.http.console.verifying import VerifyPages
 from paddock.http.console.webhooks import WebhookPages
 from paddock.http.endpoint import ANYBODY
 
@@ -36,11 +40,15 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         Page("GET", f"{PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
         *HomePage(host).rows(),
         *PluginPages(host).rows(),
+        *InstallPages(host, closing).rows(),
+        *VersionPages(host).rows(),
+        *ActivationPages(host).rows(),
         *KnobPages(host).rows(),
         *ConfigurationPages(host).rows(),
         *RunningPages(host, closing).rows(),
         *ApprovalPages(host).rows(),
-        *LedgerPages(host).rows(),
+        *VerifyPages(host, closing).rows(),
+        *LedgerPages(host, closing).rows(),
         *PolicyPages(host).rows(),
         *PolicyTryPages(host).rows(),
         *ExplainPages(host).rows(),

@@ -15,7 +15,7 @@ from paddock.core.errors import Denied
 from paddock.http.auth import Caller, caller_of
 from paddock.http.console.policy_of_pages import CSP
 from paddock.http.console.templates import render
-from paddock.http.endpoint import MEMBER, OPERATOR, Who, held_to
+from paddock.http.endpoint import HOST, MEMBER, OPERATOR, Who, held_to
 from paddock.http.head import head_of
 
 _PACKED_FROM: Final = 1_000  # bytes
@@ -59,6 +59,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
     known = {
         "me": caller.principal,
         "operates": operates(caller),
+        "runs_host": HOST.lets(caller),
         "here": request.scope["path"],
         "navigation": [(path, words) for path, words, who in NAVIGATION if who.lets(caller)],
         "said": SAID.get(request.query_params.get("said", ""), ""),
@@ -112,6 +113,19 @@ SAID: Final = {
     "secret_removed": "Removed for good.",
     "rotated": "All secrets are under a new key.",
     "rotated_partly": "Most secrets are under a new key. Some could not be opened, so an older key is kept.",
+    "installed": "Installed. Enable it when you are ready.",
+    "installed_unset": "Installed. Set its configuration next, then enable it.",
+    "upgraded": "Upgraded.",
+    "signature_kept": "Its signature is kept.",
+    "install_cancelled": "Cancelled. Nothing was installed.",
+    "rolled_back": "It is back at the earlier version.",
+    "pinned": "Pinned. No upgrade moves it until you unpin it.",
+    "unpinned": "Unpinned. It can be upgraded again.",
+    "version_removed": "That version is removed.",
+    "uninstalled": "Uninstalled. Everything it kept is gone.",
+    "uninstalled_leaving": "Uninstalled. What it kept goes as soon as its last call has ended.",
+    "activated": "It is active from now on.",
+    "deactivated": "It is off. What it kept stays, for when you activate it again.",
 }
 """What a page says after something was done; named in an address, so that no address puts words into our mouth."""
 

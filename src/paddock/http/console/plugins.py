@@ -45,7 +45,8 @@ class PluginPages:
         context = await context_of(self._host, request)
         sees = operates(caller_of(request))
         plugins = await (self._host.plugins(context.tenant) if sees else self._host.offers.plugins(context))
-        return page(request, "plugins.html", {"plugins": [told_of(one) for one in plugins]})
+        behaving = self._host.activation.behaving(context)
+        return page(request, "plugins.html", {"plugins": [told_of(one) for one in plugins], "behaving": behaving})
 
     async def shown(self, request: Request) -> Response:
         return await self._page(request)
