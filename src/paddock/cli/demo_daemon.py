@@ -44,14 +44,20 @@ class DemoDaemon:
         """
         self._heard.wait(READY)
         if self._ready is None:
-            last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-            why = last[0] if last else "it said nothing"
-            raise HostError(f"the daemon did not start: {why}", code="demo.no_daemon", hint="paddock doctor")
+            raise HostError(
+                f"the daemon did not start: {self._last_words()}", code="demo.no_daemon", hint="paddock doctor"
+            )
         return str(self._ready["url"]).rstrip("/")
 
     def wait(self) -> None:
         """Until it ends."""
         self._process.wait()
+
+    def _last_words(self) -> str:
+        """Why it did not start, as it says: the error, without the hint behind it."""
+        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return (errors or lines or ["it said nothing"])[-1]
 
     def _listen(self, lines: IO[str]) -> None:
         """To the end: whoever does not listen fills the daemon's pipe."""

@@ -49,12 +49,19 @@ class Step:
     where: str
     done: bool
 
+    def is_at(self, path: str) -> bool:
+        """Whether a page is where it is done, or further along from there."""
+        place = self.where.partition("?")[0]
+        return path == place or path.startswith(f"{place}/")
+
 
 @dataclass(frozen=True, slots=True)
 class Tour:
-    """The tour as somebody sees it."""
+    """The tour as somebody sees it on a page."""
 
     steps: tuple[Step, ...]
+    here: Step | None = None
+    """The step that is about this page, where one is that was not done before."""
     hidden: bool = False
 
     @property

@@ -76,12 +76,13 @@ class Touring:
 
     async def _tour(self, request: Request, path: str) -> Tour:
         journey = await self._journey(request)
+        around = Around() if journey.hidden else await self._around(request, journey.facts)
+        before = steps(journey.facts, around)
+        here = next((step for step in before if not step.done and step.is_at(request.scope["path"])), None)
         looked = await self._looked(request, path, journey.facts)
         if looked != journey.facts:
-            journey = replace(journey, facts=looked)
-            self._keep(request, journey)
-        around = Around() if journey.hidden else await self._around(request, journey.facts)
-        return Tour(steps(journey.facts, around), journey.hidden)
+            self._keep(request, replace(journey, facts=looked))
+        return Tour(steps(looked, around), here, journey.hidden)
 
     async def _journey(self, request: Request) -> _Journey:
         """How far they are by now: what they did since they first signed in here is read on from where that ended."""
