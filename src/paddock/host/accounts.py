@@ -75,6 +75,12 @@ class Wants:
     accounts: tuple[WantedAccount, ...]
     secrets: tuple[WantedSecret, ...]
 
+    @property
+    def lacking(self) -> bool:
+        """Whether something of it cannot run for them as it is."""
+        secrets = any(one.state == "missing" and one.operations for one in self.secrets)
+        return secrets or any(not one.optional for one in self.accounts)
+
 
 def wanted_accounts(manifest: Manifest) -> tuple[WantedAccount, ...]:
     """The accounts that a manifest declares: for the whole plugin, and for single operations. Pure."""

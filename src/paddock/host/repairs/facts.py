@@ -34,6 +34,7 @@ class PluginFacts:
         reason: Why it does not run, with what to do about it in `hint`, and its `code`.
         unused_config: Why it goes on with the configuration that it had.
         waiting: How much of what its server says waits for a person.
+        files: Changes when its files do; only of one whose files were changed.
         unset: By field of its configuration, the variables and secrets that it refers to and that are not set.
         unfilled: Required fields of its configuration that are not there.
     """
@@ -50,6 +51,7 @@ class PluginFacts:
     code: str = ""
     unused_config: str = ""
     waiting: int = 0
+    files: str = ""
     unset: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     unfilled: tuple[str, ...] = ()
     secrets: tuple[MissingSecret, ...] = ()

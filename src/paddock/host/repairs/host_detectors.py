@@ -141,10 +141,10 @@ def doubts(facts: Facts) -> Iterable[Repair]:
             "effect.in_doubt",
             "",
             Severity.BROKEN,
-            f"Nobody knows whether {calls} happened",
-            f"{calls} ended without an answer that tells.",
-            "Nobody makes such a call again under its key until somebody has looked.",
-            (Visit("/doubts", "Look at them"), Enter(f"paddock run doubt list{for_tenant(facts.tenant)}")),
+            f"{calls} {'has' if waiting == 1 else 'have'} an unknown outcome",
+            "The plugin or the host went down midway, or time ran out, and nobody knows whether it happened.",
+            "Nobody makes such a call again under its key until somebody has looked and says so.",
+            (Visit("/doubts", "Look and settle"), Enter(f"paddock run doubt list{for_tenant(facts.tenant)}")),
             mark=facts.doubts.latest,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,9 +22,10 @@ from paddock.host.repairs.missing_secrets import missing_of_tenant
 from paddock.host.secret_keeping import seal_state
 from paddock.manifest.model import Manifest
 from paddock.plugins.enabling import unfilled
-from paddock.plugins.listing import Listed, list_plugins
+from paddock.plugins.listing import Listed, State, list_plugins
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.store_thread import StoreThread
+from paddock.plugins.tree import fingerprint
 from paddock.plugins.unset_references import unset_references
 from paddock.principals.api_keys import keys
 from paddock.secrets.keys import Keys
@@ -47,6 +49,7 @@ class Looking:
     Args:
         views: Where rows are read, which holds up nobody.
         runtime: How plugins are doing.
+        judge: Told of each plugin that was seen, by name, digest and state: one whose files changed is ended.
         catalogue: What a tenant can call, with the manifests of what it enabled.
         condition: How the host is doing.
         machine: What the machine gives.
@@ -59,6 +62,7 @@ class Looking:
         self,
         views: StoreThread,
         runtime: Runtime,
+        judge: Callable[[str, str, str], None],
         catalogue: Callable[[Tenant], Catalogue],
         condition: Condition,
         machine: Machine,
@@ -68,6 +72,7 @@ class Looking:
     ) -> None:
         self._views = views
         self._runtime = runtime
+        self._judge = judge
         self._catalogue = catalogue
         self._condition = condition
         self._machine = machine
@@ -84,6 +89,9 @@ class Looking:
         manifests = {str(entry.manifest.name): entry.manifest for entry in self._catalogue(tenant).entries()}
         machine = await self._machine.seen(anew=anew) if tenant == DEFAULT_TENANT else None
         facts, listed, said = await self._views.run(lambda store: self._read(store, manifests), tenant)
+        for one in listed.values():
+            if one.version is not None:
+                self._judge(one.plugin.name, one.version.digest, one.state)
         plugins = tuple(
             self._with_runtime(one, listed[one.name], tenant)
             for one in facts.plugins
@@ -151,7 +159,7 @@ class Looking:
         have = {one.name for one in store.database.read(lambda tx: secrets(tx, tenant, ""))}
         plugins: list[PluginFacts] = []
         for one in listed:
-            plugin, manifest = _plugin(one), manifests.get(one.plugin.name)
+            plugin, manifest = _plugin(one, store), manifests.get(one.plugin.name)
             if manifest is not None:
                 entry = entries.get(one.plugin.name)
                 unset = unset_references(store, entry, self._environ) if entry is not None else {}
@@ -171,7 +179,7 @@ class Looking:
         return SealFacts(found.key_id, wrong.message if wrong else "", wrong.hint if wrong else "", found.replaced)
 
 
-def _plugin(one: Listed) -> PluginFacts:
+def _plugin(one: Listed, store: PluginStore) -> PluginFacts:
     return PluginFacts(
         str(one.plugin.name),
         one.version.version if one.version else one.plugin.current_version,
@@ -180,7 +188,19 @@ def _plugin(one: Listed) -> PluginFacts:
         pinned=one.plugin.pinned_version,
         given_up=one.given_up,
         waiting=one.waiting,
+        files=_files(one, store) if one.state is State.MODIFIED else "",
     )
+
+
+def _files(one: Listed, store: PluginStore) -> str:
+    """Of changed files: which change it is, as far as a listing of them tells."""
+    if one.version is None:
+        return ""
+    try:
+        seen = fingerprint(store.root_of(one.version.plugin, one.version.version))
+    except OSError:
+        return "unreadable"
+    return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _webhook(tx: Transaction, hook: webhook.Webhook) -> WebhookFacts:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Generator, Iterable
 from urllib.parse import quote
 
+from paddock.core.errors import Modified
 from paddock.core.ids import Tenant
 from paddock.host.repairs.facts import Facts, MissingSecret, PluginFacts
 from paddock.host.repairs.repair import Enter, Press, Repair, Severity, Visit
@@ -29,13 +30,14 @@ def files_changed(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
             one.name,
             Severity.BROKEN,
             f"Somebody changed the files of {one.name}",
-            f"The files of version {one.version} are not the ones that were agreed to.",
+            f"The files of version {one.version} are not the ones that were agreed to{_which(one)}.",
             "It does not run, and no call reaches it, until its files are as they were.",
             (
                 Press("restore", "Restore its files", host_only=True),
                 _look_at(one),
                 Enter(f"paddock plugin repair {shlex.quote(one.name)}"),
             ),
+            mark=one.files,
         )
 
 
@@ -175,6 +177,12 @@ DETECTORS: tuple[Callable[[PluginFacts, Tenant], Iterable[Repair]], ...] = (
 def _explained(one: PluginFacts) -> bool:
     """Whether it does not run for what is not configured, which is told by itself."""
     return bool(one.unfilled or one.unset) and one.code.startswith(("config", "plugin.cannot", "invalid"))
+
+
+def _which(one: PluginFacts) -> str:
+    """What was found when it was to start, where it was."""
+    _, found, which = one.reason.partition("consented to: ")
+    return f": {which}" if found and one.code == Modified.code else ""
 
 
 def _without(secret: MissingSecret) -> str:
