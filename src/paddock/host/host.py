@@ -168,7 +168,7 @@ class Host:
         self.secrets = SecretKeeping(views, keys, reconciler.reconcile)
         self.secret_overview = SecretOverview(views)
         self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
-        looking = Looking(views, self.runtime, gate.catalogue, condition, machine, keys, environ, clock)
+        looking = Looking(views, self.runtime, self._judge, gate.catalogue, condition, machine, keys, environ, clock)
         mending = Mending(store, self, self.versions, webhooks, self.secrets)
         self.repairs = Repairs(looking, mending, views, clock)
         self._store = store
