@@ -10,7 +10,7 @@ from paddock.manifest.capability import Capability, uncovered
 from paddock.plugins.plugin_store import PluginStore
 from paddock.plugins.registry import manifest_of, require_plugin
 from paddock.plugins.rows import PluginRow, VersionRow, tenants_with, versions_of
-from paddock.plugins.sources import Source
+from paddock.plugins.sources import Source, SourceKind
 from paddock.plugins.trust import Standing, standing_of, trusted_keys
 from paddock.store.database import Transaction
 
@@ -54,6 +54,14 @@ class History:
     versions: tuple[KnownVersion, ...]
     source: Source | None
     tenants: int
+
+    @property
+    def can_be_fetched_from(self) -> str:
+        """Where a next version can be asked for without being named, in words; empty where nowhere."""
+        source = self.source
+        if source is None or source.kind in (SourceKind.UPLOAD, SourceKind.CONFIGURATION):
+            return ""
+        return source.describe()
 
 
 def history_of(store: PluginStore, name: str) -> History:

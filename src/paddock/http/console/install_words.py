@@ -91,7 +91,7 @@ def _names_one(line: str, feared: Collection[str]) -> bool:
 
 def asked_by(capabilities: Collection[Capability]) -> list[Asked]:
     """Capabilities, each for a checkbox."""
-    return [Asked(str(one), describe(one), dangerous(one)) for one in capabilities]
+    return [Asked(str(one), describe(one).removesuffix(" (dangerous)"), dangerous(one)) for one in capabilities]
 
 
 def told_of(one: Installation) -> dict[str, Any]:

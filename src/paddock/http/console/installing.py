@@ -31,6 +31,7 @@ from paddock.plugins.examples import Example, examples_here
 from paddock.plugins.proposal import Change
 from paddock.plugins.wanted import Wanted
 
+HERE: Final = "/plugins"  # what the navigation shows these pages under
 _AT_ONCE: Final = 5.0  # seconds in which most packages are installed, so that nobody has to follow them
 _FETCHED_AT_ONCE: Final = 0.7  # and fetched, where they lie on this machine
 
@@ -72,13 +73,15 @@ class InstallPages:
         status: int = 200,
     ) -> Response:
         values: dict[str, Any] = {"typed": typed, "problems": problems or {}, "under_way": self._installing.under_way()}
+        values |= {"here": HERE, "recorded": ""}
         name = request.path_params.get("name")
         if name is None:
             installed = {one["name"] for one in await self._host.plugins()}
             examples = [one for one in await asyncio.to_thread(examples_here) if one.name not in installed]
             values |= {"history": None, "examples": examples}
         else:
-            values |= {"history": await self._host.versions.history(named(request)), "examples": list[Example]()}
+            history = await self._host.versions.history(named(request))
+            values |= {"history": history, "examples": list[Example](), "recorded": history.can_be_fetched_from}
         return page(request, "install.html", values, status)
 
     async def begin(self, request: Request) -> Response:
@@ -127,7 +130,7 @@ class InstallPages:
 
     async def shown(self, request: Request) -> Response:
         one = self._installing.find(named(request, "id"))
-        return _finished(one) or page(request, "installation.html", {**told_of(one), "given": (), "missing": ""})
+        return _finished(one) or _page(request, one)
 
     async def progress(self, request: Request) -> Response:
         return event_stream(_changes(self._installing.find(named(request, "id"))), self._closing, last_words=LAST_WORDS)
@@ -140,9 +143,8 @@ class InstallPages:
         try:
             one.agree(yes)
         except NeedsConsent as needed:
-            ticked = (*given, "less_trust") if yes.less_trust else given
-            values = {**told_of(one), "given": ticked, "missing": NOT_ALL}
-            return page(request, "installation.html", values, http_status(needed))
+            ticked = (*given, "less_trust") if yes.less_trust else tuple(given)
+            return _page(request, one, ticked, NOT_ALL, http_status(needed))
         except Conflict:
             return RedirectResponse(_at(one), 303)  # somebody else was faster: its page says what became of it
         await _within(_AT_ONCE, one, Stage.CHANGING)
@@ -153,6 +155,13 @@ class InstallPages:
         one.stop(GaveUp.CANCELLED)
         await _within(_AT_ONCE, one, one.stage)
         return done("/plugins", "install_cancelled") if one.stage is Stage.GIVEN_UP else RedirectResponse(_at(one), 303)
+
+
+def _page(
+    request: Request, one: Installation, given: tuple[str, ...] = (), missing: str = "", status: int = 200
+) -> Response:
+    values = {**told_of(one), "given": given, "missing": missing, "here": HERE}
+    return page(request, "installation.html", values, status)
 
 
 def _wanted(sent: Uploaded, upgrade: str | None) -> Wanted:

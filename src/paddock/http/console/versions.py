@@ -44,6 +44,7 @@ class VersionPages:
         history = await self._host.versions.history(named(request))
         may = HOST.lets(caller_of(request))
         values: dict[str, Any] = {"history": history, "may": may, "problem": problem}
+        values["recorded"] = history.can_be_fetched_from
         values["versions"] = [
             {
                 "one": one,
