@@ -11,13 +11,14 @@ from paddock.core.errors import NotFound, OperatorError
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.ledger.entry import Entry
-from paddock.ledger.feed import MOST, Wanted, course_of, kinds_of, last_seq, page, told_of
+from paddock.ledger.feed import MOST, Wanted, course_of, kinds_of, last_seq, names_in, page, told_of
 from paddock.ledger.spot_check import altered
 from paddock.ledger.writer import LedgerWriter
 from paddock.store.database import Database, Transaction
 
 EVERY = 1.0  # seconds between two looks where nothing was written here: other processes write into it too
 APART = 0.25  # seconds at least
+SUGGESTED = 100
 
 
 class LedgerReading:
@@ -46,6 +47,15 @@ class LedgerReading:
     async def kinds(self, tenant: Tenant) -> list[str]:
         """The types of entries that a tenant has."""
         return await self._database.read(lambda tx: kinds_of(tx, tenant))
+
+    async def names(self, tenant: Tenant) -> dict[str, list[str]]:
+        """Some of those whom a tenant's entries are about, by `plugin` and `principal`: to choose from."""
+        return await self._database.read(
+            lambda tx: {
+                "plugin": names_in(tx, "plugin", tenant, SUGGESTED),
+                "principal": names_in(tx, "principal", tenant, SUGGESTED),
+            }
+        )
 
     async def everything(self, tenant: Tenant, wanted: Wanted) -> AsyncGenerator[list[Entry], None]:
         """All entries that there are now, oldest first, a page at a time: however many, only one page is held."""

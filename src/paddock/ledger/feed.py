@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from paddock.core.errors import HostError
 from paddock.core.events_calls import SAID_BY
@@ -131,6 +131,15 @@ def course_of(tx: Transaction, call: str, tenant: str = DEFAULT_TENANT) -> list[
 def kinds_of(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
     """The types that there are entries of, each found by a step in the index."""
     return _types(tx, tenant, "", "~")  # behind every letter that a type is written with
+
+
+def names_in(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, most: int) -> list[str]:
+    """The first names that entries are filed under, in their order, each found by a step in the index."""
+    query = f"SELECT {column} AS name FROM ledger WHERE tenant = ? AND {column} > ? ORDER BY {column} LIMIT 1"  # noqa: S608
+    found: list[str] = []
+    while len(found) < most and (row := tx.one(query, (tenant, found[-1] if found else ""))):
+        found.append(row["name"])
+    return found
 
 
 def tenants(tx: Transaction) -> list[str]:
