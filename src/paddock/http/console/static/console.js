@@ -56,3 +56,9 @@ function openNamed() {
 }
 window.addEventListener("hashchange", openNamed);
 openNamed();
+
+// What is followed and has ended is not connected to again; by itself a browser would do so for ever.
+document.addEventListener("over", (event) => { event.target.dataset.over = ""; });
+document.addEventListener("htmx:sse:before:connection", (event) => {
+  if ("over" in event.target.dataset) event.preventDefault();
+});
