@@ -21,6 +21,7 @@ _INSTALLED: Final[Mapping[str, tuple[str, Mood]]] = {
     "modified": ("Blocked: its files were changed", "bad"),
     "version missing": ("The version it is pinned to was removed", "bad"),
 }
+_GIVEN_UP: Final[tuple[str, Mood]] = ("Failed too often, switched off", "bad")
 _IDLE: Final[tuple[str, Mood]] = ("Idle, starts when it is called", "calm")
 _TRUST: Final[Mapping[str, str]] = {
     "verified": "Signed with a key you trust.",
@@ -46,20 +47,26 @@ class Told:
 def told_of(listed: Mapping[str, Any]) -> Told:
     """A plugin as `Host.plugins` or `Offers.plugins` lists it."""
     runtime: Mapping[str, Any] = listed.get("runtime") or {}
-    words, mood = state_of(str(listed.get("state", "enabled")), runtime)
+    given_up = str(listed.get("given_up") or "")
+    words, mood = state_of(str(listed.get("state", "enabled")), runtime, given_up=given_up)
     return Told(
         str(listed["name"]),
         str(listed.get("version", "")),
         str(listed.get("description") or ""),
         words,
         mood,
-        str(runtime.get("reason") or ""),
+        str(runtime.get("reason") or given_up),
         str(runtime.get("hint") or ""),
     )
 
 
-def state_of(installed: str, runtime: Mapping[str, Any]) -> tuple[str, Mood]:
-    """How it is doing: what its installation says where that keeps it from running, else its process."""
+def state_of(installed: str, runtime: Mapping[str, Any], *, given_up: str = "") -> tuple[str, Mood]:
+    """How it is doing: what its installation says where that keeps it from running, else its process.
+
+    `given_up` is why the host switched it off, where it did.
+    """
+    if installed == "disabled" and given_up:
+        return _GIVEN_UP
     if installed != "enabled":
         return _INSTALLED.get(installed, (installed.replace("_", " ").capitalize(), "calm"))
     state = str(runtime.get("state", ""))

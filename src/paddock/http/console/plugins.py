@@ -34,7 +34,6 @@ class PluginPages:
         return [
             Page("GET", "/plugins", self.listed),
             Page("GET", "/plugins/{name}", self.shown),
-            Page("GET", "/plugins/{name}/logs", self.logs, OPERATOR),
             Page("POST", "/plugins/{name}/enable", self.enable, OPERATOR),
             Page("POST", "/plugins/{name}/disable", self.disable, OPERATOR),
             Page("POST", "/plugins/{name}/restart", self.restart, OPERATOR),
@@ -60,7 +59,7 @@ class PluginPages:
             return page(request, "plugin_offered.html", {"plugin": offered})
         plugin = await self._host.plugin(name, context.tenant)
         runtime: dict[str, Any] = plugin["runtime"] or {}
-        words, mood = state_of(plugin["state"], runtime)
+        words, mood = state_of(plugin["state"], runtime, given_up=plugin["given_up"])
         values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": words, "mood": mood}
         values["trust"] = trust_of(plugin["signature"])
         # What lies where on this machine is no business of other tenants.
@@ -74,11 +73,6 @@ class PluginPages:
             shown = await self._host.definitions.shown(name, context.tenant)
             values["definitions"] = [one for one in shown if one["standing"] not in _SETTLED]
         return page(request, "plugin.html", {**values, "problem": problem}, status)
-
-    async def logs(self, request: Request) -> Response:
-        context, name = await context_of(self._host, request), named(request)
-        lines = await self._host.logs(name, tenant=context.tenant, lines=1_000)
-        return page(request, "plugin_logs.html", {"name": name, "lines": lines})
 
     async def enable(self, request: Request) -> Response:
         return await self._started(request, "enabled", anew=False)

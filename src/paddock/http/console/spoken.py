@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 _KINDS: Final = {
     "agent": "agent {}",
@@ -29,6 +30,14 @@ def who(principal: str) -> str:
     kind, _, plain = name.partition(":")
     told = _KINDS.get(kind, "{}").format(plain) if plain else name
     return f"{told} of {tenant}" if tenant else told
+
+
+def asker(request: Mapping[str, Any]) -> str:
+    """Who asks for a person's yes: where a key does, whom it acts for, for nobody knows people by their keys."""
+    requester, person = str(request["requester"]), str(request.get("for_person") or "")
+    if not requester.rpartition("/")[2].startswith("key:") or not person:
+        return who(requester)
+    return f"{who(person)} ({who(requester)})"
 
 
 def asked_words(state: str) -> str:
