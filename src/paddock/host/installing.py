@@ -80,14 +80,19 @@ class Installing:
     async def running(self) -> AsyncGenerator[None, None]:
         """Take installations for as long as the block runs; then those under way end, and leave nothing."""
         await asyncio.to_thread(sweep_staging, self.staging)
+        raised: Exception | None = None
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
                 yield
+            except Exception as error:  # whoever catches `NotFound` around the host must get it, and no group of errors
+                raised = error
             finally:
                 self._tasks = None
                 for one in self._all.values():
                     one.stop(GaveUp.CLOSING)
+        if raised is not None:
+            raise raised
 
     # --- for whoever installs -----------------------------------------------------------------------------------------
 
