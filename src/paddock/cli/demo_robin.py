@@ -1,7 +1,7 @@
 """Robin, a second person: a program with a key of Robin's asks for things that need the visitor's yes.
 
-Robin asks for one thing at a time, says thanks in a note, asks for the next a while later, and goes home when all is
-asked or nobody answers.
+Robin asks for one thing at a time, says thanks in a note, and asks for the next a while later. What nobody answers until
+it expires is asked once more; then, or when all is asked, Robin goes home.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Final
 
 from paddock.cli.demo_client import KeyClient
@@ -60,6 +61,11 @@ def reaction(wish: Wish, ended: Mapping[str, Any]) -> str:
     return f"Understood, {wish.what} stays undone. Robin"
 
 
+def unanswered(ended: Mapping[str, Any]) -> bool:
+    """Whether a call is over because its request expired. Pure."""
+    return bool(ended.get("error", {}).get("code") == "approval.expired")
+
+
 class Robin:
     """One visit of Robin's.
 
@@ -89,12 +95,15 @@ class Robin:
         finally:
             self._over.set()
 
-    def _stay(self, first: str | None) -> None:
-        with suppress(OSError, ValueError):  # the host went away, in the middle of a word
+    def _stay(self, asked: str | None) -> None:
+        with suppress(OSError, ValueError, HTTPException):  # the host went away, in the middle of a word
             for wish in WISHES:
-                call_id = first if wish is WISHES[0] else self._ask(wish)
-                if call_id is None or not self._sees_through(wish, call_id) or self._over.wait(self._pause):
+                answered = self._sees_through(wish, asked or self._ask(wish))
+                if not (answered or self._sees_through(wish, self._ask(wish))):  # nobody is there, not even later
                     return
+                if self._over.wait(self._pause):
+                    return
+                asked = None
 
     def _ask(self, wish: Wish) -> str | None:
         made = self._client.call(wish.name, wish.params)
@@ -103,10 +112,10 @@ class Robin:
         self._tell(f"Robin asks for {wish.what}, and waits for your answer")
         return made.call_id
 
-    def _sees_through(self, wish: Wish, call_id: str) -> bool:
+    def _sees_through(self, wish: Wish, call_id: str | None) -> bool:
         """Wait for an answer and say something to it; whether there was one."""
-        ended = self._client.end_of(call_id, PATIENCE)
-        if ended is None:
+        ended = None if call_id is None else self._client.end_of(call_id, PATIENCE)
+        if ended is None or unanswered(ended):
             return False
         words = reaction(wish, ended)
         self._client.call("native-notes.add_note", {"text": words, "tags": ["robin"]})

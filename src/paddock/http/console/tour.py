@@ -88,19 +88,19 @@ def steps(facts: Facts, around: Around) -> tuple[Step, ...]:
         ),
         (
             "Read what it may do",
-            "A plugin’s page says what it can reach and what its tools change. Enable it when you are happy with that.",
+            "A plugin’s page says what it runs, what it can reach, and what each of its tools changes.",
             plugin,
             facts.read,
         ),
         (
             "Run a tool",
-            "Choose a tool on the plugin’s page, fill in the form and run it. It runs in a cage of its own.",
+            "Enable the plugin, choose one of its tools, and fill in the form. It runs in a cage of its own.",
             plugin,
             facts.ran,
         ),
         (
             "See a denied call, and why",
-            "A rule said no to this one. The page names the rule, and says what would have changed its mind.",
+            "A rule said no to this one. The page names the rule, and leads to what would have changed the answer.",
             f"/ledger/{quote(around.denied, safe='')}" if around.denied else "/ledger?wrong=1",
             facts.saw_denied,
         ),
