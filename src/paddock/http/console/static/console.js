@@ -62,3 +62,6 @@ document.addEventListener("over", (event) => { event.target.dataset.over = ""; }
 document.addEventListener("htmx:sse:before:connection", (event) => {
   if ("over" in event.target.dataset) event.preventDefault();
 });
+
+// A form that somebody may be filling in stays as it is while the page around it changes.
+if (window.htmx) htmx.config.morphSkip = "[data-kept]";
