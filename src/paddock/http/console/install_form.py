@@ -19,7 +19,7 @@ FIELDS: Final[tuple[str, ...]] = (
 )  # fmt: skip
 _OF_A_REGISTRY: Final = ("name", "program", "arguments", "variables", "capabilities")
 _LINES: Final = 100  # of one field
-_EXAMPLES: Final = "Try /home/me/my-plugin, https://github.com/me/plugin.git, pypi:mcp-server-time or npm:some-server."
+_EXAMPLES: Final = "try /home/me/my-plugin, https://github.com/me/plugin.git, pypi:mcp-server-time or npm:some-server"
 
 
 class Read(NamedTuple):
@@ -55,15 +55,13 @@ def read(typed: Mapping[str, str], upgrade: str | None = None, recorded: Source 
     text, ref = typed["source"], typed["ref"] or None
     found: list[Source] = []
     if text and _relative(text):
-        problems["source"] = Problem(
-            "source", "is not a full path", "Start it with /, so that it is clear which one you mean"
-        )
+        problems["source"] = Problem("source", "This is not a full path", "start it with /")
     elif text:
         noted("source", lambda: found.append(parse_source(text, ref, Path("/"))))
         if found and (constraints := _lines(typed["constraints"])):
             noted("constraints", lambda: found.append(parse_source(text, ref, Path("/"), constraints)))
     elif upgrade is None:
-        problems["source"] = Problem("source", "is needed", _EXAMPLES)
+        problems["source"] = Problem("source", "Name a source", _EXAMPLES)
     source = found[-1] if found else None
     capabilities = _capabilities(typed["capabilities"], problems)
     choices: list[Choices | None] = []
@@ -71,8 +69,9 @@ def read(typed: Mapping[str, str], upgrade: str | None = None, recorded: Source 
     if known is not None and not known.kind.registry:
         for name in _OF_A_REGISTRY:
             if typed[name]:
-                only = "Leave it empty: every other package says this itself"
-                problems.setdefault(name, Problem(name, "is only for packages from PyPI or npm", only))
+                problems.setdefault(
+                    name, Problem(name, "This is only for packages from PyPI and npm", "leave it empty")
+                )
     elif known is not None:
         noted("variables", lambda: choices.append(_choices(known, typed, capabilities, upgrade or "")))
     if problems:
@@ -106,7 +105,7 @@ def _capabilities(text: str, problems: dict[str, Problem]) -> list[Capability]:
 def _hint(error: PaddockError) -> str:
     """What helps on a page; what an error says of options is for the command line."""
     if error.error_code == "environment.secret_variable":
-        return "Write only its name here. You set the value once the plugin is installed"
+        return "write only its name, and set the value once the plugin is installed"
     return _EXAMPLES if isinstance(error, OperatorError) and "--" in error.hint else error.hint
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paddock.core.errors import Invalid, PaddockError
 from paddock.host.installation import GaveUp, Installation, Stage
+from paddock.http.console.plugin_words import trust_of
 from paddock.manifest.asked import asked_of
 from paddock.manifest.behaviour import Section
 from paddock.manifest.capability import Capability, dangerous, describe
 from paddock.plugins.consent import Screen
 from paddock.plugins.names import show_bytes
 from paddock.plugins.proposal import Change, Proposal
+from paddock.plugins.signature import SignatureState
 
 NOT_ALL: Final = "Tick each box below if you agree to it. Nothing was changed yet."
 _FACTS: Final[Mapping[str, str]] = {
@@ -69,6 +71,14 @@ class Asked:
     text: str
     means: str
     dangerous: bool
+
+
+class Fact(NamedTuple):
+    """One thing about a package."""
+
+    label: str
+    words: str
+    alarming: bool
 
 
 def parts_of(screen: Screen, capabilities: Collection[Capability] = ()) -> list[Part]:
@@ -127,6 +137,17 @@ def _problem(error: PaddockError) -> dict[str, Any]:
     }
 
 
+def _facts(proposal: Proposal, facts: Mapping[str, str]) -> list[Fact]:
+    verdict = proposal.prepared.verdict
+    signed = trust_of(f"{verdict.state.value}: {verdict.reason}")
+    if verdict.state is not SignatureState.UNSIGNED:
+        signed = f"{signed} {verdict.reason[:1].upper()}{verdict.reason[1:]}."
+    claim = proposal.prepared.manifest.trust_claim
+    claims_more = bool(claim) and claim != proposal.prepared.tier
+    told = {**facts, "signature": signed} if facts else {}
+    return [Fact(_FACTS[one], words, one == "trust" and claims_more) for one, words in told.items() if one in _FACTS]
+
+
 def _consent(proposal: Proposal) -> dict[str, Any]:
     prepared, screen = proposal.prepared, proposal.screen
     facts = dict(screen.facts) if screen else {}
@@ -136,8 +157,7 @@ def _consent(proposal: Proposal) -> dict[str, Any]:
         "name": prepared.manifest.name,
         "heading": screen.heading if screen else f"{prepared.manifest.display_name} {prepared.manifest.version}",
         "description": facts.get("description", ""),
-        "facts": [(_FACTS[label], value) for label, value in facts.items() if label in _FACTS],
-        "trusted": prepared.verdict.state.value,
+        "facts": _facts(proposal, facts),
         "reason": prepared.verdict.reason,
         "parts": parts_of(screen, asked_of(prepared.manifest)) if screen else [],
         "warnings": proposal.warnings,

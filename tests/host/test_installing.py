@@ -1,0 +1,194 @@
+"""Installing in a running host: bounded in number and time, and nothing is left of what nobody agreed to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fixtures.packages import native, zipped
+from paddock.config.directories import create_directories, find_directories
+from paddock.config.load import load_settings
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import Busy, Conflict, Invalid, NeedsConsent, NotFound
+from paddock.core.ids import PrincipalId
+from paddock.host.installation import Consent, GaveUp, Installation, Stage
+from paddock.host.installing import Bounds, Installing
+from paddock.manifest.capability import parse
+from paddock.plugins.arriving import arriving_file
+from paddock.plugins.opening import open_plugin_store
+from paddock.plugins.plugin_store import staging_in
+from paddock.plugins.proposal import Change
+from paddock.plugins.sources import Source, SourceKind, parse_source
+from paddock.plugins.wanted import Wanted
+
+ANN = PrincipalId("user:ann")
+PATIENCE = 60.0
+
+
+@asynccontextmanager
+async def installing(home: Path, bounds: Bounds | None = None) -> AsyncGenerator[Installing, None]:
+    directories = find_directories({"PADDOCK_HOME": str(home)}, home)
+    create_directories(directories)
+    opening = partial(open_plugin_store, directories, load_settings(directories, {}).settings)
+    made = Installing(opening, staging_in(directories.data), SystemClock(), SystemRandom(), bounds)
+    async with asyncio.timeout(PATIENCE), made.running():
+        yield made
+
+
+async def reached(one: Installation, *wanted: Stage) -> Installation:
+    async for stage in one.changes():
+        if stage in wanted:
+            return one
+    raise AssertionError(f"{one.stage} and never {wanted}: {one.error}")
+
+
+def begin(within: Installing, package: Path, **more: object) -> Installation:
+    source = parse_source(str(package))
+    return within.begin(Wanted(source, **more), source.describe(), ANN)  # type: ignore[arg-type]
+
+
+def staged(within: Installing) -> list[str]:
+    return [one.name for one in within.staging.iterdir()] if within.staging.is_dir() else []
+
+
+@pytest.mark.req("G-25")
+async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        assert one.proposal is not None
+        assert one.proposal.change is Change.INSTALL
+
+        one.agree(Consent(ANN))
+        await one.ended()
+
+        assert (one.stage, one.error) == (Stage.DONE, None)
+        assert one.outcome is not None
+        assert (one.outcome.plugin, one.outcome.version) == ("notes", "1.0.0")
+        assert staged(within) == []
+        with pytest.raises(Conflict):
+            one.agree(Consent(ANN))
+
+
+@pytest.mark.req("G-50")
+async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        first = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
+        first.agree(Consent(ANN))
+        await first.ended()
+        wide = native(tmp_path / "two", version="1.1.0", capabilities=["net:api.example.com:443", "net:*"])
+        second = await reached(begin(within, wide, upgrade="notes"), Stage.WAITING)
+
+        for given in ([], ["net:api.example.com:443"]):
+            with pytest.raises(NeedsConsent):
+                second.agree(Consent(ANN, frozenset(map(parse, given))))
+        assert second.stage is Stage.WAITING
+        second.agree(Consent(ANN, frozenset({parse("net:*")})))
+        await second.ended()
+
+        assert second.outcome is not None
+        assert (second.outcome.change, second.outcome.version) == (Change.UPGRADE, "1.1.0")
+
+
+async def test_what_nobody_decides_is_cleared_away(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home", Bounds(patience=0.05)) as within:
+        one = begin(within, native(tmp_path / "notes"))
+        await one.ended()
+
+        assert (one.stage, one.gave_up) == (Stage.GIVEN_UP, GaveUp.EXPIRED)
+        assert staged(within) == []
+        assert one.proposal is None
+        assert not (tmp_path / "home" / "data" / "plugins" / "notes").exists()
+
+
+async def test_a_host_that_closes_leaves_nothing_of_what_waited(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        assert staged(within)
+
+    assert (one.stage, one.gave_up) == (Stage.GIVEN_UP, GaveUp.CLOSING)
+    assert staged(within) == []
+
+
+async def test_there_are_only_so_many_and_one_that_is_cancelled_makes_room(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home", Bounds(most=1, kept=1)) as within:
+        first = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        with pytest.raises(Busy):
+            begin(within, tmp_path / "notes")
+
+        first.stop(GaveUp.CANCELLED)
+        await first.ended()
+        second = await reached(begin(within, tmp_path / "notes"), Stage.WAITING)
+        second.stop(GaveUp.CANCELLED)
+        await second.ended()
+        third = begin(within, tmp_path / "notes")
+
+        assert within.find(third.id) is third
+        with pytest.raises(NotFound):
+            within.find(first.id)
+
+
+async def test_a_plugin_that_changed_meanwhile_is_not_changed_by_an_older_yes(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        slow = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
+        quick = await reached(begin(within, native(tmp_path / "two", version="2.0.0")), Stage.WAITING)
+        quick.agree(Consent(ANN))
+        await quick.ended()
+
+        slow.agree(Consent(ANN))
+        await slow.ended()
+
+        assert slow.stage is Stage.FAILED
+        assert slow.error is not None
+        assert slow.error.error_code == "plugin.changed_meanwhile"
+        assert staged(within) == []
+
+
+async def test_only_the_plugin_itself_is_an_upgrade_of_it(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        first = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
+        first.agree(Consent(ANN))
+        await first.ended()
+
+        other = begin(within, native(tmp_path / "other", "other"), upgrade="notes")
+        await other.ended()
+
+        assert other.error is not None
+        assert other.error.error_code == "plugin.other_name"
+
+
+async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_installation(tmp_path: Path) -> None:
+    package = zipped(native(tmp_path / "notes"), tmp_path / "notes.zip").read_bytes()
+    async with installing(tmp_path / "home") as within:
+        with ExitStack() as brought:
+            file = brought.enter_context(arriving_file(within.staging))
+            file.write(package)
+            file.finish()
+            wanted = Wanted(
+                Source(SourceKind.ARCHIVE, str(file.path)), recorded_as=Source(SourceKind.UPLOAD, "notes.zip")
+            )
+            one = within.begin(wanted, "notes.zip", ANN, brought.pop_all())
+        await reached(one, Stage.WAITING)
+        assert one.proposal is not None
+        assert one.proposal.screen is not None
+        assert dict(one.proposal.screen.facts)["source"] == "uploaded file notes.zip"
+        one.agree(Consent(ANN))
+        await one.ended()
+        assert staged(within) == []
+
+        again = within.begin(Wanted(None, upgrade="notes"), "notes", ANN)
+        await again.ended()
+        assert again.error is not None
+        assert again.error.error_code == "source.uploaded"
+
+
+def test_a_file_that_is_sent_is_no_bigger_than_a_package_may_be_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="too big"), arriving_file(tmp_path / "staging", most=10) as file:
+        file.write(b"12345")
+        file.write(b"678901")
+
+    assert list((tmp_path / "staging").iterdir()) == []
