@@ -171,7 +171,7 @@ def test_a_form_follows_what_is_chosen(browser: Browser, served: Daemon) -> None
         expect(page.get_by_label("Kb")).to_be_hidden()
         expect(page.get_by_label("Secret")).to_have_count(0)
 
-        page.get_by_label("Op").select_option("Ingest all")
+        page.get_by_role("combobox", name="Op").select_option("Ingest all")
         expect(page.get_by_text("Where to")).to_be_visible()
         page.get_by_label("Kb").fill("notes")
         page.get_by_role("button", name="Run it").click()
@@ -183,9 +183,9 @@ def test_without_scripts_rows_are_added_and_taken_out_and_the_form_is_sent(brows
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         page.goto("/plugins/former/run/give_back")
         for name in ("Ann", "Bob"):
-            page.get_by_role("button", name="Add one").click()
+            page.get_by_role("button", name="Add to People").click()
             page.get_by_label("Name", exact=True).last.fill(name)
-        page.get_by_role("button", name="Take it out").first.click()
+        page.get_by_role("button", name="Remove People 1").click()
         page.get_by_label("Age", exact=True).fill("41")
         page.get_by_role("button", name="Run it").click()
 
