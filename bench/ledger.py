@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import apsw
+from _entries import CLOCK, RANDOM, ended, named
 from _side_by_side import Report, milliseconds, options
 
-SOURCE = Path(__file__).parents[1] / "src"
-sys.path.insert(0, str(SOURCE))
-
-from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402 - found by the line above
-from paddock.core.event import Event  # noqa: E402
-from paddock.core.events_calls import CallEnded  # noqa: E402
-from paddock.core.ids import new_id  # noqa: E402
-from paddock.ledger.append import LedgerTable  # noqa: E402
-from paddock.ledger.feed import Wanted, page  # noqa: E402
-from paddock.ledger.opening import open_ledger  # noqa: E402
-from paddock.ledger.verifying import verify_ledger  # noqa: E402
-from paddock.ledger.writer import LARGEST_BATCH  # noqa: E402
-from paddock.store.database import Database, Transaction, open_database, open_direct  # noqa: E402
+from paddock.ledger.append import LedgerTable
+from paddock.ledger.feed import Wanted, page
+from paddock.ledger.opening import open_ledger
+from paddock.ledger.verifying import verify_ledger
+from paddock.ledger.writer import LARGEST_BATCH
+from paddock.store.database import Database, Transaction, open_database, open_direct
 
 CALLERS = 64
-CLOCK, RANDOM = SystemClock(), SystemRandom()
 
 
 def main() -> None:
@@ -68,45 +59,6 @@ def main() -> None:
     report.finish()
 
 
-def _ended(number: int) -> Event:
-    digest = f"sha256:{number:064x}"
-    return CallEnded(
-        name="notes",
-        method="notes.search",
-        version="1.0.0",
-        digest=digest,
-        effects=("read_only",),
-        request_id=f"req_{number:026}",
-        operator_id=None,
-        project_id=None,
-        session_id=None,
-        agent_path=None,
-        owner=None,
-        plugin_metrics=None,
-        events_hash=None,
-        payload_hash=digest,
-        result_hash=digest,
-        status="succeeded",
-        success=True,
-        duration_ms=1.25,
-        metrics={},
-        error_code=None,
-        error_category=None,
-        error_message=None,
-        nondeterminism=None,
-        model=None,
-        decision="allow",
-        policies=("members-may-read",),
-        policy_version=digest,
-        approval=None,
-        stands_for=("plugin.method_called", "plugin.method_returned"),
-    )
-
-
-def _named(number: int) -> dict[str, Any]:
-    return {"call": new_id("call", CLOCK, RANDOM), "request": f"req_{number:026}", "principal": f"p{number % 100}"}
-
-
 async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[float, float, float, float]:
     """Wall and CPU seconds of both ways; making the events is a part of neither."""
     async with (
@@ -115,10 +67,10 @@ async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[flo
     ):
         spent = cpu = 0.0
         for begin in range(0, rows, LARGEST_BATCH):
-            ready = [(_ended(number), _named(number)) for number in range(begin, min(begin + LARGEST_BATCH, rows))]
+            ready = [(ended(number), named(number)) for number in range(begin, min(begin + LARGEST_BATCH, rows))]
             start, start_cpu = time.perf_counter(), time.process_time()
-            for event, named in ready:
-                writer.take(event, "default", **named)
+            for event, about in ready:
+                writer.take(event, "default", **about)
             await writer.flushed()
             spent += time.perf_counter() - start
             cpu += time.process_time() - start_cpu
@@ -131,10 +83,10 @@ async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[flo
 
 async def _wait_for_each(database: Database, numbers: range) -> None:
     def record(tx: Transaction) -> None:
-        LedgerTable(tx, CLOCK, RANDOM, "default").record(event, **named)
+        LedgerTable(tx, CLOCK, RANDOM, "default").record(event, **about)
 
     for number in numbers:
-        event, named = _ended(number), _named(number)
+        event, about = ended(number), named(number)
         await database.write(record)
 
 
