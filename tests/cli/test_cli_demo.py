@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.commands import PATIENCE, Paddock
+from fixtures.commands import Paddock
 from fixtures.daemons import eventually
-from paddock.cli.demo_robin import WISHES, reaction
+from fixtures.demos import demo
+from paddock.cli.demo_robin import WISHES, reaction, unanswered
 
 
 @pytest.fixture
@@ -64,45 +58,22 @@ def test_without_a_terminal_it_tells_what_it_did_and_ends(temporary: Paddock) ->
     assert left_behind(temporary) == []
 
 
-@contextmanager
-def on_a_terminal(temporary: Paddock, *options: str) -> Generator[tuple[subprocess.Popen[bytes], int], None, None]:
-    """A demo that goes on, and the terminal that it is on."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paddock.cli", "demo", *options],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=temporary.environment, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary: Paddock, how: signal.Signals) -> None:
-    with on_a_terminal(temporary) as (process, terminal):
-        screen = seen(terminal, "Ctrl-C ends it")
-        home = re.search(r"export PADDOCK_HOME=(\S+)", screen)
-        assert home and "/login/" in screen
-        served = Paddock(Path(home[1]))
-        plugins: list[dict[str, Any]] = served("plugin", "list", "--json").json["plugins"]
+    with demo(temporary) as shown:
+        plugins: list[dict[str, Any]] = shown.paddock("plugin", "list", "--json").json["plugins"]
         pids = [one["runtime"]["pid"] for one in plugins if one["runtime"]["state"] == "running"]
         assert len(pids) > 5
 
-        process.send_signal(how)
+        assert shown.end(how) == 0
 
-        drain(terminal)
-        assert process.wait(PATIENCE) == 0
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "a plugin still runs")
     assert left_behind(temporary) == []
 
 
 @pytest.mark.slow
 def test_robin_gets_an_answer_says_thanks_and_asks_for_the_next_thing(temporary: Paddock) -> None:
-    quick = """
+    hurried = """
 import sys
 from paddock.cli import demo_robin
 from paddock.cli.main import main
@@ -111,33 +82,20 @@ demo_robin.Robin.__init__.__defaults__ = (0.1,)
 sys.argv = ["paddock", "demo"]
 sys.exit(main())
 """
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", quick],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=temporary.environment, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    try:
-        home = re.search(r"export PADDOCK_HOME=(\S+)", seen(ours, "Ctrl-C ends it"))
-        assert home
-        served = Paddock(Path(home[1]))
+    with demo(temporary, command=(sys.executable, "-c", hurried)) as shown:
+        served = shown.paddock
         for answer, words in (("approve", "letter about the oats is done"), ("deny", "about the vet stays undone")):
-            waiting = served("approvals", "list", "--json").json["approvals"]
-            assert [one["requester"] for one in waiting] != []
-            served("approvals", answer, waiting[0]["id"], "--yes")
-            seen(ours, words)
-            seen(ours, "waits for your answer")
+            (waiting,) = served("approvals", "list", "--json").json["approvals"]
+            assert waiting["for_person"] == "user:robin"
+            served("approvals", answer, waiting["id"], "--yes")
+            shown.seen(words)
+            shown.seen("waits for your answer")
+
         letters = served("call", "outbox.letters", "-p", "{}").json["letters"]
         notes = served("call", "native-notes.list_notes", "-p", '{"tag": "robin"}').json["notes"]
         assert letters[0]["to"] == "Ann, Hill Farm"
         assert len(notes) == 2
-        process.send_signal(signal.SIGINT)
-        drain(ours)
-        assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+        assert shown.end() == 0
 
 
 @pytest.mark.parametrize(("status", "words"), [("succeeded", "Thank you!"), ("failed", "stays undone")])
@@ -146,21 +104,7 @@ def test_robin_has_something_to_say_to_every_answer(status: str, words: str) -> 
         assert words in reaction(wish, {"status": status})
 
 
-def seen(terminal: int, words: str) -> str:
-    """What appears on a terminal up to these words."""
-    screen, deadline = b"", time.monotonic() + PATIENCE
-    while words.encode() not in screen:
-        assert time.monotonic() < deadline, screen.decode()
-        if select.select([terminal], [], [], 1)[0]:
-            screen += os.read(terminal, 65_536)
-    return screen.decode()
-
-
-def drain(terminal: int) -> None:
-    """Read to the end, so that nobody waits for room on the screen."""
-    while select.select([terminal], [], [], PATIENCE)[0]:
-        try:
-            if not os.read(terminal, 65_536):
-                return
-        except OSError:
-            return  # the other end is closed
+def test_what_expired_was_answered_by_nobody() -> None:
+    assert unanswered({"status": "failed", "error": {"code": "approval.expired"}})
+    assert not unanswered({"status": "failed", "error": {"code": "approval.denied"}})
+    assert not unanswered({"status": "succeeded"})

@@ -1,7 +1,7 @@
 """Robin, a second person: a program with a key of Robin's asks for things that need the visitor's yes.
 
-Robin asks for one thing at a time, says thanks in a note, and asks for the next a while later. What nobody answers until
-it expires is asked once more; then, or when all is asked, Robin goes home.
+Robin asks for one thing at a time, says thanks in a note, and asks for the next a while later. What nobody answers
+until it expires is asked once more; then, or when all is asked, Robin goes home.
 """
 
 from __future__ import annotations
