@@ -64,5 +64,6 @@ class TelemetrySettings:
         "Where an OpenTelemetry collector takes spans over HTTP, such as `http://127.0.0.1:4318`. Unset: nobody gets "
         "any.",
         kind=Kind.TEXT,
+        sensitive=True,
         check=check_web_address,
     )
