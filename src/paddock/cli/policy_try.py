@@ -15,7 +15,9 @@ Words = list[str] | None
 def try_(
     name: Annotated[str, typer.Argument(help="What would be called, as in notes.add; it need not be installed.")],
     *,
-    who: Annotated[str, typer.Option("--as", metavar="PRINCIPAL", help="Who calls, as in user:ann (you).")] = "",
+    who: Annotated[
+        str, typer.Option("--as", metavar="PRINCIPAL", help="Who calls, as in user:ann, or role:guest (you).")
+    ] = "",
     role: Annotated[Words, typer.Option(help="A role they have besides, more than once for more.")] = None,
     group: Annotated[Words, typer.Option(help="A group they are in besides.")] = None,
     consent: Annotated[bool, typer.Option("--consent", help="As if they had consented to it.")] = False,

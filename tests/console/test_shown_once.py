@@ -1,0 +1,41 @@
+"""What is shown once."""
+
+from __future__ import annotations
+
+from paddock.http.console.shown_once import WAITS, ShownOnce
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def test_it_is_given_once_and_to_whoever_made_it() -> None:
+    kept: ShownOnce[str] = ShownOnce()
+    name = kept.keep("user:ann", "the key")
+
+    assert kept.take("user:bob", name) is None
+    assert kept.take("user:ann", name) == "the key"
+    assert kept.take("user:ann", name) is None
+
+
+def test_it_is_forgotten_after_a_minute() -> None:
+    hands = Hands()
+    kept: ShownOnce[str] = ShownOnce(hands)
+    name = kept.keep("user:ann", "the key")
+    hands.at = WAITS
+
+    assert kept.take("user:ann", name) is None
+
+
+def test_however_many_are_made_and_never_looked_at_few_are_kept() -> None:
+    kept: ShownOnce[int] = ShownOnce()
+    names = [kept.keep("user:ann", number) for number in range(1_001)]
+
+    assert kept.take("user:ann", names[0]) is None
+    assert kept.take("user:ann", names[-1]) == 1_000
