@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fixtures.commands import Paddock
 from fixtures.parrot import parrot
-from paddock.cli.plugin_logs import for_machines, in_words
+from paddock.host.log_records import for_machines, in_words
 
 RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot", "message": "noted it"}
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 from paddock.authoring.checks.wire import difference
 from paddock.cli.call_events import in_words as progress_in_words
 from paddock.cli.output import styled
-from paddock.cli.plugin_logs import in_words as log_in_words
 from paddock.core.printable import printable
+from paddock.host.log_records import in_words as log_in_words
 
 _LONGEST = 400
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paddock.cli.log_lines import LEVELS
 from paddock.cli.output import AsJson, document, reporting, result, say, styled
 from paddock.cli.principals import DEFAULT, OfTenant
 from paddock.core.outward import EXIT_INTERRUPTED
-from paddock.core.printable import printable
+from paddock.host.log_records import for_machines, in_words
 
 if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
-
-_LONGEST = 4_000
-_DEEPEST = 50  # levels of a field that is told to machines
-_MOST_STEPS = 200  # of a traceback; the last say most
-_IN_FRONT = ("time", "level", "plugin", "message")
 
 
 def register(app: typer.Typer) -> None:
@@ -96,59 +89,3 @@ def _show(entry: dict[str, Any]) -> None:
     result(f"{styled(at, 'dim', stream=sys.stdout)}  {first}")
     for line in rest:
         result(f"    {line}")
-
-
-def in_words(line: str) -> list[str]:
-    """What a plugin wrote, as lines that a terminal may show: a record of the SDK in words, anything else as it is.
-
-    Only the first belongs at the margin: what follows it came out of the same line, and must not look like another.
-    """
-    record = _record(line)
-    if record is None:
-        return [printable(line, _LONGEST)]
-    steps: list[str] = record.pop("traceback").splitlines() if isinstance(record.get("traceback"), str) else []
-    fields = "".join(f" {name}={_value(value)}" for name, value in record.items() if name not in _IN_FRONT)
-    first = printable(f"{record['level']} {record['message']}{fields}", _LONGEST)
-    return [first, *(printable(step, _LONGEST) for step in steps[-_MOST_STEPS:])]
-
-
-def for_machines(entry: dict[str, Any]) -> dict[str, Any]:
-    """A line of the log with its level, message and fields beside it, where it is a record of the SDK."""
-    record = _record(str(entry.get("line", "")))
-    if record is None:
-        return entry
-    fields = {name: value for name, value in record.items() if name not in _IN_FRONT}
-    if not _writable(fields):
-        return entry
-    return {**entry, "level": record["level"], "message": record["message"], "fields": fields}
-
-
-def _writable(value: Any, depth: int = _DEEPEST) -> bool:
-    """Whether it can be written as JSON again: not too deep, and no number that JSON lacks."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if not isinstance(value, dict | list):
-        return True
-    inner = cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
-    return depth > 0 and all(_writable(one, depth - 1) for one in inner)
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    """The record that the SDK wrote, if it is one."""
-    if not line.startswith("{"):
-        return None
-    try:
-        read: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    known = isinstance(read.get("message"), str) and read.get("level") in LEVELS
-    return cast("dict[str, Any]", read) if known else None
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str) and value and not any(mark in value for mark in ' "='):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # reading stops a little deeper than writing
-        return "…"

@@ -18,6 +18,7 @@ from paddock.http.console.knobs import KnobPages
 from paddock.http.console.ledger import LedgerPages
 from paddock.http.console.page import Page
 from paddock.http.console.people import PeoplePages
+from paddock.http.console.plugin_logs import PluginLogPages
 from paddock.http.console.plugins import PluginPages
 from paddock.http.console.policy import PolicyPages
 from paddock.http.console.policy_try import PolicyTryPages
@@ -45,6 +46,7 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         *ActivationPages(host).rows(),
         *KnobPages(host).rows(),
         *ConfigurationPages(host).rows(),
+        *PluginLogPages(host, closing).rows(),
         *RunningPages(host, closing).rows(),
         *ApprovalPages(host).rows(),
         *VerifyPages(host, closing).rows(),
