@@ -169,7 +169,7 @@ class Host:
         self.secret_overview = SecretOverview(views)
         self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
         looking = Looking(views, self.runtime, self._judge, gate.catalogue, condition, machine, keys, environ, clock)
-        mending = Mending(store, self, self.versions, webhooks, self.secrets)
+        mending = Mending(store, self, self.versions, self._moved, webhooks, self.secrets)
         self.repairs = Repairs(looking, mending, views, clock)
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
@@ -492,6 +492,7 @@ class Host:
     async def reconcile(self) -> None:
         """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
         await self._reconciler.reconcile()
+        self._reconciler.try_again()
         await self._reconciler.carried_out()
         await self._departures.look()
         await self._departures.over()

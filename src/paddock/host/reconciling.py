@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from anyio.abc import TaskGroup
 
-from paddock.core.errors import NotFound, PaddockError
+from paddock.core.errors import Modified, NotFound, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.catalogue import Catalogue, Entry
 from paddock.gate.gate import Gate
@@ -186,6 +186,14 @@ class Reconciler:
             await returning.wait()
         self._supervisor.enable(key)
         return await self._supervisor.settled(key)
+
+    def try_again(self) -> None:
+        """Start those once more that were refused for their files, without waiting for that: somebody may have put them
+        back, and every start compares them."""
+        for status in self._supervisor.statuses():
+            refused = status.state is State.FAILED and status.error_code == Modified.code
+            if refused and status.key in self._wanted:
+                self._supervisor.enable(status.key)
 
     async def restart(self, key: InstanceKey) -> Status:
         """The same with a new process: one that runs is ended first, after the calls under way."""

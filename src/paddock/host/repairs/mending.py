@@ -24,8 +24,6 @@ class Switches(Protocol):
         self, name: str, *, tenant: Tenant = DEFAULT_TENANT, anew: bool = False, by: PrincipalId | None = None
     ) -> object: ...
 
-    async def reconcile(self) -> None: ...
-
 
 class Rotates(Protocol):
     """Puts secrets under another key."""
@@ -40,16 +38,24 @@ class Mending:
         store: Where plugins are installed.
         switches: Starts them.
         versions: Moves them between versions.
+        put_into_effect: Looks at a plugin's rows and files again, and returns when it runs or is known not to.
         webhooks: Tells others of events.
         secrets: Rotates their key.
     """
 
     def __init__(
-        self, store: StoreThread, switches: Switches, versions: Versions, webhooks: Webhooks, secrets: Rotates
+        self,
+        store: StoreThread,
+        switches: Switches,
+        versions: Versions,
+        put_into_effect: Callable[[str], Awaitable[None]],
+        webhooks: Webhooks,
+        secrets: Rotates,
     ) -> None:
         self._store = store
         self._switches = switches
         self._versions = versions
+        self._put_into_effect = put_into_effect
         self._webhooks = webhooks
         self._secrets = secrets
         self.actions: Mapping[str, Action] = {
@@ -79,7 +85,7 @@ class Mending:
     async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         """Put back every version of a plugin whose files or environment changed, and have it run again."""
         await self._store.run(lambda store: repair(store, plugin), DEFAULT_TENANT, by=by)
-        await self._switches.reconcile()
+        await self._put_into_effect(plugin)
 
     async def _unpin(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         await self._versions.pin(plugin, None, by)
