@@ -1,0 +1,199 @@
+"""Repairs and calls of unknown outcome as people see them: broken for real, mended by a button, gone by themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.packages import native, write_file
+from fixtures.visitors import chromium, needs_a_browser, visiting
+
+pytestmark = needs_a_browser
+
+PROGRAM = """
+import os
+from paddock_sdk import Plugin
+plugin = Plugin("{name}", "1.0.0")
+@plugin.tool
+def send(params, context):
+    if "{name}" == "fragile":
+        os._exit(1)  # killed midway: nobody knows what became of it
+    return {{"sent": params}}
+plugin.run()
+"""
+
+
+def package(root: Path, name: str) -> Path:
+    tool = {"name": "send", "description": "Send it", "effects": ["db_write"], "input_schema": {"type": "object"}}
+    native(root, name, runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[tool])
+    write_file(root / "main.py", PROGRAM.format(name=name))
+    return root
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser, None, None]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("repairs")
+    paddock = Paddock(folder / "home")
+    for name in ("fragile", "sturdy"):
+        paddock.quickly("plugin", "install", package(folder / name, name), "--yes")
+        paddock.quickly("plugin", "enable", name)
+    paddock.quickly("user", "add", "ann")
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
+    with daemon(paddock) as started:
+        yield started
+
+
+def change_files(served: Daemon, words: str) -> None:
+    """Change what was installed, as somebody with a shell could."""
+    file = served.paddock.trees / "sturdy" / "1.0.0" / "main.py"
+    file.chmod(0o644)
+    file.write_text(file.read_text() + f"\n# {words}\n")
+
+
+def repair(page: Page, title: str) -> Locator:
+    return page.locator("main li.card").filter(has=page.get_by_role("heading", name=title))
+
+
+def make_a_doubt(page: Page) -> str:
+    page.goto("/plugins/fragile/run/send?raw")
+    page.get_by_label("Parameters, as JSON").fill('{"text": "oats\u200b and \u202eyah"}')
+    page.get_by_role("button", name=re.compile("Run")).click()
+    page.wait_for_url("**/calls/*")
+    call = page.url.rpartition("/")[2]
+    page.goto(f"/doubts/{call}")
+    while page.get_by_role("heading", name="Did this happen?").count() == 0:  # until its operator has died
+        page.reload()
+    return call
+
+
+CHANGED = "Somebody changed the files of sturdy"
+
+
+def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/repairs")
+        expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
+
+        change_files(served, "worse")
+        page.reload()
+        expect(repair(page, CHANGED)).to_contain_text("are not the ones that were agreed to")
+        repair(page, CHANGED).get_by_role("button", name="Restore its files").click()
+
+        expect(page.get_by_role("status")).to_have_text("Fixed. It is gone from the list.")
+        expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
+        page.goto("/plugins/sturdy/run/send?raw")
+        page.get_by_role("button", name=re.compile("Run")).click()
+        expect(page.get_by_text("It worked")).to_be_visible()
+        told = served.paddock.quickly("ledger", "tail", "--type", "plugin.repaired", "--json").out
+        assert '"sturdy"' in told
+
+
+def test_what_is_ignored_stays_away_until_its_cause_changes(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        change_files(served, "odd")
+        page.goto("/repairs")
+        repair(page, CHANGED).get_by_role("button", name="Ignore").click()
+        expect(page.get_by_role("status")).to_contain_text("Ignored")
+        expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
+        page.get_by_text("1 problem ignored").click()
+        expect(page.get_by_text(re.compile("local:.* ignored this"))).to_be_visible()
+        page.get_by_role("button", name="Stop ignoring").click()
+        expect(repair(page, CHANGED)).to_be_visible()
+
+        repair(page, CHANGED).get_by_role("button", name="Ignore").click()
+        change_files(served, "odder")
+        page.goto("/repairs")
+        expect(repair(page, CHANGED).get_by_role("button", name="Restore its files")).to_be_visible()
+
+        served.paddock.quickly("plugin", "repair", "sturdy")  # where somebody else mends it, it is gone here too
+        page.reload()
+        expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
+        expect(page.get_by_text("ignored")).to_have_count(0)
+
+
+def test_a_call_whose_operator_was_killed_midway_is_settled_by_who_looked(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        call = make_a_doubt(page)
+        page.goto("/repairs")
+        repair(page, "1 call has an unknown outcome").get_by_role("button", name="Look and settle").click()
+        page.get_by_role("link", name="fragile · send").click()
+        expect(page.get_by_label("The parameters")).to_contain_text("U+200B")
+        expect(page.get_by_label("The parameters")).to_contain_text("U+202E")
+
+        page.get_by_label("How do you know?").fill("I looked into the mailbox")
+        page.get_by_role("button", name="Settle it").click()
+        expect(page.get_by_role("alert")).to_contain_text("2 mistakes")
+        expect(page.get_by_label("How do you know?")).to_have_value("I looked into the mailbox")
+        page.get_by_label("It did not happen").check()
+        page.get_by_label("I looked, and I am sure").check()
+        page.get_by_role("button", name="Settle it").click()
+
+        expect(page.get_by_role("heading", name="It did not happen")).to_be_visible()
+        page.get_by_role("link", name="The whole story").click()
+        expect(page.get_by_role("main")).to_contain_text(re.compile("local:.* did not happen"))
+        told = served.paddock.quickly("ledger", "tail", "--type", "effect.resolved", "--json").out
+        assert call in told
+        assert "I looked into the mailbox" in told
+        page.goto("/repairs")
+        expect(repair(page, "1 call has an unknown outcome")).to_have_count(0)
+        page.goto("/doubts?resolved")
+        expect(page.get_by_text("It did not happen")).to_be_visible()
+
+
+def test_members_and_other_tenants_see_and_change_nothing_of_it(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        call = make_a_doubt(page)
+    change_files(served, "worst")
+    with visiting(browser, served, "ann") as page:
+        for place in ("/repairs", "/doubts", f"/doubts/{call}"):
+            answer = page.goto(place)
+            assert answer is not None
+            assert answer.status == 403, place
+    with visiting(browser, served, "omar", "--tenant", "acme") as page:
+        page.goto("/repairs")
+        expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
+        page.goto("/doubts")
+        expect(page.get_by_text("fragile")).to_have_count(0)
+        answer = page.goto(f"/doubts/{call}")
+        assert answer is not None
+        assert answer.status == 404
+        for place, sent in (
+            ("/repairs/fix", {"repair": "plugin.modified:sturdy", "action": "restore"}),
+            ("/repairs/ignore", {"repair": "plugin.modified:sturdy"}),
+        ):
+            tried = page.request.post(place, form=sent, headers={"origin": page.url.partition("/doubts")[0]})
+            assert tried.url.endswith("said=repair_gone"), place
+    with visiting(browser, served, "operator") as page:
+        page.goto("/repairs")
+        expect(repair(page, CHANGED)).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_repairs_and_doubts_are_there_for_people_who_do_not_see_them(
+    browser: Browser, served: Daemon, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    change_files(served, scheme)
+    with visiting(browser, served, "operator", color_scheme=scheme, bypass_csp=True) as page:
+        call = make_a_doubt(page)
+        found: list[str] = []
+        for place in ("/repairs", "/doubts", "/doubts?resolved", f"/doubts/{call}"):
+            page.goto(place)
+            wrong = Axe().run(page).response["violations"]
+            found += [f"{place}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in wrong]
+        assert found == []
