@@ -19,10 +19,9 @@ from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.install_form import FIELDS, read, typed_in
 from paddock.http.console.install_words import NOT_ALL, told_of
+from paddock.http.console.live_part import Over, part
 from paddock.http.console.package_upload import Uploaded, uploaded
 from paddock.http.console.page import Page, done, page
-from paddock.http.console.page_parts import OVER, PagePart
-from paddock.http.console.templates import render
 from paddock.http.endpoint import HOST, named
 from paddock.http.granted import granted_in
 from paddock.http.live import LAST_WORDS, Tellable, event_stream
@@ -202,7 +201,7 @@ def _as_problem(error: PaddockError) -> Problem:
 async def _changes(one: Installation) -> AsyncGenerator[Tellable, None]:
     """The part of the page that changes, each time that it does; what a person reads then stays as it is."""
     async for stage in one.changes():
-        yield PagePart(render("installation_state.html", {**told_of(one), "given": (), "missing": ""}))
+        yield part("installation_state.html", {**told_of(one), "given": (), "missing": ""})
         if stage is Stage.WAITING:
             break
-    yield OVER
+    yield Over()
