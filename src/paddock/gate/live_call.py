@@ -65,6 +65,7 @@ class LiveCall:
         self._events: deque[CallEvent] = deque()
         self._event_bytes = 0
         self._count = 0
+        self._changes = 0
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
@@ -109,6 +110,18 @@ class LiveCall:
             if self._ended.is_set():
                 return
             await self._news.wait()
+
+    async def changed(self, since: int = -1) -> int:
+        """Wait until anything of it is not as it was at that count of changes, and give the count now; at once where it
+        is over."""
+        while self._changes == since and not self._ended.is_set():
+            self._news.clear()
+            await self._news.wait()
+        return self._changes
+
+    def last_events(self, most: int) -> list[CallEvent]:
+        """The last of what was told about it, oldest first, as far as it is kept."""
+        return list(self._events)[-most:]
 
     def summary(self) -> dict[str, Any]:
         """The call as data, without what became of it."""
@@ -160,6 +173,10 @@ class LiveCall:
             self._event_bytes += size
         while len(self._events) > KEPT_EVENTS or self._event_bytes > KEPT_EVENT_BYTES:
             self._event_bytes -= self._events.popleft().size
+        self._change()
+
+    def _change(self) -> None:
+        self._changes += 1
         self._news.set()
 
     async def over(self) -> None:
@@ -213,6 +230,7 @@ class LiveCall:
         """Its operator says that it is still at work; `goes_on` is whether that is followed when nobody waits."""
         self.status, self._followed = "in_progress", goes_on
         self.when_in_progress()
+        self._change()
 
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
@@ -225,6 +243,7 @@ class LiveCall:
         """It has what it waited for."""
         self.status, self.held = "running", None
         self._settled.clear()
+        self._change()
 
     def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
         if says_doubt(error, self.id):
@@ -241,7 +260,7 @@ class LiveCall:
         self._stop = self.when_in_progress = nothing
         self._settled.set()
         self._ended.set()
-        self._news.set()
+        self._change()
 
 
 def nothing() -> None:

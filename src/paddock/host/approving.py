@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paddock.core.call import OPERATOR, Principal
+from paddock.core.errors import Conflict, Denied
 from paddock.gate.catalogue import Target
 from paddock.gate.held import preview
 from paddock.gate.live_call import LiveCall
@@ -64,7 +65,25 @@ class Approving:
             if len(page) < limit:
                 break
             before = page[-1].id
-        return [_without_params(self._shown(approval, to)) for approval in found[:limit]]
+        return self._listed(found[:limit], to)
+
+    def _listed(self, approvals: Iterable[Approval], to: Principal | None) -> list[dict[str, Any]]:
+        return [_without_params(self._shown(one, to)) for one in approvals]
+
+    async def pending(self, by: Principal, *, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What waits, as `listed` shows it: for the answer of this one, and of what else they may know, for others'."""
+        theirs: list[Approval] = []
+        others: list[Approval] = []
+        before: str | None = None
+        while len(theirs) < limit:
+            page = await self._approvals.page(by.tenant, (State.PENDING,), before=before, limit=LISTED)
+            for one in page:
+                if is_shown(one, by):
+                    (theirs if _may_answer(one, by) else others).append(one)
+            if len(page) < LISTED:
+                break
+            before = page[-1].id
+        return self._listed(theirs[:limit], by), self._listed(others[:limit], by)
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> dict[str, Any]:
         """One request as data, with what took its place and the standing approval that came out of it.
@@ -191,6 +210,14 @@ def shown(approval: Approval, target: Target | None = None) -> dict[str, Any]:
             for answer in approval.answers
         ],
     }
+
+
+def _may_answer(approval: Approval, by: Principal) -> bool:
+    try:
+        require_may_answer(approval, Answerer(by))
+    except (Conflict, Denied):
+        return False
+    return True
 
 
 def _without_params(request: dict[str, Any]) -> dict[str, Any]:

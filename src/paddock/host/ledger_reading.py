@@ -129,12 +129,16 @@ class LedgerReading:
             after = max(after, end)
             await self._news()
 
+    async def news(self, within: float) -> None:
+        """Wait until something more was recorded, of anybody, but no longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._ledger.landed()
+
     async def _news(self) -> None:
         """Wait a moment, and then until something more may be there."""
         await asyncio.sleep(APART)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(EVERY):
-                await self._ledger.landed()
+        await self.news(EVERY)
 
 
 def nothing_of(name: str) -> NotFound:

@@ -39,7 +39,7 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
     """Every address of the console. `closing` is set once whoever still follows something must go."""
     rows = [
         Page("GET", f"{PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
-        *HomePage(host).rows(),
+        *HomePage(host, closing).rows(),
         *PluginPages(host).rows(),
         *InstallPages(host, closing).rows(),
         *VersionPages(host).rows(),

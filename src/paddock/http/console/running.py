@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -14,22 +15,26 @@ from starlette.responses import RedirectResponse, Response
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.questions import Answer
 from paddock.core.schema import compile_schema
-from paddock.gate.live_call import LiveCall
+from paddock.gate.live_call import KEPT_EVENTS, LiveCall
+from paddock.host.explained import Explained
 from paddock.host.host import Host
 from paddock.http.acting import context_of, is_theirs
 from paddock.http.auth import caller_of
+from paddock.http.console.call_words import event_in_words, glance_at, progress_in, status_of, without_repeats
 from paddock.http.console.form_body import form_of
 from paddock.http.console.forms.fields import Form
 from paddock.http.console.forms.fields import form_of as form_with
 from paddock.http.console.forms.filled import RAW, value_in
 from paddock.http.console.forms.rows import goes_on, with_changed_rows
 from paddock.http.console.forms.shape import shape_of
+from paddock.http.console.live_part import Over, Part, part
 from paddock.http.console.page import Page, operates, page
-from paddock.http.console.templates import render
 from paddock.http.endpoint import named
-from paddock.http.live import LAST_WORDS, Told, event_stream
+from paddock.http.live import LAST_WORDS, event_stream
 
 _OVER = ("succeeded", "failed", "in_doubt", "cancelled")
+_LAST = 8  # events that are listed
+_APART = 0.2  # seconds
 
 
 class RunningPages:
@@ -102,8 +107,20 @@ class RunningPages:
     # --- while it runs, and after ------------------------------------------------------------------------------------
 
     async def shown(self, request: Request) -> Response:
-        live = await self._found(request)
+        try:
+            live = await self._found(request)
+        except NotFound:
+            return await self._former(request)
         return page(request, "call.html", _told(live))
+
+    async def _former(self, request: Request) -> Response:
+        """A call that this host does not remember, as it was made before it started: what was recorded of it."""
+        context, wanted = await context_of(self._host, request), named(request, "id")
+        found = await self._host.explaining.explain(wanted, context.principal)
+        if not any(isinstance(one, Explained) and one.story.call == wanted for one in found):
+            raise NotFound(f"no call {wanted!r} is known", code="call.not_found")
+        room = "ledger" if operates(caller_of(request)) else "explain"
+        return RedirectResponse(f"/{room}/{quote(wanted, safe='')}", 303)
 
     async def progress(self, request: Request) -> Response:
         live = await self._found(request)
@@ -162,23 +179,31 @@ async def _begun(live: LiveCall) -> None:
 def _told(live: LiveCall, forms: dict[str, Form] | None = None) -> dict[str, Any]:
     call = live.to_json()
     asked = {one["id"]: form_with(shape_of(one["schema"])) for one in call["questions"] if "schema" in one}
-    return {"call": call, "over": call["status"] in _OVER, "forms": asked | (forms or {})}
+    over = call["status"] in _OVER
+    kept = live.last_events(KEPT_EVENTS)
+    # A question is a form of its own while it is open.
+    lines = [(event.number, event_in_words(event.data)) for event in kept if event.kind != "question"]
+    return {
+        "call": call,
+        "over": over,
+        "words": status_of(call["status"]),
+        "progress": None if over else progress_in([event.data for event in kept if event.kind == "event"]),
+        "told": without_repeats(lines)[-_LAST:],
+        "glance": glance_at(call["result"]) if "result" in call else None,
+        "forms": asked | (forms or {}),
+    }
 
 
-async def _changes(live: LiveCall) -> AsyncGenerator[Told, None]:
-    """The part of the page that changes, each time that it does."""
-    async for _ in live.events(0):
-        yield _Part(render("call_state.html", _told(live)))
-    await live.over()
-    yield _Part(render("call_state.html", _told(live)))
-
-
-class _Part(Told):
-    """A piece of a page as an event."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__({"html": html}, "state")
-
-    def encode(self) -> bytes:
-        lines = "".join(f"data: {line}\n" for line in self.data["html"].splitlines())
-        return f"event: {self.event}\n{lines}\n".encode()
+async def _changes(live: LiveCall) -> AsyncGenerator[Part | Over, None]:
+    """The part of the page that changes, each time that it does, but not more often than anybody can see."""
+    seen = -1
+    while True:
+        seen = await live.changed(seen)
+        told = _told(live)
+        yield part("call_state.html", told)
+        if told["over"]:
+            yield Over()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_APART):
+                await live.over()

@@ -62,9 +62,12 @@ def told_of(finding: Finding) -> Told:
 
 
 def _notes(finding: Finding) -> list[str]:
-    signed = f"{finding.checkpoints:,} checkpoint{'' if finding.checkpoints == 1 else 's'}"
-    notes = [f"{_entries(finding.rows)} and {signed} were checked."]
-    if finding.unsigned:
+    if not finding.checkpoints:
+        notes = [f"{_entries(finding.rows)} were checked. Nothing is signed yet, so only the chain itself tells."]
+    else:
+        signed = f"{finding.checkpoints:,} checkpoint{'' if finding.checkpoints == 1 else 's'}"
+        notes = [f"{_entries(finding.rows)} and {signed} were checked."]
+    if finding.unsigned and finding.checkpoints:
         are = "is" if finding.unsigned == 1 else "are"
         notes.append(f"{_entries(finding.unsigned)} since the last checkpoint {are} chained, and not signed yet.")
     if finding.erased:
