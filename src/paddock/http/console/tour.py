@@ -112,7 +112,7 @@ def steps(facts: Facts, around: Around) -> tuple[Step, ...]:
         ),
         (
             "Follow it in the ledger",
-            "Who asked, which rule, who said yes, what happened: the ledger has all of it, and nobody can change it.",
+            "Who asked, which rule, who said yes, what happened: it is all there, and cannot be changed unnoticed.",
             f"/ledger/{quote(facts.answered, safe='')}" if facts.answered else "/ledger",
             facts.followed,
         ),
