@@ -15,6 +15,7 @@ from paddock.core.errors import Busy, CallerError, Conflict, Invalid, NeedsConse
 from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.host.installation import Consent, GaveUp, Installation, Stage
+from paddock.host.installing import Installing
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.install_form import FIELDS, read, typed_in
@@ -38,8 +39,11 @@ _FETCHED_AT_ONCE: Final = 0.7  # and fetched, where they lie on this machine
 class InstallPages:
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
-        self._installing = host.installing
         self._closing = closing
+
+    @property
+    def _installing(self) -> Installing:
+        return self._host.installing
 
     def rows(self) -> list[Page]:
         return [
@@ -110,7 +114,8 @@ class InstallPages:
         except (CallerError, Invalid) as refused:
             problem = refused.problems[0] if isinstance(refused, Invalid) else _as_problem(refused)
             where = "" if isinstance(refused, Busy) else "package"
-            return await self._form(request, typed, {where: problem}, http_status(refused))
+            status = 422 if isinstance(refused, Invalid) else http_status(refused)
+            return await self._form(request, typed, {where: problem}, status)
         finally:
             await asyncio.to_thread(brought.close)  # what was not handed over
 
