@@ -189,6 +189,14 @@ def test_somebody_is_added_let_in_given_a_role_and_disabled(served: Daemon, olga
     assert bea.get("/settings").status == 401
 
 
+def test_people_are_found_by_their_names_and_roles(olga: Person) -> None:
+    found = olga.get("/settings/people?q=operator").text
+
+    assert "/settings/people/olga" in found
+    assert "/settings/people/ann" not in found
+    assert "Nobody matches" in olga.get("/settings/people?q=zebra").text
+
+
 def test_a_link_is_shown_once(olga: Person) -> None:
     sent = olga.send("/settings/people/ann/link")
     (link,) = LINK.findall(olga.browser.open(sent.location).text)

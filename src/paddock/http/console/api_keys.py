@@ -65,7 +65,7 @@ class KeyPages:
             form = form_with(shape_of(key_schema(people))) if any(not one.disabled for one in people) else None
         made = self._made.take(by.id, request.query_params.get("made", "")) if request.method == "GET" else None
         values = {
-            "keys": [(key, key.state(now)) for key in (keys if everything else live)],
+            "keys": [(key, key.state(now)) for key in reversed(keys if everything else live)],
             "everything": everything,
             "ended": len(keys) - len(live),
             "form": form,
@@ -127,6 +127,7 @@ def key_schema(people: Sequence[Person]) -> dict[str, Any]:
         "properties": {
             "label": {"type": "string", "title": "Name", "x-ui": {"help": "What it’s for, such as “nightly report”."}},
             "owner": {
+                "type": "string",  # of very many people none is offered, and the name is typed
                 "enum": [one.name for one in able],
                 "title": "Acts for",
                 "x-ui": {"help": "A key never has more rights than its owner has at that moment."},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -24,7 +25,9 @@ from paddock.http.console.shown_once import ShownOnce
 from paddock.http.endpoint import OPERATOR, named
 from paddock.http.local_address import console_url
 from paddock.principals.names import ROLES, checked
+from paddock.principals.people import Person
 
+_LISTED: Final = 200
 _LONGEST_NAME: Final = 200
 _NEW: Final[dict[str, Any]] = {
     "type": "object",
@@ -71,7 +74,16 @@ class PeoplePages:
     async def _list(self, request: Request, form: Form, status: int = 200) -> Response:
         context = await context_of(self._host, request)
         people, groups = await self._host.people.all(context.tenant)
-        values = {"people": people, "groups": groups, "known_roles": ROLES, "form": form}
+        words = request.query_params.get("q", "").strip()
+        found = matching(people, words)
+        values = {
+            "people": found[:_LISTED],
+            "more": len(found[_LISTED:]),
+            "words": words,
+            "groups": groups,
+            "known_roles": ROLES,
+            "form": form,
+        }
         return settings_page(request, "people.html", values, status)
 
     async def add(self, request: Request) -> Response:
@@ -150,6 +162,16 @@ class PeoplePages:
         context, name = await context_of(self._host, request), named(request)
         await self._host.people.sign_out(context.principal, name)
         return done(_at(name), "person_signed_out")
+
+
+def matching(people: Sequence[Person], words: str) -> list[Person]:
+    """Those with all of these words in their names, roles and groups."""
+    wanted = words.lower().split()
+
+    def said(one: Person) -> str:
+        return " ".join([one.name, one.display_name, *one.rights.roles, *one.rights.groups]).lower()
+
+    return [one for one in people if all(word in said(one) for word in wanted)]
 
 
 def mistakes_in(value: dict[str, Any]) -> list[Problem]:
