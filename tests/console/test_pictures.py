@@ -66,7 +66,7 @@ def places(served: Daemon) -> dict[str, str]:
         "home": "/",
         "plugins": "/plugins",
         "plugin": "/plugins/native-notes",
-        "tool": "/plugins/slow-count/run/count",
+        "tool": "/plugins/native-notes/run/add_note",
         "install": "/install",
         "approvals": "/approvals",
         "approval": f"/approvals/{approval}",
@@ -86,7 +86,9 @@ def test_pages_look_as_they_should_and_their_pictures_are_kept(
             assert answer is not None
             assert answer.status == 200, place
             assert page.evaluate(FITS), f"{place} is wider than its window"
-            assert keep_picture(page, name, look).stat().st_size > 5_000, "there is something to see"
+            assert keep_picture(page, name, look, served.paddock.home).stat().st_size > 5_000, (
+                "there is something to see"
+            )
 
 
 def test_every_link_leads_to_a_page_and_every_page_fits_a_phone(browser: Browser, served: Daemon) -> None:
