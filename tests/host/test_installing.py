@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 from fixtures.packages import native, zipped
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
+from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.errors import Busy, Conflict, Invalid, NeedsConsent, NotFound
+from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsConsent, NotFound
 from paddock.core.ids import PrincipalId
 from paddock.host.installation import Consent, GaveUp, Installation, Stage
 from paddock.host.installing import Bounds, Installing
@@ -26,7 +28,7 @@ from paddock.plugins.proposal import Change
 from paddock.plugins.sources import Source, SourceKind, parse_source
 from paddock.plugins.wanted import Wanted
 
-ANN = PrincipalId("user:ann")
+ANN = Principal(PrincipalId("user:ann"), interactive=True)
 PATIENCE = 60.0
 
 
@@ -49,7 +51,7 @@ async def reached(one: Installation, *wanted: Stage) -> Installation:
 
 def begin(within: Installing, package: Path, **more: object) -> Installation:
     source = parse_source(str(package))
-    return within.begin(Wanted(source, **more), source.describe(), ANN)  # type: ignore[arg-type]
+    return within.begin(Wanted(source, **more), source.describe(), ANN.id)  # type: ignore[arg-type]
 
 
 def staged(within: Installing) -> list[str]:
@@ -72,6 +74,16 @@ async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_
         assert staged(within) == []
         with pytest.raises(Conflict):
             one.agree(Consent(ANN))
+
+
+async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+
+        with pytest.raises(Denied):
+            one.agree(Consent(replace(ANN, interactive=False)))
+
+        assert one.stage is Stage.WAITING
 
 
 @pytest.mark.req("G-50")
@@ -171,7 +183,7 @@ async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_in
             wanted = Wanted(
                 Source(SourceKind.ARCHIVE, str(file.path)), recorded_as=Source(SourceKind.UPLOAD, "notes.zip")
             )
-            one = within.begin(wanted, "notes.zip", ANN, brought.pop_all())
+            one = within.begin(wanted, "notes.zip", ANN.id, brought.pop_all())
         await reached(one, Stage.WAITING)
         assert one.proposal is not None
         assert one.proposal.screen is not None
@@ -180,7 +192,7 @@ async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_in
         await one.ended()
         assert staged(within) == []
 
-        again = within.begin(Wanted(None, upgrade="notes"), "notes", ANN)
+        again = within.begin(Wanted(None, upgrade="notes"), "notes", ANN.id)
         await again.ended()
         assert again.error is not None
         assert again.error.error_code == "source.uploaded"

@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paddock.core.call import Principal
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, PaddockError
+from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import PrincipalId
 from paddock.manifest.capability import Capability
 from paddock.plugins.entries import Progress
@@ -51,7 +52,7 @@ class Stopped(Exception):
 class Consent:
     """A person's yes: to the whole, and to what needs one of its own."""
 
-    by: PrincipalId
+    by: Principal
     acknowledged: frozenset[Capability] = frozenset()
     less_trust: bool = False
 
@@ -124,9 +125,16 @@ class Installation:
         """A person's yes.
 
         Raises:
+            Denied: it is a program's. With a key it could bring in whatever it wants to run.
             Conflict: it does not wait for one.
             NeedsConsent: something needs a yes of its own, and has none.
         """
+        if not consent.by.interactive:
+            raise Denied(
+                "a person has to agree to what is installed, and this is a key",
+                code="auth.person_needed",
+                hint="sign in to the console, or use paddock plugin install at the machine",
+            )
         if self.stage is not Stage.WAITING or self.proposal is None or self._answer.done():
             raise Conflict("this was decided already", code="install.decided", hint="look at what became of it")
         self.proposal.require(consent.acknowledged, less_trust=consent.less_trust)

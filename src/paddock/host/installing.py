@@ -100,11 +100,10 @@ class Installing:
         """Raise what keeps another one from being begun.
 
         Raises:
-            Busy: there are as many as there may be.
-            HostError: the host is closing.
+            Busy: there are as many as there may be, or the host is closing.
         """
         if self._tasks is None:
-            raise HostError("the host is closing", code="host.closing")
+            raise Busy("the host is closing", code="install.too_many")
         if len(self.under_way()) >= self.bounds.most:
             raise Busy(
                 f"{self.bounds.most} installations are under way already",
@@ -122,8 +121,7 @@ class Installing:
             brought: Closed when it is over: what was sent along.
 
         Raises:
-            Busy: there are as many as there may be.
-            HostError: the host is closing.
+            Busy: there are as many as there may be, or the host is closing.
         """
         self.require_room()
         assert self._tasks is not None
@@ -182,7 +180,7 @@ class Installing:
             if proposal.change is not Change.NOTHING:
                 until = self._clock.now() + timedelta(seconds=self.bounds.patience)
                 consent = await one.asked(proposal, self.bounds.patience, until.isoformat())
-                await thread.run(lambda store: _done(store, proposal, consent, one), DEFAULT_TENANT, by=consent.by)
+                await thread.run(lambda store: _done(store, proposal, consent, one), DEFAULT_TENANT, by=consent.by.id)
         finally:
             await thread.run(lambda _: staged.close())
         one.outcome = outcome

@@ -143,7 +143,7 @@ class InstallPages:
         context, sent = await context_of(self._host, request), await form_of(request)
         one = self._installing.find(named(request, "id"))
         given = sent.texts.get("grant", [])
-        yes = Consent(context.principal.id, frozenset(granted_in({"grant": given})), bool(sent.one("less_trust")))
+        yes = Consent(context.principal, frozenset(granted_in({"grant": given})), bool(sent.one("less_trust")))
         try:
             one.agree(yes)
         except NeedsConsent as needed:
