@@ -1,0 +1,204 @@
+"""What the pages of ledger, calls and home say, without a page: filters, waterfalls, files, verdicts, results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from paddock.http.console.call_words import event_in_words, glance_at, progress_in, without_repeats
+from paddock.http.console.home_words import MOST_TILES, summary_of, tiles
+from paddock.http.console.ledger_filters import choices, filters_of, number_in
+from paddock.http.console.ledger_lines import CSV_HEAD, csv_lines, json_lines
+from paddock.http.console.plugin_words import Mood, Told
+from paddock.http.console.verify_words import told_of
+from paddock.http.console.waterfall import waterfall_of
+from paddock.ledger.entry import Entry
+from paddock.ledger.verify import Finding
+
+
+def entry(seq: int, kind: str, at: str, facts: dict[str, Any] | None = None, **personal: Any) -> Entry:
+    whole = {"name": "notes", "method": "add", **(facts or {})}
+    name = f"evt_{seq}"
+    return Entry(
+        "default", seq, name, f"2030-01-31T{at}+00:00", kind, "notes", "call_1", None, whole, personal, False, "h"
+    )
+
+
+# --- which entries ----------------------------------------------------------------------------------------------------
+
+
+def test_an_address_says_which_entries_and_is_made_again_with_them() -> None:
+    filters = filters_of({"wrong": "yes", "type": "calls", "plugin": " notes ", "since": "2030-01-31T08:00", "x": "y"})
+
+    assert filters.wanted.wrong
+    assert "call.ended" in filters.wanted.types
+    assert (filters.wanted.plugin, filters.wanted.since) == ("notes", "2030-01-31T08:00:00+00:00")
+    assert filters.address(before=7) == "/ledger?wrong=1&type=calls&plugin=notes&since=2030-01-31T08%3A00&before=7"
+    assert filters.address(wrong=None, since=None) == "/ledger?type=calls&plugin=notes"
+    assert filters_of({}).address() == "/ledger"
+    assert not filters_of({}).narrowed
+
+
+def test_what_is_no_time_is_said_at_its_field_and_stays_there() -> None:
+    filters = filters_of({"since": "soon", "until": "2030-01-31"})
+
+    assert list(filters.mistakes) == ["since"]
+    assert (filters.given["since"], filters.wanted.since) == ("soon", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("12", 12), ("", None), ("-1", None), ("x", None), ("٣", None), ("9" * 25, None)]
+)
+def test_only_a_number_is_where_a_page_begins(text: str, number: int | None) -> None:
+    assert number_in({"before": text}, "before") == number
+
+
+def test_types_are_chosen_by_groups_that_have_entries_and_what_is_chosen_is_among_them() -> None:
+    found = choices(["call.ended", "plugin.crashed"], "plugin.hook.*")
+
+    assert [name for name, _, _ in found] == ["calls", "running", ""]
+    assert [choice.label for _, _, several in found for choice in several] == ["Call ended", "Crashed", "plugin.hook.*"]
+
+
+# --- one call ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() -> None:
+    entries = [
+        entry(1, "approval.requested", "08:00:00.000000", {"approval": "apr_1"}, requester="user:ann"),
+        entry(2, "approval.answered", "09:00:00.000000", {"approval": "apr_1", "approved": True, "state": "approved"}),
+        entry(3, "plugin.fetched", "09:00:00.060000", {"duration_ms": 20.0, "host": "h", "status": 200}),
+        entry(4, "call.ended", "09:00:00.100000", {"duration_ms": 100.0, "status": "succeeded", "success": True}),
+    ]
+    drawn = waterfall_of(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00")
+
+    assert [(bar.entry.seq, bar.kind) for bar in drawn.bars] == [(1, "waited"), (4, "ran"), (2, "moment"), (3, "ran")]
+    wait, ran, _, fetched = drawn.bars
+    assert (wait.left, wait.took, drawn.shortened) == (0.0, "1 h 0 min", True)
+    assert wait.width == pytest.approx(40, abs=0.1)
+    assert ran.width == pytest.approx(60, abs=0.1)
+    assert fetched.left == pytest.approx(40 + 60 * 0.4, abs=0.1)
+    assert fetched.altered
+    assert fetched.mood == "bad"
+    assert all(0 <= bar.left <= bar.left + bar.width <= 100.01 for bar in drawn.bars)
+
+
+def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> None:
+    waits = waterfall_of([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00")
+    odd = waterfall_of([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never")
+
+    assert waits.bars[0].took == "5.0 s"
+    assert odd.bars[0].width > 0
+    assert waterfall_of([], (), "").bars == ()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_whole_entries_and_no_cell_is_a_formula() -> None:
+    evil = entry(1, "plugin.audited", "08:00:00", {"name": "=HYPERLINK(1)"}, action='-2+3"\n', principal="@ann")
+    lines = json_lines([evil, evil]).decode().splitlines()
+    rows = list(csv.reader(io.StringIO((CSV_HEAD + csv_lines([evil])).decode())))
+
+    assert [json.loads(line)["facts"]["name"] for line in lines] == ["=HYPERLINK(1)"] * 2
+    assert len(rows) == 2
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in rows[1])
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_says_what_it_means_and_what_to_do() -> None:
+    sound = told_of(Finding("default", "sound", rows=1_200, checkpoints=2, signed_to=1_000, erased=1))
+    bad = told_of(Finding("default", "tampered", "the row is not what its hash says", 7, "evt_7"))
+
+    assert (sound.mood, sound.what) == ("good", "")
+    assert sound.notes[0] == "1,200 entries and 2 checkpoints were checked."
+    assert "200 entries since the last checkpoint" in sound.notes[1]
+    assert bad.mood == "bad"
+    assert bad.what == "Entry 7: the row is not what its hash says"
+    assert "Keep a copy" in bad.next
+    assert told_of(Finding("default", "sound")).title == "Nothing was recorded yet"
+    assert told_of(Finding("default", "unreadable", "no")).mood == "busy"
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "share"),
+    [
+        ({"progress": 3, "total": 10}, "3 of 10"),
+        ({"progress": 30, "total": 10}, "10 of 10"),
+        ({"progress": 1_500}, "1,500"),
+        ({"progress": 1, "total": 0}, "1"),
+        ({"progress": -4, "total": 8}, "0 of 8"),
+    ],
+)
+def test_progress_is_a_share_of_something(event: dict[str, Any], share: str) -> None:
+    found = progress_in([{"type": "progress", **event}, {"type": "partial", "data": 1}])
+
+    assert found is not None
+    assert found.share == share
+
+
+@pytest.mark.parametrize("done", [None, "3", True, float("nan"), float("inf"), [], 1e300])
+def test_what_is_no_number_is_no_progress(done: Any) -> None:
+    assert progress_in([{"type": "progress", "progress": done}]) is None
+
+
+def test_what_a_plugin_tells_is_one_bounded_line_each_and_repeats_are_told_once() -> None:
+    assert event_in_words({"type": "progress", "progress": 1, "total": 3, "message": "reading"}) == "1/3 reading"
+    assert event_in_words({"type": "log", "message": "x" * 9_000})[-1] == "…"
+    assert event_in_words({"type": "odd", "data": {"a": 1}}) == '{"a": 1}'
+    assert without_repeats([(1, "a"), (2, "a"), (3, ""), (4, "b")]) == [(1, "a"), (4, "b")]
+
+
+def test_a_short_result_is_read_at_a_glance() -> None:
+    def rows(result: Any) -> Any:
+        found = glance_at(result)
+        return None if found is None else (found.rows or found.text, found.whole)
+
+    assert rows(42) == ("42", True)
+    assert rows(True) == ("Yes", True)
+    assert rows("hello") == ("hello", True)
+    assert rows({"said": "hi", "times": 1_000}) == ((("said", "hi"), ("times", "1,000")), True)
+    assert rows({"said": "hi", "more": {"deep": 1}}) == ((("said", "hi"),), False)
+    assert rows(["a", "b"]) == ((("1", "a"), ("2", "b")), True)
+    assert rows({"content": [{"type": "text", "text": "painted"}]}) == ("painted", False)
+    assert rows({"content": [{"type": "image", "data": "x"}]}) is None
+    assert rows({str(number): number for number in range(100)}) is None
+    assert rows("x" * 10_000) is None
+
+
+# --- home -------------------------------------------------------------------------------------------------------------
+
+
+def plugin(name: str, mood: Mood = "good") -> Told:
+    return Told(name, "1.0.0", "", "Running", mood, "", "")
+
+
+def test_the_first_line_says_what_needs_somebody_before_anything_else() -> None:
+    def heading(plugins: list[Told], problems: int = 0, waiting: int = 0) -> str:
+        found = summary_of(plugins, problems=problems, waiting=waiting, more_waiting=False, calls=1, operates=True)
+        return found.heading
+
+    some = [plugin("a"), plugin("b", "calm")]
+    assert heading(some) == "All is well"
+    assert heading(some, waiting=1) == "1 request is waiting for you"
+    assert heading(some, problems=1) == "Something needs your attention"
+    assert heading(some, problems=3, waiting=2) == "3 things need your attention, and 2 requests are waiting for you"
+    assert heading([]) == "Welcome to Paddock"
+    line = summary_of(some, problems=0, waiting=0, more_waiting=False, calls=1, operates=True).line
+    assert line == "2 plugins, 1 running · 1 call under way"
+
+
+def test_of_very_many_plugins_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
+    shown, left_out = tiles([plugin(f"p{number:03}") for number in range(200)] + [plugin("zebra", "bad")])
+
+    assert shown[0].name == "zebra"
+    assert (len(shown), left_out) == (MOST_TILES, 201 - MOST_TILES)
