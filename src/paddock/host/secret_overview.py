@@ -8,7 +8,7 @@ from typing import Final
 from paddock.config.local import PluginEntry, read_entries
 from paddock.config.variables import secrets_in
 from paddock.core.errors import PaddockError
-from paddock.core.ids import Tenant
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.host.secret_uses import DeclaredBy, KeptSecret, shared_secrets
 from paddock.manifest.model import Manifest
 from paddock.plugins.plugin_store import PluginStore
@@ -45,6 +45,7 @@ class SecretOverview:
             declared = [
                 _declared(self._manifests[row.digest], grants.get(name), entries.get(name))
                 for name, row in versions.items()
+                if tenant == DEFAULT_TENANT or name in grants  # what a tenant has nothing to do with is not its affair
             ]
             return shared_secrets(listed, declared)
 
