@@ -42,6 +42,7 @@ def test_everything_that_a_visitor_meets_has_really_happened(temporary: Paddock)
     assert outcomes["outbox.empty"] == {"policy_denied"}
     assert outcomes["broken-clock.time"] == {"succeeded", "plugin_error"}
     assert outcomes["fourth-generation-formula.book_writing_question"] == {"succeeded"}, "somebody said: always"
+    assert outcomes["mcp-units.convert"] == {"succeeded", "tool.quarantined"}, "its server changed"
     assert done["waiting"].startswith("call_")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/login/\S+", done["url"])
     assert left_behind(temporary) == []

@@ -55,6 +55,16 @@ def test_the_bundle_answers_as_an_mcp_server(running: Paddock) -> None:
     assert "km is a length, and kg is a weight" in refused.err
 
 
+def test_the_bundle_waits_for_a_person_once_its_server_says_something_else(running: Paddock) -> None:
+    installed(running, "mcp-units")
+    asked = ("call", "mcp-units.convert", "-p", '{"value": 1, "from": "km", "to": "m"}')
+    running(*asked)
+    with running.local.open("a") as file:
+        file.write("more_units = true\n")
+
+    assert "it changed since it was accepted" in running(*asked, code=5).err
+
+
 @pytest.mark.parametrize(
     ("value", "here", "there", "comes_to"),
     [(1, "mi", "m", 1609.344), (0, "K", "°C", -273.15), (-40, "°F", "°C", -40), (1, "lb", "kg", 0.45359237)],

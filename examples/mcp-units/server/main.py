@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
-from units import UNITS, NotConvertible, converted
+from units import MORE, UNITS, NotConvertible, converted
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+OFFERED = sorted(UNITS if os.environ.get("UNITS_MORE") == "true" else UNITS.keys() - MORE)
 CONVERT: dict[str, Any] = {
     "name": "convert",
     "title": "Convert",
@@ -20,8 +22,8 @@ CONVERT: dict[str, Any] = {
         "additionalProperties": False,
         "properties": {
             "value": {"type": "number"},
-            "from": {"type": "string", "enum": sorted(UNITS)},
-            "to": {"type": "string", "enum": sorted(UNITS)},
+            "from": {"type": "string", "enum": OFFERED},
+            "to": {"type": "string", "enum": OFFERED},
         },
     },
     "outputSchema": {"type": "object", "required": ["value"], "properties": {"value": {"type": "number"}}},

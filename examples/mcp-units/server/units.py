@@ -18,12 +18,17 @@ UNITS = {
     "km": Unit("length", 1000),
     "mi": Unit("length", 1609.344),
     "ft": Unit("length", 0.3048),
+    "in": Unit("length", 0.0254),
+    "yd": Unit("length", 0.9144),
     "kg": Unit("weight", 1),
     "lb": Unit("weight", 0.45359237),
+    "oz": Unit("weight", 0.028349523125),
     "°C": Unit("temperature", 1, 273.15),
     "°F": Unit("temperature", 5 / 9, 459.67 * 5 / 9),
     "K": Unit("temperature", 1),
 }
+MORE = {"in", "yd", "oz"}
+"""Those that are offered only where somebody wants them."""
 
 
 class NotConvertible(Exception):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from paddock.cli.daemon import DaemonClient, part
 from paddock.cli.demo_client import Answer, KeyClient
+from paddock.cli.demo_home import offer_more
 from paddock.core.errors import PaddockError
 
 _AT_ONCE: Final = 6
@@ -34,7 +35,6 @@ ROBINS_DAY: Final[Sequence[Sequence[Step]]] = (
         ("native-notes.search_notes", {"text": "hay"}),
     ),
     (("typescript-dice.roll", {"dice": "2d6"}),),
-    (("mcp-units.convert", {"value": 26.2, "from": "mi", "to": "km"}),),
     (("slow-count.count", {"to": 3, "pause_ms": 100}),),
     (("shell-status.status.get", {}),),
     (("outbox.letters", {}), ("outbox.empty", {})),  # the second is denied, by the demo's own rule
@@ -51,6 +51,7 @@ AN_EARLIER_LETTER: Final = (
     {"to": "Mr. Lindqvist, saddler", "subject": "Two halters", "text": "Two leather halters, please. Robin"},
 )
 CONFIRMED_ONCE: Final = ("fourth-generation-formula.book_writing_question", {"workflow_id": "demo"})
+BEFORE_IT_CHANGED: Final = ("mcp-units.convert", {"value": 26.2, "from": "mi", "to": "km"})
 KNOBS: Final = {"native-notes": {"page_size": 10}, "typescript-dice": {"most_dice": 20}}
 
 
@@ -60,6 +61,7 @@ def make_history(robin: KeyClient, operator: DaemonClient) -> list[Made]:
         rows = [side_by_side.submit(_in_a_row, robin, row) for row in ROBINS_DAY]
         rows.append(side_by_side.submit(_approved, robin, operator))
         rows.append(side_by_side.submit(_confirmed_for_good, operator))
+        rows.append(side_by_side.submit(_with_a_server_that_changed, robin, operator))
         turned = [side_by_side.submit(_turn, operator, plugin, knobs) for plugin, knobs in KNOBS.items()]
         made = [one for row in rows for one in row.result()]
         for one in turned:
@@ -98,6 +100,19 @@ def _confirmed_for_good(operator: DaemonClient) -> list[Made]:
     except PaddockError as error:
         return [Made(name, error.error_code)]
     return [Made(name, str(held["status"]))]
+
+
+def _with_a_server_that_changed(robin: KeyClient, operator: DaemonClient) -> list[Made]:
+    """A call, and the same after the server was told to offer more: its tool waits for somebody to look at it."""
+    name, params = BEFORE_IT_CHANGED
+    made = _in_a_row(robin, [BEFORE_IT_CHANGED])
+    plugin = name.partition(".")[0]
+    offer_more(plugin)
+    try:
+        operator.post(f"/plugins/{part(plugin)}/enable?anew=1")
+    except PaddockError:
+        return made  # it does not run here
+    return [*made, Made(name, outcome_of(robin.call(name, params)))]
 
 
 def _turn(operator: DaemonClient, plugin: str, knobs: Mapping[str, Any]) -> None:

@@ -91,6 +91,15 @@ def furnish(home: Path) -> tuple[list[Installed], Secret]:
     return installed, token
 
 
+def offer_more(plugin: str) -> None:
+    """Configure the example server as `paddock plugin configure` does: it offers more from its next start on."""
+    from paddock.cli.opening import reading
+    from paddock.host.plugin_values import change
+
+    with reading() as host:
+        change(host.plugins, plugin, {"more_units": True}, [], None)
+
+
 def link_for_the_visitor(base: str) -> str:
     """An address that signs whoever started the demo in at the console, once."""
     from paddock.cli.principals import DEFAULT, at_this_machine, change
