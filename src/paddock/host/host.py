@@ -47,6 +47,7 @@ from paddock.host.log_files import log_name
 from paddock.host.metrics import Metrics
 from paddock.host.offers import Offers
 from paddock.host.people import People
+from paddock.host.plugin_activity import PluginActivity
 from paddock.host.plugin_logs import PluginLogs
 from paddock.host.policy_reading import PolicyReading
 from paddock.host.reading import Reading
@@ -119,6 +120,7 @@ class Host:
         departures: Departures,
         turning: Turning,
         configuring: Configuring,
+        activity: PluginActivity,
         artifacts: Artifacts,
         definitions: Definitions,
         live: LiveEvents,
@@ -156,6 +158,7 @@ class Host:
         self.versions = Versions(store, views, self._moved)
         self.turning = turning
         self.configuring = configuring
+        self.activity = activity
         self.rules = rules
         self.policy = policy
         self.condition = condition

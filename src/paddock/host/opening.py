@@ -55,6 +55,7 @@ from paddock.host.ledger_reading import LedgerReading
 from paddock.host.looking import Looks
 from paddock.host.metrics import Metrics
 from paddock.host.people import People
+from paddock.host.plugin_activity import PluginActivity
 from paddock.host.plugin_logs import open_plugin_logs
 from paddock.host.policy_reading import PolicyReading
 from paddock.host.reconciling import Reconciler
@@ -247,6 +248,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 reconciler=reconciler,
                 departures=departures,
                 turning=Turning(store, supervisor, reconciler, starter),
+                activity=PluginActivity(database, events, clock),
                 configuring=Configuring(store, views, reconciler, keys, environ),
                 artifacts=services.artifacts,
                 definitions=definitions,

@@ -49,6 +49,13 @@ def over(first: int, limit: int) -> bool:
     return held + max(nameless, shared) > limit
 
 
+def held(first: int) -> int | None:
+    """The memory that a process and everything below it hold, by the plain numbers; None where it is gone."""
+    members = [_numbers(pid, "status") for pid in family(first)]
+    held = sum(_sum(found, (*_OWN, "RssShmem")) for found in members if found)
+    return held or None
+
+
 def _shareable(found: dict[str, int]) -> int:
     """How much of a process's addresses could be shared memory: more than it is, but it costs nothing to know."""
     return max(0, found.get("VmSize", 0) - _sum(found, _NOT_SHARED))

@@ -15,6 +15,7 @@ from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
+from paddock.http.console.charts import calls_chart, size, times_chart, took
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, operates, page
 from paddock.http.console.plugin_words import state_of, told_of, trust_of
@@ -65,6 +66,10 @@ class PluginPages:
         # What lies where on this machine is no business of other tenants.
         values["source"] = plugin["source"] if HOST.lets(caller) else plugin["source"].partition(" /")[0]
         values["asks"] = [(str(one), describe(one)) for one in granted_in({"grant": list(asks)})]
+        activity = await self._host.activity.of(plugin["name"], context.tenant)
+        memory = await self._host.activity.memory(runtime.get("pid"))
+        values |= {"activity": activity, "charts": (calls_chart(activity), times_chart(activity))}
+        values["numbers"] = {"median": took(activity.median_ms), "slow": took(activity.slow_ms), "memory": size(memory)}
         values["lines"] = []
         if runtime.get("reason"):
             values["lines"] = await self._host.logs(name, tenant=context.tenant, lines=_LAST_WORDS)
