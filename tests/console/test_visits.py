@@ -243,6 +243,17 @@ def test_a_member_sees_what_they_may_use_and_nothing_else(browser: Browser, serv
         expect(page.get_by_role("heading", name="Not for you")).to_be_visible()
 
 
+def test_what_no_database_keeps_is_told_to_whoever_sends_it(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        asked = page.request.get("/ledger?plugin=%00", headers={"accept": "text/html"})
+        assert (asked.status, "holds a NUL" in asked.text()) == (400, True)
+        ours = {"origin": "http://{}:{}".format(*served.tcp), "accept": "text/html"}
+        sent = page.request.post("/plugins/former/run/give_back", form={"/kb": "a\0b"}, headers=ours)
+        assert sent.status == 400
+        body = {"data": {"event": "a\0b"}, "headers": {"origin": ours["origin"]}}
+        assert page.request.post("/api/v1/webhooks/none/retry", **body).status == 400
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, served: Daemon, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe

@@ -91,5 +91,7 @@ async def _stream(request: Request) -> AsyncGenerator[bytes, None]:
 def _by_name(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
+        if "\0" in value:  # which nobody types, and no database keeps
+            raise CallerError(f"{printable(name, 80)} holds a character that is none", code="http.not_a_form")
         found.setdefault(name, []).append(value)
     return found

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.core.call import OPERATOR as THE_OPERATOR
-from paddock.core.errors import Denied
+from paddock.core.errors import Denied, Invalid, Problem
+from paddock.core.printable import printable
 from paddock.http.auth import Caller, caller_of
 from paddock.http.console.policy_of_pages import CSP
 from paddock.http.console.templates import render
@@ -50,7 +51,20 @@ class Page:
     async def __call__(self, request: Request) -> Response:
         if not self.who.lets(request.scope["state"]["caller"]):
             raise Denied(f"this is for {self.who.value}", code="auth.not_for_you")
+        _require_text(request)
         return held_to(self.who, request, await self.show(request))
+
+
+def _require_text(request: Request) -> None:
+    """Refuse an address with a NUL in it, which no database keeps.
+
+    Raises:
+        Invalid: it has one.
+    """
+    wrong = [name for name, value in request.query_params.multi_items() if "\0" in value]
+    if wrong:
+        problems = [Problem(printable(name, 100), "holds a NUL", "leave that out", "text") for name in wrong]
+        raise Invalid("the address is not valid", problems, code="invalid_params")
 
 
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:

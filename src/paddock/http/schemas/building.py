@@ -33,11 +33,17 @@ def body(fields: Mapping[str, Schema], *, required: Iterable[str] = (), example:
     """What somebody sends: these members and no others, so that a slip of the pen is told and not ignored."""
     return {
         "type": "object",
-        "properties": dict(fields),
+        "properties": {name: _kept(schema) for name, schema in fields.items()},
         "required": list(required),
         "additionalProperties": False,
         "examples": [dict(example)],
     }
+
+
+def _kept(schema: Schema) -> Schema:
+    """The same, where it is a text of any kind, without NUL: no database keeps one."""
+    free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+    return {**schema, "pattern": "^[^\\u0000]*$"} if free else schema
 
 
 def said(schema: Schema, words: str) -> Schema:
