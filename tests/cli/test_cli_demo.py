@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import signal
+import site
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, SOURCE, Paddock
 from fixtures.daemons import eventually
 from fixtures.demos import demo
 from paddock.cli.demo_robin import WISHES, reaction, unanswered
+
+ORDINARY = 65534
 
 
 @pytest.fixture
@@ -57,6 +65,34 @@ def test_without_a_terminal_it_tells_what_it_did_and_ends(temporary: Paddock) ->
     for words in ("example plugins in 6 manifest formats", "a host at http://127.0.0.1:", "Robin asks for the letter"):
         assert words in said.err
     assert left_behind(temporary) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests are run by an ordinary user already")
+def test_an_ordinary_user_without_a_network_sees_the_same() -> None:
+    python = shutil.which("python3", path="/usr/local/bin:/usr/bin")
+    if python is None or shutil.which("ip") is None:
+        pytest.skip("no interpreter here can be run by an ordinary user, or a network cannot be made")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, ORDINARY, ORDINARY)
+        as_user = f"setpriv --reuid={ORDINARY} --regid={ORDINARY} --clear-groups"
+        run = subprocess.run(
+            ["unshare", "-n", "sh", "-c", f"ip link set lo up && exec {as_user} {python} -m paddock.cli demo --json"],
+            env={
+                "PATH": "/usr/sbin:/usr/bin:/bin",
+                "HOME": folder,
+                "TMPDIR": folder,
+                "PYTHONPATH": ":".join(map(str, [SOURCE, *site.getsitepackages()])),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            cwd="/",
+            capture_output=True,
+            timeout=PATIENCE * 2,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr.decode()
+        assert len(json.loads(run.stdout)["running"]) > 5
+        assert list(Path(folder).glob("paddock-demo*")) == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
