@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 from documented.error_codes import meanings
@@ -11,6 +12,7 @@ from documented.hooks import hook_reference
 from paddock.cli.main import COMMANDS, loaded
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference
+from paddock.config.settings import Settings
 from paddock.core import outward
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Category
@@ -181,7 +183,8 @@ def state_reference() -> str:
 def http_reference() -> str:
     """Every route of the daemon's API."""
     # Only the rows are looked at; nobody calls a handler.
-    nobody, provider = cast("Any", None), OidcSettings(issuer="https://login.example.org")
+    nobody = cast("Any", SimpleNamespace(settings=Settings()))
+    provider = OidcSettings(issuer="https://login.example.org")
     endpoints = Api(
         nobody,
         SystemClock(),
