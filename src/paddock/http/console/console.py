@@ -64,7 +64,5 @@ def pages_of(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).rows(),
         *HostPages(host).rows(),
     ]
-    if not host.settings.console.tour:
-        return rows
     touring = Touring(host)
     return [*map(touring.guided, rows), *touring.rows()]

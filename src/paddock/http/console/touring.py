@@ -68,7 +68,7 @@ class Touring:
             return row
 
         async def shown(request: Request) -> Response:
-            if HOST.lets(caller_of(request)):
+            if self._host.settings.console.tour and HOST.lets(caller_of(request)):
                 request.scope["state"][TOUR] = await self._tour(request, row.path)
             return await row.show(request)
 
@@ -130,6 +130,8 @@ class Touring:
         return Around(denied, waiting["id"], waiting["for_person"] or waiting["requester"])
 
     async def _put_away(self, request: Request, *, hidden: bool) -> None:
+        if not self._host.settings.console.tour:
+            raise NotFound("this host shows nobody around", code="http.no_route")
         self._keep(request, replace(await self._journey(request), hidden=hidden))
 
     def _keep(self, request: Request, journey: _Journey) -> None:
