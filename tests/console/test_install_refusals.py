@@ -66,11 +66,18 @@ def upload(person: Person, name: str, content: bytes, at: str = "/install/upload
     return person.browser.send(Request(person.base + at, body, kind))
 
 
+def begun(person: Person, at: str, source: Path) -> str:
+    """Where an installation is found that was just begun."""
+    sent = person.send(at, source=str(source))
+    assert sent.status == 303, sent.text
+    return sent.location.removeprefix(person.base)
+
+
 @pytest.mark.parametrize("who", [("ann",), ("omar", "--tenant", "acme")])
 def test_only_whoever_operates_the_host_changes_what_is_installed(
     served: Daemon, operator: Person, who: tuple[str, ...], tmp_path: Path
 ) -> None:
-    waiting = operator.send("/install", source=str(native(tmp_path / "other", "other"))).location
+    waiting = begun(operator, "/install", native(tmp_path / "other", "other"))
     wanted, other = waiting.rpartition("/")[2], signed_in(served, *who)
 
     for method, path in ROWS:
@@ -154,17 +161,17 @@ def test_a_form_that_says_too_much_beside_its_file_is_no_form(served: Daemon, op
 
 
 def test_only_so_many_are_under_way_and_the_page_names_them(served: Daemon, operator: Person, tmp_path: Path) -> None:
-    source = str(native(tmp_path / "many", "many"))
-    begun = [operator.send("/install", source=source).location for _ in range(4)]
+    source = native(tmp_path / "many", "many")
+    waiting = [begun(operator, "/install", source) for _ in range(4)]
 
-    refused = operator.send("/install", source=source)
+    refused = operator.send("/install", source=str(source))
     assert refused.status == 503
     assert "4 installations are under way already" in refused.text
-    assert all(one.rpartition("/")[2] in refused.text for one in begun)
+    assert all(f'href="{one}"' in refused.text for one in waiting)
     assert upload(operator, "notes.zip", b"PK").status == 503
 
-    for one in begun:
-        assert operator.send(f"/install/{one.rpartition('/')[2]}/cancel").status == 303
+    for one in waiting:
+        assert operator.send(f"{one}/cancel").status == 303
     assert staged(served) == []
     assert operator.get("/install/ins_nothing").status == 404
 
@@ -173,13 +180,27 @@ def test_what_needs_a_yes_of_its_own_is_asked_for_by_the_host_and_not_by_the_bro
     served: Daemon, operator: Person, tmp_path: Path
 ) -> None:
     wide = native(tmp_path / "wide", version="3.0.0", capabilities=["net:api.example.com:443", "net:*"])
-    at = operator.send("/plugins/notes/upgrade", source=str(wide)).location.removeprefix(operator.base)
+    at = begun(operator, "/plugins/notes/upgrade", wide)
 
     assert operator.send(at).status == 403
     assert operator.send(at, grant="net:api.example.com:443").status == 403
     assert operator.send(at, grant="nonsense").status == 400
     assert served.paddock.quickly("plugin", "info", "notes", "--json").json["version"] == "2.0.0"
     assert operator.send(f"{at}/cancel").status == 303
+
+
+def test_less_trust_than_before_needs_a_yes_of_its_own(served: Daemon, operator: Person, tmp_path: Path) -> None:
+    quickly, signed, key = served.paddock.quickly, native(tmp_path / "signed", "signed"), tmp_path / "signing.pem"
+    public = quickly("key", "new", key, "--json").json["public_key"]
+    quickly("key", "trust", public, "--label", "Example Labs")
+    quickly("plugin", "sign", signed, "--key", key)
+    quickly("plugin", "install", signed, "--yes")
+    assert "Signed with a key you trust." in operator.get("/plugins/signed/versions").text
+    at = begun(operator, "/plugins/signed/upgrade", native(tmp_path / "other", "signed", "1.0.1"))
+
+    assert "the installed version is verified (signed by Example Labs); this one is unsigned" in operator.get(at).text
+    assert operator.send(at).status == 403
+    assert operator.send(at, less_trust="1").location.endswith("/plugins/signed?said=upgraded")
 
 
 def test_a_version_in_use_is_not_removed_and_one_that_moved_is_shown_anew(served: Daemon, operator: Person) -> None:
