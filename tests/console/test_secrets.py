@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import re
 from collections.abc import Generator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fixtures.commands import Paddock
+from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.visitors import chromium, needs_a_browser, visiting
@@ -199,6 +201,26 @@ def test_members_and_other_tenants_learn_nothing_of_a_tenants_secrets(browser: B
         origin = {"origin": page.url.partition("/secrets")[0]}
         assert page.request.post("/secrets/remove", form={"name": "api_key"}, headers=origin).status == 404
         assert page.request.post("/secrets/rotate", headers=origin).status == 403
+
+
+def test_a_program_with_an_operators_key_changes_nothing_on_these_pages(served: Daemon) -> None:
+    served.paddock.quickly("user", "add", "olga", "--role", "operator")
+    token = served.paddock.quickly("apikey", "create", "olga", "--role", "operator", "--json").json["token"]
+    for place, sent in (
+        ("/secrets/set", {"name": "api_key", "value": MISTAKEN}),
+        ("/secrets/remove", {"name": "api_key"}),
+        ("/secrets/rotate", {}),
+        ("/accounts/secrets/set", {"name": "my_token", "value": MISTAKEN}),
+        ("/repairs/fix", {"repair": "plugin.modified:weather", "action": "restore"}),
+        ("/repairs/ignore", {"repair": "plugin.modified:weather"}),
+        ("/doubts/call_1", {"answer": "happened", "comment": "x", "sure": "1"}),
+    ):
+        connection = http.client.HTTPConnection(*served.tcp, timeout=PATIENCE)
+        head = {"authorization": f"Bearer {token}", "content-type": "application/x-www-form-urlencoded"}
+        connection.request("POST", place, urlencode(sent), head)
+        answer = connection.getresponse()
+        assert (answer.status, b"auth.person_needed" in answer.read()) == (403, True), place
+        connection.close()
 
 
 def test_the_key_is_rotated_and_a_secret_removed_with_a_word_on_what_breaks(browser: Browser, served: Daemon) -> None:

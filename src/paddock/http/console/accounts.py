@@ -11,6 +11,7 @@ from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, page
+from paddock.http.console.people_only import require_person
 from paddock.http.console.secret_form import given_value, mistakes_of, named_secret
 
 
@@ -62,12 +63,12 @@ class AccountPages:
 
     async def keep(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
+        by = require_person(context.principal)
         name, problems = named_secret(sent)
         await self._host.accounts.require_wanted(context, name)
         value, wrong = given_value(sent)
         if problems or wrong or value is None:
             return await self._form(request, name, [*problems, *wrong], 422)
-        by = context.principal
         try:
             await self._host.secrets.keep(context.tenant, name, by.person, value, by.id)
         except PaddockError as error:
@@ -84,7 +85,7 @@ class AccountPages:
 
     async def remove(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
-        by = context.principal
+        by = require_person(context.principal)
         await self._host.secrets.erase(context.tenant, sent.one("name"), by.person, by.id)
         return done("/accounts", "secret_removed")
 

@@ -17,6 +17,7 @@ from paddock.http.acting import context_of
 from paddock.http.console.form_body import Sent, form_of
 from paddock.http.console.forms.filled import as_sent
 from paddock.http.console.page import Page, done, page
+from paddock.http.console.people_only import require_person
 from paddock.http.endpoint import OPERATOR, named
 
 _LISTED: Final = 50
@@ -72,6 +73,7 @@ class DoubtPages:
 
     async def resolve(self, request: Request) -> Response:
         context, sent, call = await context_of(self._host, request), await form_of(request), named(request, "call")
+        by = require_person(context.principal)
         result, problems = read_answer(sent)
         if problems:
             return await self._page(request, sent=sent, problems=problems, status=422)
@@ -82,7 +84,7 @@ class DoubtPages:
                 happened=sent.one("answer") == "happened",
                 result=result,
                 comment=sent.one("comment").strip(),
-                by=context.principal.id,
+                by=by.id,
             )
         except Invalid as wrong:
             return await self._page(request, sent=sent, problems=list(wrong.problems), status=422)

@@ -16,6 +16,7 @@ from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, page
+from paddock.http.console.people_only import require_person
 from paddock.http.endpoint import HOST, OPERATOR
 
 _MOODS: Final = {Severity.URGENT: "bad", Severity.BROKEN: "bad", Severity.NOTICE: "busy"}
@@ -97,10 +98,10 @@ class RepairPages:
 
     async def fix(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
-        repair, tenant = sent.one("repair"), context.tenant
+        repair, tenant, by = sent.one("repair"), context.tenant, require_person(context.principal)
         may = HOST.lets(caller_of(request))
         try:
-            await self._host.repairs.mend(tenant, repair, sent.one("action"), context.principal.id, operates_host=may)
+            await self._host.repairs.mend(tenant, repair, sent.one("action"), by.id, operates_host=may)
         except NotFound as gone:
             if gone.error_code == "repair.gone":
                 return done("/repairs", "repair_gone")
@@ -112,16 +113,18 @@ class RepairPages:
 
     async def ignore(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
+        by = require_person(context.principal)
         try:
-            await self._host.repairs.ignore(context.tenant, sent.one("repair"), context.principal.id)
+            await self._host.repairs.ignore(context.tenant, sent.one("repair"), by.id)
         except NotFound:
             return done("/repairs", "repair_gone")
         return done("/repairs", "ignored")
 
     async def watch(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
+        by = require_person(context.principal)
         try:
-            await self._host.repairs.heed(context.tenant, sent.one("repair"), context.principal.id)
+            await self._host.repairs.heed(context.tenant, sent.one("repair"), by.id)
         except NotFound:
             return done("/repairs", "repair_gone")
         return done("/repairs", "watched")

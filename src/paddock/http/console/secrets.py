@@ -17,6 +17,7 @@ from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, page
+from paddock.http.console.people_only import require_person
 from paddock.http.console.secret_form import given_value, mistakes_of, named_secret
 from paddock.http.endpoint import HOST, OPERATOR
 
@@ -71,12 +72,13 @@ class SecretPages:
 
     async def keep(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
+        by = require_person(context.principal)
         name, problems = named_secret(sent)
         value, wrong = given_value(sent)
         if problems or wrong or value is None:
             return await self._form(request, name, [*problems, *wrong], 422)
         try:
-            await self._host.secrets.keep(context.tenant, name, "", value, context.principal.id)
+            await self._host.secrets.keep(context.tenant, name, "", value, by.id)
         except PaddockError as error:  # its key is missing, or the disk is full
             return await self._form(request, name, [Problem("value", _sentence(error))], 409)
         return done("/secrets", "secret_set")
@@ -94,10 +96,10 @@ class SecretPages:
 
     async def remove(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
-        owner = sent.one("owner")
+        by, owner = require_person(context.principal), sent.one("owner")
         if owner.startswith(_WEBHOOKS):
             raise _no_such(sent.one("name"))
-        await self._host.secrets.erase(context.tenant, sent.one("name"), owner, context.principal.id)
+        await self._host.secrets.erase(context.tenant, sent.one("name"), owner, by.id)
         return done("/secrets", "secret_removed")
 
     async def _known(self, tenant: Tenant, name: str) -> KeptSecret | None:
@@ -107,9 +109,9 @@ class SecretPages:
     # --- their key ----------------------------------------------------------------------------------------------------
 
     async def rotate(self, request: Request) -> Response:
-        context = await context_of(self._host, request)
+        by = require_person((await context_of(self._host, request)).principal)
         try:
-            rotated = await self._host.secrets.rotate(context.principal.id)
+            rotated = await self._host.secrets.rotate(by.id)
         except PaddockError as error:
             return await self._page(request, failed=error, status=409)
         if rotated is not None and (rotated.left or rotated.kept):

@@ -1,0 +1,97 @@
+"""What people said to leave alone, and how doubts are counted, by the rows of both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import UTC, datetime
+
+import pytest
+
+from paddock.core.errors import NotFound
+from paddock.core.event import Event
+from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, Tenant
+from paddock.gate.effects import records
+from paddock.gate.effects.doubt_count import count_doubts
+from paddock.gate.effects.records import RECOVER, EffectKey
+from paddock.host.repairs.ignored import forget, heed, ignore, ignored
+from paddock.host.repairs.repair import Repair, Severity
+from paddock.principals.change import Change
+from paddock.queue import queue
+from paddock.queue.leases import Here
+from paddock.store.database import DirectDatabase, Transaction, open_direct
+
+ANN, NOW = PrincipalId("user:ann"), "2030-01-31T08:00:00+00:00"
+ONE = Repair("plugin.modified", "notes", Severity.BROKEN, "It changed", "main.py changed", "It does not run")
+OTHER = Repair("plugin.modified", "notes", Severity.BROKEN, "It changed", "other.py changed", "It does not run")
+
+
+class Told(list[Event]):
+    def publish(self, event: Event) -> None:
+        self.append(event)
+
+
+@pytest.fixture
+def database(database_address: str) -> Generator[DirectDatabase, None, None]:
+    with open_direct(database_address) as opened:
+        yield opened
+
+
+def test_a_word_counts_for_the_cause_that_was_seen_and_for_its_tenant(database: DirectDatabase) -> None:
+    told = Told()
+
+    def change(tx: Transaction, tenant: Tenant = DEFAULT_TENANT) -> Change:
+        return Change(tx, tenant, ANN, NOW, told)
+
+    database.write(lambda tx: ignore(change(tx), ONE))
+    database.write(lambda tx: ignore(change(tx), ONE))
+    words = database.read(lambda tx: ignored(tx, DEFAULT_TENANT))
+
+    assert {name: (word.ignored_by, word.ignored_at) for name, word in words.items()} == {ONE.id: (ANN, NOW)}
+    assert words[ONE.id].covers(ONE)
+    assert not words[ONE.id].covers(OTHER)
+    assert database.read(lambda tx: ignored(tx, Tenant("acme"))) == {}
+
+    database.write(lambda tx: ignore(change(tx), OTHER))
+    assert database.read(lambda tx: ignored(tx, DEFAULT_TENANT))[ONE.id].covers(OTHER)
+    with pytest.raises(NotFound):
+        database.write(lambda tx: heed(change(tx, Tenant("acme")), ONE.id))
+    database.write(lambda tx: heed(change(tx), ONE.id))
+    with pytest.raises(NotFound):
+        database.write(lambda tx: heed(change(tx), ONE.id))
+    assert [one.type for one in told] == ["repair.ignored"] * 3 + ["repair.unignored"]
+
+    database.write(lambda tx: ignore(change(tx), ONE))
+    database.write(lambda tx: forget(tx, DEFAULT_TENANT, [ONE.id, "nothing:"]))
+    assert database.read(lambda tx: ignored(tx, DEFAULT_TENANT)) == {}
+
+
+def test_doubts_are_counted_and_those_told_apart_that_only_a_person_can_settle(database: DirectDatabase) -> None:
+    def lost(tx: Transaction, call: str, recovery: str) -> None:
+        of = EffectKey(DEFAULT_TENANT, "notes", "add", call)
+        started = records.starting({"text": "hay"}, {})
+        effect = records.claim(
+            tx, of, call=CallId(call), payload_hash="0", holder=Here("node_a", 1), recovery=recovery, now=NOW,
+            principal=ANN, start=started,
+        )  # fmt: skip
+        assert effect is not None
+        records.lose(tx, effect, error={"message": "it ended"})
+
+    assert database.read(lambda tx: count_doubts(tx, DEFAULT_TENANT)) == (0, 0, "")
+    for call, recovery in (("call_1", "none"), ("call_2", "probe"), ("call_3", "probe")):
+        database.write(lambda tx, call=call, recovery=recovery: lost(tx, call, recovery))
+    due = datetime(2030, 1, 31, tzinfo=UTC)
+    database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, RECOVER, "call_3", due=due, now=due))
+
+    assert database.read(lambda tx: count_doubts(tx, DEFAULT_TENANT)) == (3, 2, "call_2")
+    assert database.read(lambda tx: count_doubts(tx, Tenant("acme"))) == (0, 0, "")
+
+
+def test_what_was_to_be_done_later_is_hurried_unless_somebody_has_it(database: DirectDatabase) -> None:
+    now, later = datetime(2030, 1, 31, tzinfo=UTC), datetime(2031, 1, 31, tzinfo=UTC)
+    database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, RECOVER, "call_1", due=later, now=now))
+
+    assert database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_1", now=now))
+    assert database.read(lambda tx: queue.due_of(tx, DEFAULT_TENANT, RECOVER, "call_1")) == now
+    assert not database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_2", now=now))
+    database.write(lambda tx: tx.execute("UPDATE queue SET node = 'node_a', epoch = 1"))
+    assert not database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_1", now=now))
