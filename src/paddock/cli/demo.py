@@ -16,6 +16,7 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.daemon import DaemonClient
+    from paddock.cli.demo_daemon import DemoDaemon
     from paddock.cli.demo_history import Made
     from paddock.cli.demo_home import Installed
     from paddock.cli.demo_robin import Robin
@@ -68,11 +69,12 @@ def demo(
 
     began = time.monotonic()
     with temporary_home() as home, daemon_of(home_environment(home, port), home / "serve.log") as daemon:
-        shown = _made_ready(home, daemon.url, began)
+        shown = _made_ready(home, daemon, began)
         if as_json:
             document(shown.to_json())
             return
-        _summary(shown)
+        _done(f"everything is ready after {shown.seconds:.1f} s")
+        say()
         if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
             say("That was all, and it is gone now. On a terminal, the demo goes on and its console opens.")
             return
@@ -84,12 +86,12 @@ def demo(
             say("\nStopping. Nothing of it is left behind.")
 
 
-def _made_ready(home: Path, base: Any, began: float) -> _Shown:
-    """Fill the home while the daemon starts, then have things happen. `base` waits for the daemon's address."""
+def _made_ready(home: Path, daemon: DemoDaemon, began: float) -> _Shown:
+    """Fill the home while the daemon starts, then have things happen."""
     from paddock.cli.daemon import DaemonClient
     from paddock.cli.demo_client import KeyClient
     from paddock.cli.demo_history import make_history
-    from paddock.cli.demo_home import furnish, link_for_the_visitor
+    from paddock.cli.demo_home import furnish
     from paddock.cli.demo_robin import Robin
     from paddock.config.directories import find_directories
     from paddock.http.local_address import socket_path
@@ -97,7 +99,8 @@ def _made_ready(home: Path, base: Any, began: float) -> _Shown:
     say(styled("Setting up a host in a temporary home …", "bold"))
     installed, key = furnish(home)
     _done(f"{len(installed)} example plugins in {len({one.dialect for one in installed})} manifest formats")
-    url = base()
+    link = daemon.link()
+    url = link.partition("/login/")[0]
     _done(f"a host at {url}")
     operator, robins = DaemonClient(socket_path(find_directories(os.environ, Path.home()))), KeyClient(url, key)
     operator.post("/reconcile")
@@ -105,7 +108,6 @@ def _made_ready(home: Path, base: Any, began: float) -> _Shown:
     _done(f"some history: {len(history)} calls that were allowed, approved, denied, or failed")
     robin = Robin(robins, _done)
     waiting = robin.ask_first()
-    link = link_for_the_visitor(url)
     return _Shown(home, link, installed, _running(operator), history, robin, waiting, time.monotonic() - began)
 
 
@@ -119,11 +121,6 @@ def _running(operator: DaemonClient) -> list[str]:
         elif runtime.get("reason") and one["name"] != BROKEN:
             say(f"  {styled('!', 'yellow')} {one['name']} does not run: {printable(runtime['reason'], 200)}")
     return names
-
-
-def _summary(shown: _Shown) -> None:
-    _done(f"{len(shown.running)} plugins run; everything is ready after {shown.seconds:.1f} s")
-    say()
 
 
 def _invite(shown: _Shown, *, opened: bool) -> None:

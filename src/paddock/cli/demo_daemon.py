@@ -32,22 +32,22 @@ class DemoDaemon:
         self._process = process
         self._log = log
         self._heard = threading.Event()
-        self._ready: dict[str, Any] | None = None
+        self._link = ""
         assert process.stdout is not None
         threading.Thread(target=self._listen, args=(process.stdout,), daemon=True).start()
 
-    def url(self) -> str:
-        """Where it is reached, once it is ready.
+    def link(self) -> str:
+        """The link that signs its operator in, which it makes at its first start: as soon as it takes calls.
 
         Raises:
             HostError: it did not start; what it wrote is in the message.
         """
         self._heard.wait(READY)
-        if self._ready is None:
+        if not self._link:
             raise HostError(
                 f"the daemon did not start: {self._last_words()}", code="demo.no_daemon", hint="paddock doctor"
             )
-        return str(self._ready["url"]).rstrip("/")
+        return self._link
 
     def wait(self) -> None:
         """Until it ends."""
@@ -63,8 +63,8 @@ class DemoDaemon:
         """To the end: whoever does not listen fills the daemon's pipe."""
         with lines:
             for line in lines:
-                if (event := _event(line)).get("event") == "ready":
-                    self._ready = event
+                if (event := _event(line)).get("event") == "login":
+                    self._link = str(event["url"])
                     self._heard.set()
         self._heard.set()
 
@@ -120,6 +120,5 @@ def home_environment(home: Path, port: int) -> dict[str, str]:
     return kept | {
         "PADDOCK_HOME": str(home),
         "PADDOCK_HTTP_ADDRESS": f"127.0.0.1:{port}",
-        "PADDOCK_HTTP_FIRST_LINK": "false",  # the demo makes one when everything is there
         "PADDOCK_CONSOLE_TOUR": "true",
     }

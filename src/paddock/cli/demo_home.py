@@ -98,13 +98,3 @@ def offer_more(plugin: str) -> None:
 
     with reading() as host:
         change(host.plugins, plugin, {"more_units": True}, [], None)
-
-
-def link_for_the_visitor(base: str) -> str:
-    """An address that signs whoever started the demo in at the console, once."""
-    from paddock.cli.principals import DEFAULT, at_this_machine, change
-    from paddock.core.clock import SystemRandom
-    from paddock.principals.login_links import make_link
-
-    _, token = change(DEFAULT, lambda made: make_link(made, at_this_machine(), SystemRandom()))
-    return f"{base}/login/{token.reveal()}"
