@@ -24,8 +24,8 @@ from paddock.http.head import head_of
 _RETRY_AFTER = "1"
 _LINK = re.compile(r"(/login/).+")
 
-ErrorPage: TypeAlias = Callable[[dict[str, Any], int, dict[str, str], str], Response]
-"""Shows a problem body with this status and these headers, to whoever asked for this address."""
+ErrorPage: TypeAlias = Callable[[dict[str, Any], int, dict[str, str], Scope], Response]
+"""Shows a problem body with this status and these headers, to whoever made this request."""
 
 log = logging.getLogger("paddock.http")
 
@@ -106,7 +106,7 @@ class Problems:
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         if self._page and is_for_people(scope["path"]) and b"text/html" in head_of(scope).get(b"accept", b""):
-            return self._page(body, status, headers, scope["path"])
+            return self._page(body, status, headers, scope)
         return Response(orjson.dumps(body, default=str), status, headers, frame.media)
 
 

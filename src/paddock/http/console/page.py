@@ -69,17 +69,23 @@ def _require_text(request: Request) -> None:
 
 def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
     """A page within the frame that all have."""
-    caller = caller_of(request)
     known = {
-        "me": caller.principal,
-        "operates": operates(caller),
-        "runs_host": HOST.lets(caller),
-        "here": request.scope["path"],
-        "navigation": [(path, words) for path, words, who in NAVIGATION if who.lets(caller)],
+        **around(caller_of(request), request.scope["path"]),
         "said": SAID.get(request.query_params.get("said", ""), ""),
         "tour": request.scope["state"].get(TOUR),
     }
     return html(request, render(template, {**known, **values}), status)
+
+
+def around(caller: Caller, path: str) -> dict[str, Any]:
+    """What the frame of a page says to somebody who is signed in."""
+    return {
+        "me": caller.principal,
+        "operates": operates(caller),
+        "runs_host": HOST.lets(caller),
+        "here": path,
+        "navigation": [(place, words) for place, words, who in NAVIGATION if who.lets(caller)],
+    }
 
 
 def html(request: Request, text: str, status: int = 200) -> Response:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import HTMLResponse, Response
+from starlette.types import Scope
 
+from paddock.http.auth import Caller
+from paddock.http.console.page import around
 from paddock.http.console.policy_of_pages import CSP
 from paddock.http.console.templates import render
 
@@ -19,17 +22,22 @@ class ProblemPage:
 
     sign_in: str = ""
 
-    def __call__(self, problem: dict[str, Any], status: int, headers: dict[str, str], path: str) -> Response:
+    def __call__(self, problem: dict[str, Any], status: int, headers: dict[str, str], scope: Scope) -> Response:
         """A problem body, as `full_problem` makes it. Whoever is not signed in is told how to be, and gets back here.
 
         Args:
             problem: The body that a program would get.
             status, headers: Those of the answer.
-            path: The address that was asked for.
+            scope: The request that failed.
         """
+        path = scope["path"]
+        caller: Caller | None = scope.get("state", {}).get("caller")
         if problem["code"] == "auth.needed":
             text = render("sign_in.html", {"sign_in": self.sign_in, "here": path})
         else:
             shown = {name: problem.get(name) for name in ("message", "hint", "code", "error_id", "errors")}
-            text = render("problem.html", {**shown, "heading": _HEADINGS.get(status, "This did not work")})
+            if problem["code"] == "http.no_route":
+                shown["hint"] = ""  # it leads programs to the description of the API
+            frame = around(caller, path) if caller is not None else {}
+            text = render("problem.html", {**frame, **shown, "heading": _HEADINGS.get(status, "This did not work")})
         return HTMLResponse(text, status, {**headers, "content-security-policy": CSP})
