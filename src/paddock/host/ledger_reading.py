@@ -44,6 +44,10 @@ class LedgerReading:
         )
         return found[::-1] if oldest else found
 
+    async def end(self, tenant: Tenant) -> int:
+        """The number of a tenant's last entry: what tells whether anything happened since."""
+        return await self._database.read(lambda tx: last_seq(tx, tenant))
+
     async def kinds(self, tenant: Tenant) -> list[str]:
         """The types of entries that a tenant has."""
         return await self._database.read(lambda tx: kinds_of(tx, tenant))
@@ -60,7 +64,7 @@ class LedgerReading:
     async def everything(self, tenant: Tenant, wanted: Wanted) -> AsyncGenerator[list[Entry], None]:
         """All entries that there are now, oldest first, a page at a time: however many, only one page is held."""
         await self._on_disk()
-        end = await self._database.read(lambda tx: last_seq(tx, tenant)) + 1
+        end = await self.end(tenant) + 1
         after = 0
         while True:
             entries = await self._database.read(
@@ -113,7 +117,7 @@ class LedgerReading:
     async def follow(self, tenant: Tenant, wanted: Wanted, after: int | None) -> AsyncGenerator[Entry, None]:
         """Entries as they come, from now on or after the one of this number."""
         if after is None:
-            after = await self._database.read(lambda tx: last_seq(tx, tenant))
+            after = await self.end(tenant)
         while True:
             end, entries = await self._database.read(
                 lambda tx, seq=after: (
@@ -135,16 +139,12 @@ class LedgerReading:
         with suppress(PaddockError):
             await self._ledger.flushed()
 
-    async def news(self, within: float) -> None:
-        """Wait until something more was recorded, of anybody, but no longer than this."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._ledger.landed()
-
     async def _news(self) -> None:
         """Wait a moment, and then until something more may be there."""
         await asyncio.sleep(APART)
-        await self.news(EVERY)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EVERY):
+                await self._ledger.landed()
 
 
 def nothing_of(name: str) -> NotFound:

@@ -27,8 +27,8 @@ from paddock.http.live import event_stream
 
 _PROBLEMS = 6  # that are shown here; the page of repairs has all of them
 _LISTED = 8
-_APART = 3.0  # seconds at least between two looks: each looks at the files of every plugin
-_AT_LEAST = 15.0  # seconds after which it looks again, whether or not something was recorded
+_APART = 2.0  # seconds at least between two looks: each looks at the files of every plugin
+_LOOKS = 8  # times that, after which it looks again, whether or not something was recorded
 
 
 class HomePage:
@@ -47,14 +47,18 @@ class HomePage:
 
     async def _changes(self, request: Request) -> AsyncGenerator[Part, None]:
         """What stands on the page, whenever it is not what stood there before."""
+        tenant = (await context_of(self._host, request)).tenant
         shown: Part | None = None
         while True:
+            end = await self._host.ledger.end(tenant)
             now = part("home_state.html", await self._values(request))
             if now != shown:
                 shown = now
                 yield now
-            await asyncio.sleep(_APART)
-            await self._host.ledger.news(_AT_LEAST - _APART)
+            for _ in range(_LOOKS):
+                await asyncio.sleep(_APART)
+                if await self._host.ledger.end(tenant) != end:
+                    break
 
     async def _values(self, request: Request) -> dict[str, Any]:
         context, caller = await context_of(self._host, request), caller_of(request)
