@@ -17,6 +17,8 @@ LATELY = timedelta(days=30)
 """How long after it has: whoever used it has noticed by then."""
 _MIB, _GIB = 1 << 20, 1 << 30
 LITTLE_ROOM, HARDLY_ROOM = _GIB, 100 * _MIB
+_HOOKS = Visit("/settings/webhooks", "Look at webhooks")
+_CHECK = Visit("/settings/host/check", "Check this machine")
 _FAILING_FROM = 3  # attempts: one that fails once is no news
 
 _TROUBLES = {
@@ -87,7 +89,7 @@ def cage(facts: Facts) -> Iterable[Repair]:
             "No plugin can be fenced in on this machine",
             machine.no_cage,
             "Every plugin runs in a cage. Without one, none is started.",
-            (Enter(machine.no_cage_hint or "paddock doctor"),),
+            (_CHECK, Enter(machine.no_cage_hint or "paddock doctor")),
         )
     elif machine.without_groups:
         held = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.without_groups)
@@ -99,7 +101,10 @@ def cage(facts: Facts) -> Iterable[Repair]:
             "Limits of plugins are kept less strictly",
             f"The kernel does not keep them here: {held}.",
             f"A plugin that takes too much is noticed later.{quota}",
-            (Enter("systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"),),
+            (
+                _CHECK,
+                Enter("systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"),
+            ),
         )
 
 
@@ -164,7 +169,10 @@ def api_keys(facts: Facts) -> Iterable[Repair]:
             f"The API key {name} {'has expired' if over else 'expires soon'}",
             f"It is {key.owner}'s and {'stopped' if over else 'stops'} working on {key.expires_at[:10]}.{_use(key)}",
             "Whatever still uses it is refused." if over else "Whatever uses it is refused from then on.",
-            (Enter(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),),
+            (
+                Visit("/settings/keys", "Look at keys"),
+                Enter(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),
+            ),
             mark=f"{over} {key.expires_at}",
         )
 
@@ -186,7 +194,7 @@ def webhooks(facts: Facts) -> Iterable[Repair]:
                 f"The webhook {_called(hook)} takes nothing",
                 f"The last attempt failed: {hook.reason or 'no reason was given'}.",
                 "What it should be told is kept and tried again by itself for a while.",
-                (Press("webhook.test", "Send a test"), Enter(f"paddock webhook test {hook.id}{here}")),
+                (Press("webhook.test", "Send a test"), _HOOKS, Enter(f"paddock webhook test {hook.id}{here}")),
             )
         if hook.dead:
             events = "1 event" if hook.dead == 1 else f"{hook.dead:,} events"
@@ -199,6 +207,7 @@ def webhooks(facts: Facts) -> Iterable[Repair]:
                 "Its receiver does not know of them until they are sent again.",
                 (
                     Press("webhook.retry", "Send again"),
+                    _HOOKS,
                     Enter(f"paddock webhook retry {hook.id} --all{here}"),
                 ),
                 mark=str(hook.last_dead),
@@ -217,6 +226,7 @@ def _switched_off(hook: WebhookFacts) -> Repair:
         (
             Press("webhook.on", "Switch it on"),
             Press("webhook.remove", "Remove it", f"Remove the webhook {_called(hook)}?"),
+            _HOOKS,
         ),
     )
 

@@ -70,6 +70,7 @@ def given_up(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
             (
                 Press("enable", "Start it again"),
                 _log_of(one),
+                _look_at(one),
                 Enter(f"paddock plugin enable {shlex.quote(one.name)}{for_tenant(tenant)}"),
             ),
         )
@@ -112,7 +113,7 @@ def configuration_missing(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
         "; ".join(named) + ".",
         "It cannot start with what it has.",
         (
-            _look_at(one),
+            Visit(f"/plugins/{quote(one.name, safe='')}/configuration", "Configure it"),
             Enter(f"paddock plugin configure {shlex.quote(one.name)} {shlex.quote(first)}{for_tenant(tenant)}"),
         ),
     )
