@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -58,8 +58,15 @@ def arriving_file(staging_root: Path, most: int = DEFAULT_LIMITS.archive_bytes) 
     """
     with staging_directory(staging_root) as directory:
         path = directory / "package"
-        with path.open("xb") as file:
+        try:
+            file = path.open("xb")
+        except OSError as error:
+            raise _disk(error) from error
+        try:
             yield ArrivingFile(path, file, most)
+        finally:
+            with suppress(OSError):  # what could not be written was said by `write` or `finish`
+                file.close()
 
 
 def _disk(error: OSError) -> HostError:
