@@ -107,11 +107,11 @@ def _pages(plugin: str, call: str) -> list[str]:
     of_host = [
         "/",
         "/plugins",
-        "/plugins/install",
+        "/install",
         "/approvals",
         "/approvals/standing",
         "/ledger",
-        "/ledger?failures=1",
+        "/ledger?wrong=1",
     ]
     of_host += [f"/ledger?plugin={plugin}", f"/ledger/{call}", "/policy", "/policy/try", "/secrets", "/accounts"]
     of_host += ["/doubts", "/repairs", "/settings", "/settings/keys", "/settings/people"]
