@@ -126,6 +126,24 @@ async def test_a_host_that_closes_leaves_nothing_of_what_waited(tmp_path: Path) 
     assert staged(within) == []
 
 
+async def test_a_host_that_closes_does_not_wait_for_what_was_installed_to_start(tmp_path: Path) -> None:
+    async with installing(tmp_path / "home") as within:
+        slow: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asked = asyncio.Event()
+
+        async def starts(plugin: str) -> None:
+            asked.set()
+            await slow
+
+        within.put_into_effect = starts
+        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        one.agree(Consent(ANN))
+        await asked.wait()
+
+    assert one.stage is Stage.DONE
+    assert slow.cancelled()
+
+
 async def test_there_are_only_so_many_and_one_that_is_cancelled_makes_room(tmp_path: Path) -> None:
     async with installing(tmp_path / "home", Bounds(most=1, kept=1)) as within:
         first = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
@@ -93,7 +94,8 @@ class Installation:
         self.gave_up: GaveUp | None = None
         self._clock = clock
         self._told = 0.0
-        self._stop = threading.Event()
+        self._stop = threading.Event()  # for the thread that works on it
+        self._stopped = asyncio.Event()  # the same for the event loop
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Consent | None] = self._loop.create_future()
         self._news = asyncio.Event()
@@ -147,6 +149,7 @@ class Installation:
             return
         self.gave_up = self.gave_up or why
         self._stop.set()
+        self._stopped.set()
         if not self._answer.done():
             self._answer.set_result(None)
 
@@ -181,6 +184,16 @@ class Installation:
         if consent is None:
             raise Stopped
         return consent
+
+    async def unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for something that goes on without us; no longer than anybody wants this."""
+        waiting: set[asyncio.Future[Any]] = {asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())}
+        over, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        for one in over:
+            one.result()
 
     def moved_to(self, stage: Stage) -> None:
         """It is further."""

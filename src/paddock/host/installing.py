@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -69,7 +70,9 @@ class Installing:
     ) -> None:
         self.staging = staging
         self.bounds = bounds or Bounds()
-        self.put_into_effect: Callable[[str], Awaitable[None]] | None = None  # of a plugin that was just changed
+        self.put_into_effect: Callable[[str], Coroutine[Any, Any, None]] | None = (
+            None  # of a plugin that was just changed
+        )
         self._opening = opening
         self._clock = clock
         self._random = random
@@ -186,7 +189,7 @@ class Installing:
         one.outcome = outcome
         if proposal.change is not Change.NOTHING and self.put_into_effect is not None:
             with suppress(PaddockError):  # it is done; the host looks by itself every few seconds
-                await self.put_into_effect(outcome.plugin)
+                await one.unless_stopped(self.put_into_effect(outcome.plugin))
 
     def _forget_old_ones(self) -> None:
         over = [one.id for one in self._all.values() if one.over]

@@ -16,6 +16,7 @@ from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.install_words import NOT_ALL, asked_by, parts_of
 from paddock.http.console.page import Page, done, page
+from paddock.http.console.people_only import require_person
 from paddock.http.console.plugin_words import trust_of
 from paddock.http.endpoint import HOST, OPERATOR, named
 from paddock.http.granted import granted_in
@@ -119,7 +120,8 @@ class VersionPages:
     async def remove(self, request: Request) -> Response:
         context, sent = await context_of(self._host, request), await form_of(request)
         try:
-            await self._host.uninstalling.uninstall_version(named(request), sent.one("version"), context.principal.id)
+            by = require_person(context.principal).id
+            await self._host.uninstalling.uninstall_version(named(request), sent.one("version"), by)
         except PaddockError as refused:
             return await self._page(request, refused)
         return done(f"{_at(named(request))}/versions", "version_removed")
@@ -139,7 +141,7 @@ class VersionPages:
         if typed != history.plugin.name:
             wrong = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
             return self._uninstall_form(request, history, typed=typed, problem=wrong)
-        removed = await self._host.uninstalling.uninstall(history.plugin.name, context.principal.id)
+        removed = await self._host.uninstalling.uninstall(history.plugin.name, require_person(context.principal).id)
         return done("/plugins", "uninstalled_leaving" if removed.leaving else "uninstalled")
 
 
