@@ -47,6 +47,11 @@ def _disabled(told: Told) -> str:
     return f"{told['name']} was disabled{told.when('reason', ': {}')}"
 
 
+def _configured(told: Told) -> str:
+    parts = (told.when("fields", "set {}"), told.when("forgotten", "cleared {}"))
+    return f"{told.who} configured {told['name']}: {', '.join(filter(None, parts)) or 'nothing changed'}"
+
+
 INSTALLED: Final[Mapping[str, Words]] = {
     "plugin.installed": Words("Installed", "{who} installed {name} {version}"),
     "plugin.upgraded": Words("Upgraded", _upgraded),
@@ -66,6 +71,7 @@ INSTALLED: Final[Mapping[str, Words]] = {
     "plugin.config_validation_failed": Words(
         "Settings do not fit", "The {side} settings of {name} are not valid: {errors}"
     ),
+    "plugin.configured": Words("Configured", _configured),
     "plugin.knob_write": Words("Setting tuned", "{who} changed {knob} of {name}"),
     "plugin.activated": Words("Activated", "{user_id} activated {plugin_id}"),
     "plugin.deactivated": Words("Deactivated", "{user_id} deactivated {plugin_id}"),
