@@ -175,7 +175,12 @@ def test_every_page_of_a_plugin_is_there_for_people_who_do_not_see_it_and_fits_a
     with visiting(browser, served, "operator", color_scheme=scheme, bypass_csp=True) as page:
         found: list[str] = []
         tabs = ("", "/knobs", "/configuration", "/logs")
-        for place in ("/plugins/broken", "/plugins/mixed", *(f"/plugins/tuner{tab}" for tab in tabs)):
+        for place in (
+            "/plugins/broken",
+            "/plugins/broken/logs",
+            "/plugins/mixed",
+            *(f"/plugins/tuner{tab}" for tab in tabs),
+        ):
             page.set_viewport_size({"width": 1200, "height": 800})
             page.goto(place)
             wrong = Axe().run(page).response["violations"]
