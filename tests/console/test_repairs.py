@@ -173,11 +173,9 @@ def test_members_and_other_tenants_see_and_change_nothing_of_it(browser: Browser
         answer = page.goto(f"/doubts/{call}")
         assert answer is not None
         assert answer.status == 404
-        for place, sent in (
-            ("/repairs/fix", {"repair": "plugin.modified:sturdy", "action": "restore"}),
-            ("/repairs/ignore", {"repair": "plugin.modified:sturdy"}),
-        ):
-            tried = page.request.post(place, form=sent, headers={"origin": page.url.partition("/doubts")[0]})
+        theirs: dict[str, str | float | bool] = {"repair": "plugin.modified:sturdy", "action": "restore"}
+        for place in ("/repairs/fix", "/repairs/ignore"):
+            tried = page.request.post(place, form=theirs, headers={"origin": page.url.partition("/doubts")[0]})
             assert tried.url.endswith("said=repair_gone"), place
     with visiting(browser, served, "operator") as page:
         page.goto("/repairs")
