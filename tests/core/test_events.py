@@ -55,7 +55,7 @@ execution.recorded plugin version payload_hash result_hash metrics error nondete
 """
 ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
-compaction.flagged plugin.granted
+compaction.flagged plugin.granted plugin.configured
 plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
