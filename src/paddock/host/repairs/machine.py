@@ -48,10 +48,11 @@ class Machine:
         """
         fresh = self._seen is not None and self._clock.monotonic() - self._seen[0] < GOOD_FOR
         if not fresh or anew:
+            first = self._seen is None and self._looking is None  # whoever comes while it hangs need not wait too
             if self._looking is None:
                 self._looking = asyncio.Event()
                 self._tasks.start_soon(self._look, self._looking)
-            if self._seen is None or anew:
+            if first or anew:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PATIENCE):
                         await self._looking.wait()
