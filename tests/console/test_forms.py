@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from paddock.core.errors import Problem
 from paddock.core.schema import compile_schema
 from paddock.http.console.forms.fields import Field, every_field, form_of
-from paddock.http.console.forms.filled import File, filled_in
+from paddock.http.console.forms.filled import RAW, File, filled_in, value_in
 from paddock.http.console.forms.hints import hints_of
+from paddock.http.console.forms.rows import ADD, REMOVE, with_changed_rows
 from paddock.http.console.forms.shape import DEEPEST, MOST_SHAPES, Shape, shape_of
+from paddock.http.json_text import LARGEST_NUMBER, SMALLEST_NUMBER
 
 
 def of(**properties: Any) -> Shape:
@@ -236,7 +238,7 @@ VALUES = st.fixed_dictionaries(
         "lines": st.lists(st.text("abc ", min_size=1).filter(str.strip), min_size=1),
         "rows": st.lists(st.fixed_dictionaries({"n": st.integers(0, 9)}), min_size=1, max_size=3),
         "either": st.one_of(st.integers(0, 9), st.fixed_dictionaries({"t": st.text("abc", min_size=1)})),
-        "any": st.dictionaries(st.text("ab", min_size=1), st.integers(), min_size=1),
+        "any": st.dictionaries(st.text("ab", min_size=1), st.integers(SMALLEST_NUMBER, LARGEST_NUMBER), min_size=1),
     },
 )
 SCHEMA = {
@@ -303,3 +305,57 @@ def test_a_mistake_of_all_together_is_told_above_the_form() -> None:
     form = form_of(of(a={"type": "string"}), {}, [wrong])
 
     assert (form.elsewhere, form.wrong) == ((wrong,), 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "sent"),
+    [
+        pytest.param("/rows#", {"/rows#": ["²"], "/rows/²/n": ["1"]}, id="a row"),
+        pytest.param("/either?", {"/either?": ["²"], "/either": ["x"]}, id="one of several shapes"),
+    ],
+)
+def test_a_number_that_is_none_names_no_place(place: str, sent: dict[str, list[str]]) -> None:
+    shape = of(
+        rows={"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        either={"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    )
+
+    assert filled_in(shape, sent).value == ({} if place == "/rows#" else {"either": "x"})
+
+
+@pytest.mark.parametrize("row", ["²", "9" * 5_000, "-1", "01"])
+def test_a_row_that_is_not_there_is_neither_taken_out_nor_filled(row: str) -> None:
+    assert with_changed_rows({"rows": [{"n": 1}]}, {REMOVE: [f"/rows/{row}"]}) == {"rows": [{"n": 1}]}
+    assert with_changed_rows({"rows": [{"n": 1}]}, {ADD: [f"/rows/{row}/inner"]}) == {"rows": [{"n": 1}]}
+
+
+NO_VALUES = {
+    "half a character": '"\\ud800"',
+    "more than any number": "1e999",
+    "more than 64 bits": "9" * 25,
+    "deeper than anybody goes": "[" * 900 + "]" * 900,
+    "no number": "NaN",
+}
+
+
+@pytest.mark.parametrize("text", NO_VALUES.values(), ids=list(NO_VALUES))
+def test_json_that_no_plugin_could_be_sent_is_refused_where_it_was_typed(text: str) -> None:
+    read = filled_in(of(any={}), {"/any": [text]})
+    _, whole = value_in(of(any={}), {RAW: [f'{{"any": {text}}}']})
+
+    assert (read.value, [one.path for one in read.problems]) == ({}, ["any"])
+    assert [one.path for one in whole] == [""]
+
+
+@pytest.mark.parametrize("text", ["[1]", '"x"', "null"])
+def test_all_of_a_form_as_json_is_an_object(text: str) -> None:
+    value, problems = value_in(of(any={}), {RAW: [text]})
+
+    assert (value, [one.code for one in problems]) == ({}, ["wrong_type"])
+
+
+@pytest.mark.parametrize("text", ["1e999", "18446744073709551616", "-9223372036854775809"])
+def test_a_number_that_fits_nowhere_is_told_at_its_field(text: str) -> None:
+    read = filled_in(of(n={"type": "number"}), {"/n": [text]})
+
+    assert [(one.path, one.code) for one in read.problems] == [("n", "number_too_big")]

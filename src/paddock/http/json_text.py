@@ -26,6 +26,18 @@ def read_object(raw: bytes) -> dict[str, Any]:
     Raises:
         Invalid: it is not JSON, not an object, or more than a plugin could be sent.
     """
+    value = read_value(raw)
+    if not isinstance(value, dict):
+        raise _invalid(f"is {kind_of(value)}, not an object", 'send {"name": value, …}', "wrong_type")
+    return cast("dict[str, Any]", value)
+
+
+def read_value(raw: bytes) -> Any:
+    """The value that a text is.
+
+    Raises:
+        Invalid: it is not JSON, or more than a plugin could be sent.
+    """
     # Counted before it is parsed: a mebibyte of brackets becomes a hundred mebibytes of lists.
     if len(raw) > MAX_STRUCTURE and StructureCounter().count(raw) > MAX_STRUCTURE:
         raise _invalid(f"has more than {MAX_STRUCTURE:,} brackets, commas and colons", "make it smaller", "too_large")
@@ -33,13 +45,11 @@ def read_object(raw: bytes) -> dict[str, Any]:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise _invalid(f"is not JSON: {error}", "send a JSON object", "not_json") from None
-    if not isinstance(value, dict):
-        raise _invalid(f"is {kind_of(value)}, not an object", 'send {"name": value, …}', "wrong_type")
-    if deeper_than(cast("object", value)):
+    if deeper_than(value):
         raise _invalid(f"is nested more than {MAX_DEPTH} levels deep", "make it flatter", "too_deep")
     if _MAYBE_TOO_BIG.search(raw):
         _require_exact_numbers(raw)
-    return cast("dict[str, Any]", value)
+    return value
 
 
 def _require_exact_numbers(raw: bytes) -> None:

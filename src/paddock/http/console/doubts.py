@@ -15,10 +15,10 @@ from paddock.host.doubts import Doubt
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import Sent, form_of
-from paddock.http.console.forms.filled import as_sent
 from paddock.http.console.page import Page, done, page
 from paddock.http.console.people_only import require_person
 from paddock.http.endpoint import OPERATOR, named
+from paddock.http.json_text import read_value
 
 _LISTED: Final = 50
 _WAYS: Final = {
@@ -123,9 +123,9 @@ def read_answer(sent: Sent) -> tuple[Any, list[Problem]]:
         problems.append(Problem("result", "A result is only for what happened. Leave it empty."))
     elif text:
         try:
-            result = as_sent(text)
-        except (ValueError, RecursionError) as error:
-            problems.append(Problem("result", f"This is no JSON: {error}"))
+            result = read_value(text.encode())
+        except Invalid as error:
+            problems += [Problem("result", f"This {one.message}") for one in error.problems]
     return result, problems
 
 

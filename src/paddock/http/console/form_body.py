@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
@@ -21,6 +22,7 @@ _PLAIN: Final = "application/x-www-form-urlencoded"
 _PARTS: Final = "multipart/form-data"
 MOST_FIELDS: Final = 5_000
 MOST_FILES: Final = 20
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")  # which nobody types, and no database keeps
 LARGEST_FILES: Final = 16 * 1024 * 1024  # bytes, of a form with files
 
 
@@ -70,6 +72,8 @@ async def _of_parts(request: Request) -> Sent:
         raise CallerError(
             f"this form cannot be read: {printable(error.message, 200)}", code="http.not_a_form"
         ) from None
+    except UnicodeError:  # a form names its own charset, and some of those that Python knows read nothing
+        raise CallerError("this form cannot be read", code="http.not_a_form") from None
     try:
         files: dict[str, File] = {}
         texts: list[tuple[str, str]] = []
@@ -91,7 +95,7 @@ async def _stream(request: Request) -> AsyncGenerator[bytes, None]:
 def _by_name(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        if "\0" in value:  # which nobody types, and no database keeps
+        if _NO_TEXT.search(name + value):
             raise CallerError(f"{printable(name, 80)} holds a character that is none", code="http.not_a_form")
         found.setdefault(name, []).append(value)
     return found

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any, Final, TypeAlias
 
-from paddock.core.errors import Problem
+from paddock.core.errors import Invalid, Problem
 from paddock.core.schema import join_path
 from paddock.core.schema_walk import Part
 from paddock.http.console.forms.fields import CHOICE, MOST_ROWS, ROWS, SEEN, pointer
 from paddock.http.console.forms.shape import Shape
+from paddock.http.json_text import LARGEST_NUMBER, SMALLEST_NUMBER, read_object, read_value
 
 Sent: TypeAlias = Mapping[str, Sequence[str]]
 """What a form sends, by name, in order."""
@@ -21,8 +22,11 @@ Sent: TypeAlias = Mapping[str, Sequence[str]]
 RAW: Final = "_json"
 """The name of the field in which somebody writes everything as JSON."""
 
+_PLACE: Final = re.compile(r"[0-9]{1,5}")  # of a row, or of one of several shapes
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_AS_JSON: Final = 'write it as in {"name": "value"}'
+_MISWRITTEN: Final = ("not_json", "wrong_type")
 _LEFT_OUT: Final = object()
 
 
@@ -57,9 +61,9 @@ def value_in(shape: Shape, sent: Sent, files: Mapping[str, File] | None = None) 
     """What a form says, whether its fields were filled in or all of it was written as JSON."""
     if RAW in sent:
         try:
-            return as_sent(sent[RAW][-1] or "{}"), []
-        except (ValueError, RecursionError) as error:
-            return {}, [Problem("", f"this is no JSON: {error}", 'write it as in {"name": "value"}', "not_json")]
+            return read_object(sent[RAW][-1].strip().encode() or b"{}"), []
+        except Invalid as error:
+            return {}, _told(error, "", "this ")
     read = filled_in(shape, sent, files)
     return read.value, list(read.problems)
 
@@ -78,7 +82,7 @@ class _Reading:
                 return self._rows(shape, shape.each, path)
             case "either":
                 said = self._one(path, CHOICE)
-                number = int(said) if said.isdigit() and len(said) < 4 else 0
+                number = int(said) if _PLACE.fullmatch(said) else 0
                 return self.of(shape.either[min(number, len(shape.either) - 1)], path)
             case "toggle":
                 return self._toggle(shape, path)
@@ -105,7 +109,7 @@ class _Reading:
     def _rows(self, shape: Shape, each: Shape, path: tuple[Part, ...]) -> Any:
         if pointer(path) + ROWS not in self.sent:
             return _LEFT_OUT
-        numbers = [one for one in self.sent[pointer(path) + ROWS] if one.isdigit() and len(one) < 6]
+        numbers = [one for one in self.sent[pointer(path) + ROWS] if _PLACE.fullmatch(one)]
         rows = [self._row(each, path, number, at) for at, number in enumerate(dict.fromkeys(numbers[:MOST_ROWS]))]
         return rows if rows or shape.required else _LEFT_OUT
 
@@ -161,22 +165,24 @@ class _Reading:
 
     def _number(self, text: str, path: tuple[Part, ...], kind: str) -> Any:
         plain = text.strip()
-        if _WHOLE.fullmatch(plain):
-            return int(plain)
-        if _NUMBER.fullmatch(plain):
-            number = float(plain)
-            return int(number) if kind == "integer" and number.is_integer() else number
-        self.problems.append(Problem(join_path(path), "is no number", "write digits, such as 12 or 1.5", "type"))
-        return text
+        if not (_WHOLE.fullmatch(plain) or _NUMBER.fullmatch(plain)):
+            self.problems.append(Problem(join_path(path), "is no number", "write digits, such as 12 or 1.5", "type"))
+            return text
+        number = int(plain) if _WHOLE.fullmatch(plain) else float(plain)
+        if isinstance(number, float) and kind == "integer" and number.is_integer():
+            number = int(number)
+        if isinf(number) or (isinstance(number, int) and not SMALLEST_NUMBER <= number <= LARGEST_NUMBER):
+            self.problems.append(Problem(join_path(path), "does not fit in 64 bits", "write another", "number_too_big"))
+            return text
+        return number
 
     def _json(self, shape: Shape, path: tuple[Part, ...], text: str) -> Any:
         if not text.strip():
             return None if shape.nullable else _LEFT_OUT
         try:
-            return json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError) as error:
-            said = f"is no JSON: {error}" if isinstance(error, json.JSONDecodeError) else "is no JSON"
-            self.problems.append(Problem(join_path(path), said, 'write it as in {"name": "value"}', "not_json"))
+            return read_value(text.encode())
+        except Invalid as error:
+            self.problems += _told(error, join_path(path))
             return _LEFT_OUT
 
     def _one(self, path: tuple[Part, ...], ending: str = "") -> str:
@@ -184,19 +190,14 @@ class _Reading:
         return given[-1] if given else ""
 
 
+def _told(error: Invalid, path: str, before: str = "") -> list[Problem]:
+    """What is wrong with JSON, for whoever typed it."""
+    return [
+        Problem(path, before + one.message, _AS_JSON if one.code in _MISWRITTEN else one.hint, one.code)
+        for one in error.problems
+    ]
+
+
 def _given_otherwise(shape: Shape) -> bool:
     """Whether a field has no control: it is hidden, or can have one value only."""
     return shape.hints.hidden or "const" in shape.schema
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
-
-
-def as_sent(text: str) -> Any:
-    """What a text is as JSON, for whoever edits a whole value as such.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return json.loads(text, parse_constant=_refuse)

@@ -27,8 +27,8 @@ def with_changed_rows(value: Any, sent: Mapping[str, Sequence[str]]) -> Any:
     for place in sent.get(REMOVE, ()):
         *way, last = _steps(place)
         rows = _at(value, way, make=False)
-        if isinstance(rows, list) and last.isdigit() and int(last) < len(cast("list[Any]", rows)):
-            del rows[int(last)]
+        if isinstance(rows, list) and (at := _row(last, cast("list[Any]", rows))) is not None:
+            del rows[at]
     return value
 
 
@@ -38,14 +38,19 @@ def _at(value: Any, way: Sequence[str], *, make: bool) -> Any:
         if isinstance(here, dict):
             inside = cast("dict[str, Any]", here)
             here = inside.setdefault(step, {}) if make else inside.get(step)
-        elif isinstance(here, list) and step.isdigit() and int(step) < len(cast("list[Any]", here)):
+        elif isinstance(here, list) and (at := _row(step, cast("list[Any]", here))) is not None:
             there = cast("list[Any]", here)
-            if there[int(step)] is None and make:
-                there[int(step)] = {}
-            here = there[int(step)]
+            if there[at] is None and make:
+                there[at] = {}
+            here = there[at]
         else:
             return None
     return here
+
+
+def _row(step: str, rows: Sequence[Any]) -> int | None:
+    """Which row a step of a place names; None where there is none."""
+    return next((at for at in range(len(rows)) if str(at) == step), None)
 
 
 def _steps(place: str) -> list[str]:

@@ -1,0 +1,47 @@
+"""What a form may hold, and what is no form."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from paddock.core.errors import CallerError
+from paddock.http.console.form_body import form_of
+
+EDGE = "paddock-edge"
+
+
+def request(kind: str, body: bytes) -> Request:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = [(b"content-type", kind.encode())]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers, "state": {}}, receive)
+
+
+def in_parts(name: str, value: bytes, charset: str) -> Request:
+    head = f'--{EDGE}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode()
+    kind = f"multipart/form-data; boundary={EDGE}; charset={charset}"
+    return request(kind, head + value + f"\r\n--{EDGE}--\r\n".encode())
+
+
+async def test_a_form_is_read_in_the_charset_that_it_names() -> None:
+    assert (await form_of(in_parts("name", "Zoë".encode("latin-1"), "latin-1"))).one("name") == "Zoë"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(in_parts("name", b"+2AA-", "utf-7"), id="half a character"),
+        pytest.param(in_parts("+2AA-", b"value", "utf-7"), id="half a character in a name"),
+        pytest.param(in_parts("name", b"value", "undefined"), id="a charset that reads nothing"),
+        pytest.param(request("application/x-www-form-urlencoded", b"name=%00"), id="a NUL"),
+        pytest.param(request("application/x-www-form-urlencoded", b"\xff=1"), id="bytes that are no text"),
+    ],
+)
+async def test_what_is_no_text_is_no_form(sent: Request) -> None:
+    with pytest.raises(CallerError) as refused:
+        await form_of(sent)
+
+    assert refused.value.error_code == "http.not_a_form"
