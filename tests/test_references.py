@@ -87,7 +87,9 @@ def written_in_the_source() -> tuple[int, list[tuple[str, str]], list[str]]:
                     func=ast.Name(id="Endpoint"), args=[ast.Constant(str(method)), ast.Constant(str(at)), *_]
                 ):
                     routes.append((method, at))
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="app"), attr="command")) if file.parent.name == "cli":
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="app"), attr="command")) if (
+                    file.parent.name == "cli"
+                ):
                     commands += 1
                 case ast.ClassDef(decorator_list=[ast.Call(func=ast.Name(id="event"), args=[ast.Constant(str(name))])]):
                     events.append(name)

@@ -110,7 +110,7 @@ def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: st
     with open_direct(database_address) as database:
         database.write(lambda tx: append(tx, drafts(told), RANDOM))
 
-        def found(kind: str, **more: str) -> list[int]:
+        def found(kind: str, **more: Any) -> list[int]:
             wanted = Wanted(type=kind, **more)
             return numbers(database.read(lambda tx: page(tx, wanted=wanted, newest_first=False)))
 

@@ -13,7 +13,7 @@ class ConsoleSettings:
 
     tour: bool = row(
         False,
-        "Whether the console's first page shows whoever operates the host around, step by step. `paddock demo` turns it "
-        "on.",
+        "Whether the console's first page shows whoever operates the host around, step by step. `paddock demo` turns"
+        " it on.",
         kind=Kind.BOOLEAN,
     )

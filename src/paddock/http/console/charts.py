@@ -87,9 +87,7 @@ def times_chart(activity: Activity) -> Chart:
         for part, x, room in _rooms(activity.parts)
         if part.median_ms is not None
     )
-    words = (
-        f"Half of the answers took up to {took(activity.median_ms)}, and 95% up to {took(activity.slow_ms)}."
-    )
+    words = f"Half of the answers took up to {took(activity.median_ms)}, and 95% up to {took(activity.slow_ms)}."
     return Chart("times", "Response time", words, took(longest), columns, lines, f"{activity.span.words} ago")
 
 

@@ -29,8 +29,8 @@ from paddock.http.console.settings import SettingsPages
 from paddock.http.console.settings_host import HostPages
 from paddock.http.console.static_files import PREFIX, serve_file
 from paddock.http.console.touring import Touring
-from paddock.http.console.versions import VersionPages
 from paddock.http.console.verifying import VerifyPages
+from paddock.http.console.versions import VersionPages
 from paddock.http.console.webhooks import WebhookPages
 from paddock.http.endpoint import ANYBODY
 

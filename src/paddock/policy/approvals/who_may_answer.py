@@ -50,8 +50,8 @@ def _require_approver(approval: Approval, answerer: Answerer) -> None:
         raise _denied(
             approval,
             f"{by.id} asked for it, and another person has to answer",
-            'ask somebody else who may approve, or say @four_eyes("no") in the rule that asks (guide: Approvals in depth);'
-            " deny takes it back",
+            'ask somebody else who may approve, or say @four_eyes("no") in the rule that asks (guide: Approvals in'
+            " depth); deny takes it back",
         )
     held = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
     if OPERATOR not in by.roles and held.isdisjoint(approval.binding.approvers):
