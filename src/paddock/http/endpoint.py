@@ -151,11 +151,15 @@ def held_to(who: Who, request: Request, response: Response) -> Response:
 
 
 async def _still_lets(who: Who, request: Request) -> bool:
-    """Whether whoever made a request would be answered now; not where nobody can tell."""
+    """Whether whoever made a request would be answered now, and as they were; not where nobody can tell.
+
+    Many rows answer everybody, and each with as much as they may see: with other rights it would be another answer.
+    """
     try:
-        return who.lets(await request.state.proof.caller(request.scope))
+        caller: Caller | None = await request.state.proof.caller(request.scope)
     except PaddockError:
         return False
+    return who.lets(caller) and caller == request.state.caller
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
