@@ -49,6 +49,11 @@ FORM = {
         },
     },
 }
+RULE = """
+@id("quiet-hours")
+@text("Parrots do not count at night.")
+forbid (principal, action in Action::"anyCall", resource == Callable::"parrot.count");
+"""
 ECHO = """
 from paddock_sdk import Plugin
 plugin = Plugin("former", "1.0.0")
@@ -93,6 +98,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     for name in ("biting", "former", "shu_notes"):
         paddock("plugin", "enable", name)
     paddock.quickly("user", "add", "ann")
+    write_file(folder / "home" / "policies" / "quiet.cedar", RULE)
     with daemon(paddock) as started:
         yield started
 
@@ -162,6 +168,21 @@ def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browse
 
         page.get_by_role("link", name="Follow the call").click()
         expect(page.get_by_text(re.compile("It worked|was changed"))).to_be_visible()
+
+
+def test_whoever_runs_what_the_rules_deny_reads_why(browser: Browser, served: Daemon) -> None:
+    served.paddock.quickly("plugin", "enable", "parrot")
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/parrot/run/count")
+        expect(page.get_by_text("this is not for you to run")).to_be_visible()
+        page.get_by_role("button", name="Write JSON").click()
+        page.get_by_label("Parameters, as JSON").fill('{"to": 1}')
+        page.get_by_role("button", name="Run it").click()
+
+        expect(page.get_by_text("Parrots do not count at night.").first).to_be_visible()
+    with visiting(browser, served, "ann") as page:
+        answer = page.goto("/plugins/parrot/run/count")
+        assert answer is not None and answer.status == 404, "what is not for members is not there for them"
 
 
 @pytest.mark.req("S-27", "hidden")
