@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
+from fixtures.page_clients import signed_in
 from fixtures.policies import ask_about_nothing_unknown
 from fixtures.tuner import tuner
 from fixtures.visitors import chromium, needs_a_browser, visiting
@@ -164,6 +165,15 @@ def test_a_member_sees_no_tabs_and_may_accept_nothing(browser: Browser, served: 
         expect(page.get_by_text("Activity")).to_have_count(0)
         refused = page.request.post("/plugins/files/definitions/accept", form={"definition": '["tool", "read", "x"]'})
         assert refused.status == 403
+
+
+def test_what_names_no_definition_is_no_form_of_ours(served: Daemon) -> None:
+    operator = signed_in(served, "operator")
+    nonsense = ("x", "[]", '["tool", "\\ud800", "x"]', "[" * 900)
+
+    sent = [operator.send("/plugins/files/definitions/accept", definition=one) for one in nonsense]
+
+    assert [one.status for one in sent] == [400] * len(nonsense)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -185,6 +185,17 @@ def test_the_cases_that_come_with_the_rules_are_run(operator: Person) -> None:
     assert "came out as expected" in operator.get("/policy/tests?run=1").text
 
 
+def test_a_request_leads_to_the_rule_that_asks(served: Daemon, operator: Person) -> None:
+    call = called(served, paddock_as="user:ann")
+    waiting = served.ask("GET", "/approvals").body["approvals"]
+    request = next(one["id"] for one in waiting if one["call_id"] == call)
+
+    found = re.findall(r'href="/policy#([^"]+)"', operator.get(f"/approvals/{request}").text)
+
+    assert found == ["rule-parrots-are-asked-about"]
+    assert all(f'id="{one}"' in operator.get("/policy").text for one in found)
+
+
 # --- explaining -----------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from paddock.core.errors import CallerError, NeedsConsent, PaddockError
+from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError
 from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.http.acting import context_of
@@ -21,6 +20,7 @@ from paddock.http.console.page import Page, done, operates, page
 from paddock.http.console.plugin_words import state_of, told_of, trust_of
 from paddock.http.endpoint import HOST, OPERATOR, named
 from paddock.http.granted import granted_in
+from paddock.http.json_text import read_value
 from paddock.manifest.capability import describe
 
 _LAST_WORDS = 10  # lines of a plugin that does not run
@@ -127,8 +127,8 @@ def _definitions_in(sent: Iterable[str]) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for one in sent:
         try:
-            kind, name, shown_hash = json.loads(one)
-        except (ValueError, TypeError, RecursionError):
+            kind, name, shown_hash = read_value(one.encode())
+        except (Invalid, ValueError, TypeError):
             raise CallerError("this names no definition", code="http.not_a_form") from None
         found.append((str(kind), str(name), str(shown_hash)))
     return found
