@@ -14,19 +14,13 @@ from tests.environments.shops import PythonIndex
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, zipped
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\"><script>document.title='bitten'</script>"
 HELD = "/simple/slow-server/"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

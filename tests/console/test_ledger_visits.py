@@ -17,16 +17,10 @@ from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
 from fixtures.parrot import parrot
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 NOTES = Path(__file__).parents[2] / "examples" / "shu-notes"
 FOCUSED = "document.activeElement && document.activeElement.getAttribute('href')"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

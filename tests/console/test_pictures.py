@@ -15,7 +15,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import write_file
 from fixtures.pictures import LOOKS, keep_picture
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
@@ -30,12 +30,6 @@ forbid (principal, action == Action::"callUnattended", resource == Callable::"na
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 LINKS = "[...document.querySelectorAll('a[href^=\"/\"]')].map(one => one.getAttribute('href'))"
 MOST_PAGES = 80
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.tuner import tuner
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 from paddock.config.plugin_fields import fields_of, fit_for_file
 from paddock.host.plugin_values import Configuration, FieldState
 from paddock.http.console.configuration_form import SHOWN, change_in, shape_of_fields, values_of
@@ -29,12 +29,6 @@ SCHEMA: dict[str, Any] = {
         "retries": {"type": "integer", "minimum": 0, "maximum": 9, "default": 3},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.tuner import KNOBS, tuner
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 from paddock.http.console.knob_form import SHOWN, shape_of_knobs, turn_in
 
 PAGE = "/plugins/tuner/knobs"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 from paddock.host.log_records import LinesWanted, LogLine, line_of
 
 pytestmark = needs_a_browser
@@ -42,12 +42,6 @@ def teller(root: Path) -> Path:
     native(root, "teller", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[tool])
     write_file(root / "main.py", MAIN)
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

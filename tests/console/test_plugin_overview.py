@@ -14,7 +14,7 @@ from fixtures.packages import native, write_file
 from fixtures.page_clients import signed_in
 from fixtures.policies import ask_about_nothing_unknown
 from fixtures.tuner import tuner
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
@@ -75,12 +75,6 @@ def packages(root: Path) -> Generator[Path, None, None]:
     needs = {"type": "object", "properties": {"api_key": {"type": "string"}}}
     tuner(root / "tuner", system_config_schema=needs)
     yield from (root / name for name in ("files", "mixed", "broken", "tuner"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

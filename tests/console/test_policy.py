@@ -12,7 +12,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.page_clients import Person, signed_in
 from fixtures.parrot import parrot
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 SCRIPT = "<script>document.title='bitten'</script>"
 OURS = f"""
@@ -22,12 +22,6 @@ OURS = f"""
 forbid (principal, action == Action::"callUnattended", resource == Callable::"parrot.say")
 unless {{ principal in Group::"nihgt-shift" }};
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

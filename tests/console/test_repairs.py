@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
@@ -34,12 +34,6 @@ def package(root: Path, name: str) -> Path:
     native(root, name, runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[tool])
     write_file(root / "main.py", PROGRAM.format(name=name))
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
@@ -58,12 +58,6 @@ def weather(root: Path) -> Path:
     )
     write_file(root / "main.py", PROGRAM)
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,13 @@ from fixtures.daemons import Daemon, daemon
 from fixtures.page_clients import Person, at, signed_in
 from fixtures.parrot import parrot
 from fixtures.people import key_of
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\">\u202e"
 SECRET = "correct-horse-battery"
 TOKEN = re.compile(r"pdk_[a-z2-7]{8}_[a-z2-7]{52}")
 LINK = re.compile(r"http://[0-9.:]+/login/pdl_[a-z2-7]{52}")
 PLACES = ("/settings", "/settings/keys?all", "/settings/people", "/settings/people/ann", "/settings/host", "/ledger")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

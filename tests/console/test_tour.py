@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from fixtures.commands import Paddock
 from fixtures.demos import Demo, demo
-from fixtures.visitors import chromium, needs_a_browser, opened, sign_in
+from fixtures.visitors import needs_a_browser, opened, sign_in
 from paddock.config.settings import Settings
 from paddock.http.console.tour import Around, Facts, Tour, having_done, having_followed, having_read_a_plugin, steps
 from paddock.ledger.entry import Entry
@@ -87,12 +87,6 @@ def test_the_next_step_is_the_first_that_is_left() -> None:
 
 
 # --- the demo, as a newcomer meets it ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
-from fixtures.visitors import chromium, needs_a_browser, visiting
+from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
@@ -80,12 +80,6 @@ def former(root: Path) -> Path:
     native(root, "former", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[tool])
     write_file(root / "main.py", ECHO)
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,24 @@
+"""What people are shown of a text that others wrote: all of it, and nothing but text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from paddock.http.console.templates import visible
+
+
+def test_every_character_that_does_not_show_is_written_out_and_the_rest_is_text() -> None:
+    shown = visible("<b>one</b>\n\ttwo\u202e\x1b")
+
+    assert str(shown).partition("<mark")[0] == "&lt;b&gt;one&lt;/b&gt;\n\ttwo"
+    assert [part[:6] for part in str(shown).split('show">')[1:]] == ["U+202E", "U+001B"]
+
+
+@pytest.mark.parametrize("text", ["a", "<", "a\u202e"], ids=["plain", "escaped", "hidden"])
+def test_a_long_text_holds_up_nobody(text: str) -> None:
+    begun = time.thread_time()
+    visible(text * (1_000_000 // len(text)))
+
+    assert time.thread_time() - begun < 0.5, "one character after the other takes longer than a second"
