@@ -15,7 +15,7 @@ from paddock.config.origins import LoadedSettings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, RequestId, Tenant, new_id
+from paddock.core.ids import DEFAULT_TENANT, CallId, PluginName, PrincipalId, RequestId, Tenant, new_id
 from paddock.events.live import LiveEvents
 from paddock.gate.calls import Calls
 from paddock.gate.claiming import Claims
@@ -540,7 +540,7 @@ class Host:
         unfit = self._reconciler.unfit.get((tenant, name))
         if unfit is not None:
             return runtime_value(unfit.status())
-        found = [status for status in self._supervisor.statuses() if owned(status.key) == (tenant, name)]
+        found = self._supervisor.statuses_of(tenant, PluginName(name))
         current = self._reconciler.keys.get((tenant, name))
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
         if shown is None:

@@ -20,7 +20,6 @@ from paddock.host.rulebook import Rulebook
 from paddock.host.supposing import ANYBODY_WITH, Answered, Supposed, served_by, suppose
 from paddock.manifest.model import Kind
 from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.registry import manifest_of
 from paddock.plugins.rows import current_versions
 from paddock.plugins.store_thread import StoreThread
 from paddock.policy.case_files import read_case_file
@@ -135,7 +134,7 @@ class PolicyReading:
                 lambda tx: (
                     people(tx, tenant),
                     [one for one in keys(tx, tenant) if one.state(now) == "live"],
-                    [name for name, row in current_versions(tx).items() if manifest_of(row).kind is Kind.AGENT],
+                    [name for name, row in current_versions(tx).items() if row.document.get("kind") == Kind.AGENT],
                 )
             )
 

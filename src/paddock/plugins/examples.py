@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from paddock.core.errors import PaddockError
@@ -32,8 +33,9 @@ class Example:
     folder: Path
 
 
-def examples_here() -> list[Example]:
-    """All that can be read. Blocks: it reads their manifests."""
+@cache
+def examples_here() -> tuple[Example, ...]:
+    """All that can be read. Blocks the first time: it reads their manifests, which come with the program."""
     found: list[Example] = []
     for folder in example_plugins():
         try:
@@ -41,4 +43,4 @@ def examples_here() -> list[Example]:
         except (PaddockError, OSError):
             continue
         found.append(Example(manifest.name, manifest.display_name, manifest.description, folder))
-    return found
+    return tuple(found)

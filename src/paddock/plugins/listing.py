@@ -38,20 +38,14 @@ class Listed:
     grant: Grant | None
     state: State
     versions: tuple[str, ...]
+    kind: str
+    description: str
     waiting: int = 0  # how much of what its server says waits for a person
 
     @property
     def given_up(self) -> str:
         """Why a daemon disabled it; empty where none did."""
         return self.grant.given_up if self.grant and not self.grant.enabled else ""
-
-    @property
-    def kind(self) -> str:
-        return str(self.version.document.get("kind", "plugin")) if self.version else "plugin"
-
-    @property
-    def description(self) -> str:
-        return str(self.version.document.get("description", "")) if self.version else ""
 
 
 def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
@@ -69,8 +63,19 @@ def list_plugins(store: PluginStore, kind: str | None = None) -> list[Listed]:
     for plugin in plugins:
         row = current.get(plugin.name)
         grant = grants.get(plugin.name)
-        state, waits = state_of(store, row, grant), waiting.get(plugin.name, 0)
-        listed.append(Listed(plugin, row, grant, state, names.get(plugin.name, ()), waits))
+        manifest = row.document if row else {}
+        listed.append(
+            Listed(
+                plugin,
+                row,
+                grant,
+                state_of(store, row, grant),
+                names.get(plugin.name, ()),
+                str(manifest.get("kind", "plugin")),
+                str(manifest.get("description", "")),
+                waiting.get(plugin.name, 0),
+            )
+        )
     return [one for one in listed if kind is None or one.kind == kind]
 
 

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from paddock.capabilities.asking import Tally
 from paddock.core.call import CallContext
 from paddock.core.errors import HostError, NotFound, PaddockError, Unavailable
-from paddock.core.ids import CallId
+from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.mending import for_tenant
 from paddock.plugins.supervision.call_plan import plan_call
@@ -153,6 +153,11 @@ class Supervisor:
     def statuses(self) -> tuple[Status, ...]:
         """Every known plugin, in the order of deployment."""
         return tuple(keeper.status() for keeper in self._keepers.values())
+
+    def statuses_of(self, tenant: Tenant, plugin: PluginName) -> tuple[Status, ...]:
+        """Those of one tenant's plugin, one for each version that is known."""
+        found = [keeper for key, keeper in self._keepers.items() if key.plugin == plugin and key.tenant == tenant]
+        return tuple(keeper.status() for keeper in found)
 
     async def close(self) -> None:
         """End every process, last started first; each gets its own time, all of them at once."""
