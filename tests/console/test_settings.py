@@ -17,6 +17,7 @@ from fixtures.page_clients import Person, at, signed_in
 from fixtures.parrot import parrot
 from fixtures.people import key_of
 from fixtures.visitors import needs_a_browser, visiting
+from paddock.store.database import Transaction, open_direct
 
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\">\u202e"
 SECRET = "correct-horse-battery"
@@ -189,6 +190,34 @@ def test_people_are_found_by_their_names_and_roles(olga: Person) -> None:
     assert "/settings/people/olga" in found
     assert "/settings/people/ann" not in found
     assert "Nobody matches" in olga.get("/settings/people?q=zebra").text
+
+
+def test_of_very_many_people_and_keys_some_are_listed_and_the_others_are_found(served: Daemon) -> None:
+    paddock, many = served.paddock, [f"p{number}" for number in range(250)]
+    paddock.quickly("tenant", "add", "crowd")
+    paddock.quickly("user", "add", "cleo", "--tenant", "crowd", "--role", "operator")
+    with open_direct(paddock.home / "data" / "paddock.db") as store:
+        person = "INSERT INTO people (tenant, name, display_name, disabled, created_at) VALUES ('crowd', ?, ?, 0, ?)"
+        key = (
+            "INSERT INTO api_keys (id, tenant, owner, label, hash, roles, scopes, created_at, created_by)"
+            " VALUES (?, 'crowd', ?, ?, ?, '[]', '[]', ?, 'user:cleo')"
+        )
+        now = "2030-01-01T00:00:00+00:00"
+
+        def crowd(tx: Transaction) -> None:
+            for name in many:
+                tx.execute(person, (name, name, now))
+                tx.execute(key, (f"k{name}", name, f"key of {name}", name, now))
+
+        store.write(crowd)
+    cleo = signed_in(served, "cleo", "--tenant", "crowd")
+
+    listed, found = cleo.get("/settings/keys").text, cleo.get("/settings/keys?q=p17+key").text
+    assert (listed.count("Revoke the key "), "And 50 others" in listed) == (200, True)
+    assert found.count("Revoke the key ") == 11
+    tried = cleo.get("/policy/try?somebody=user:p99&other=lathe.cut&effect=read_only").text
+    assert tried.count('value="user:p') <= 201, "those who can be chosen, and who was typed"
+    assert 'name="somebody" value="user:p99"' in tried and "user:p99</strong> may" in tried
 
 
 def test_a_link_is_shown_once(olga: Person) -> None:

@@ -30,6 +30,7 @@ from paddock.principals.people import Person
 
 _LASTS: Final = {"1": "a day", "30": "30 days", "90": "90 days", "365": "a year", "never": "until somebody revokes it"}
 _LONGEST_LABEL: Final = 200
+_LISTED: Final = 200
 _FIELDS: Final = {
     "person.not_found": "owner",
     "person.disabled": "owner",
@@ -59,13 +60,16 @@ class KeyPages:
         now = datetime.now(UTC)
         keys = await (self._host.api_keys.all(by.tenant) if sees else self._host.api_keys.of(by))
         live = [key for key in keys if key.state(now) == "live"]
-        everything = "all" in request.query_params
+        everything, words = "all" in request.query_params, request.query_params.get("q", "").strip()
+        found = matching(keys if everything else live, words)[::-1]
         if sees and form is None:
             people, _ = await self._host.people.all(by.tenant)
             form = form_with(shape_of(key_schema(people))) if any(not one.disabled for one in people) else None
         made = self._made.take(by.id, request.query_params.get("made", "")) if request.method == "GET" else None
         values = {
-            "keys": [(key, key.state(now)) for key in reversed(keys if everything else live)],
+            "keys": [(key, key.state(now)) for key in found[:_LISTED]],
+            "more": len(found[_LISTED:]),
+            "words": words,
             "everything": everything,
             "ended": len(keys) - len(live),
             "form": form,
@@ -115,6 +119,16 @@ class KeyPages:
     async def revoke(self, request: Request) -> Response:
         await self._host.api_keys.revoke((await context_of(self._host, request)).principal, named(request, "id"))
         return done("/settings/keys", "key_revoked")
+
+
+def matching(keys: Sequence[ApiKey], words: str) -> list[ApiKey]:
+    """Those with all of these words in their names, owners, roles and scopes."""
+    wanted = words.lower().split()
+
+    def said(one: ApiKey) -> str:
+        return " ".join([one.id, one.label, one.owner, *one.roles, *one.scopes]).lower()
+
+    return [one for one in keys if all(word in said(one) for word in wanted)]
 
 
 def key_schema(people: Sequence[Person]) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import PaddockError
 from paddock.host.host import Host
-from paddock.host.supposing import Answered, Supposed
+from paddock.host.policy_reading import Cast
+from paddock.host.supposing import ANYBODY_WITH, Answered, Supposed
 from paddock.http.acting import context_of
 from paddock.http.console.page import Page, page
 from paddock.http.endpoint import LONGEST_NAME, OPERATOR
 from paddock.manifest.effects import IN_WORDS, Effect
 
 _MOST_WORDS = 50
+_OFFERED = 200  # people to choose from, and as many keys
 
 
 class PolicyTryPages:
@@ -33,8 +37,13 @@ class PolicyTryPages:
                 answered = await self._host.policy.suppose(by, asked)
             except PaddockError as error:
                 wrong = error
+        everybody = await self._host.policy.cast(by.tenant)
+        cast = replace(everybody, people=everybody.people[:_OFFERED], keys=everybody.keys[:_OFFERED])
         values = {
-            "cast": await self._host.policy.cast(by.tenant),
+            "cast": cast,
+            # Of very many people some are offered, and the others are typed.
+            "left_out": cast != everybody,
+            "unlisted": "" if asked.who in offered(cast, by.id) else asked.who,
             "effects": {str(effect): IN_WORDS[effect] for effect in Effect},
             "asked": asked,
             "started": "who" in request.query_params,
@@ -43,6 +52,12 @@ class PolicyTryPages:
             "myself": by.id,
         }
         return page(request, "policy_try.html", values, 422 if wrong else 200)
+
+
+def offered(cast: Cast, myself: str) -> set[str]:
+    """Everybody who can be chosen, as an address names them."""
+    roles, agents = (f"{ANYBODY_WITH}{one}" for one in cast.roles), (f"agent:{one}" for one in cast.agents)
+    return {myself, *roles, *agents, *(one.id for one in cast.people), *(f"key:{one.id}" for one in cast.keys)}
 
 
 def supposed_in(request: Request) -> Supposed:
@@ -56,7 +71,7 @@ def supposed_in(request: Request) -> Supposed:
         return tuple(text[:LONGEST_NAME] for text in given.getlist(name)[:_MOST_WORDS] if text)
 
     return Supposed(
-        one("who"),
+        one("somebody") or one("who"),
         one("other") or one("what"),
         roles=several("role"),
         effects=several("effect"),
