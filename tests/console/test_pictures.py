@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from fixtures.commands import Paddock
+from fixtures.crawling import every_page
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import write_file
 from fixtures.pictures import LOOKS, keep_picture
@@ -28,8 +27,6 @@ RULES = """
 forbid (principal, action == Action::"callUnattended", resource == Callable::"native-notes.add_note");
 """
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-LINKS = "[...document.querySelectorAll('a[href^=\"/\"]')].map(one => one.getAttribute('href'))"
-MOST_PAGES = 80
 
 
 @pytest.fixture(scope="module")
@@ -87,34 +84,7 @@ def test_pages_look_as_they_should_and_their_pictures_are_kept(
 
 def test_every_link_leads_to_a_page_and_every_page_fits_a_phone(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "ann", **LOOKS["phone"]) as page:
-        found, wrong = ["/"], list[str]()
-        seen: set[str] = set()
-        while found and len(seen) < MOST_PAGES:
-            place = found.pop(0)
-            if shape(place) in seen:
-                continue
-            seen.add(shape(place))
-            wrong += [f"{place}: {complaint}" for complaint in complaints(page, place)]
-            found += page.evaluate(LINKS)
+        fitting = {place: page.evaluate(FITS) for place in every_page(page)}
 
-    assert wrong == []
-    assert not found or len(seen) < MOST_PAGES, "there are more pages than were looked at"
-    assert len(seen) > 20
-
-
-def complaints(page: Page, place: str) -> list[str]:
-    answer = page.request.get(place)
-    if answer.status != 200:
-        return [f"answers {answer.status}"]
-    if not answer.headers.get("content-type", "").startswith("text/html"):
-        return []  # something to take away
-    page.goto(place)
-    return [] if page.evaluate(FITS) else ["is wider than a phone"]
-
-
-def shape(place: str) -> str:
-    """What a place has in common with others of its kind: of a hundred plugins, one page is looked at."""
-    path = urlsplit(place).path
-    path = re.sub(r"/[a-z]+_[0-9a-z]{10,}", "/ID", path)
-    path = re.sub(r"^/plugins/[^/]+", "/plugins/NAME", path)
-    return re.sub(r"^/plugins/NAME/run/.*", "/plugins/NAME/run/TOOL", path)
+    assert [place for place, fits in fitting.items() if not fits] == []
+    assert len(fitting) > 20

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from fixtures.commands import Paddock
+from fixtures.crawling import every_page
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
@@ -19,6 +20,7 @@ pytestmark = needs_a_browser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\"><script>document.title='bitten'</script>"
+SHORT = "<img src=x onerror=\"document.title='bitten'\">"
 CANARY = SCRIPT + "\u202egnip\x1b[31m"  # as no manifest may say it, and every answer and log may
 BITING = """
 from paddock_sdk import Plugin
@@ -64,13 +66,45 @@ plugin.run()
 """
 
 
-def biting(root: Path) -> Path:
+def biting(root: Path, name: str = "biting") -> Path:
+    """A plugin that says a script wherever a manifest lets it say anything."""
+    fields = {
+        "op": {
+            "enum": [SCRIPT],
+            "title": SCRIPT,
+            "x-ui": {"enum_labels": {SCRIPT: SCRIPT}, "enum_help": {SCRIPT: SCRIPT}},
+        },
+        "text": {
+            "type": "string",
+            "title": SCRIPT,
+            "description": SCRIPT,
+            "x-ui": {"help": SCRIPT, "placeholder": SCRIPT},
+        },
+        SCRIPT: {"type": "array", "items": {"type": "object", "properties": {SCRIPT: {"default": SCRIPT}}}},
+    }
+    form = {"type": "object", "title": SCRIPT, "properties": fields}
     tools = [
-        {"name": name, "description": SCRIPT, "effects": ["read_only"], "input_schema": {"type": "object"}}
+        {"name": name, "title": SCRIPT, "description": SCRIPT, "effects": ["read_only"], "input_schema": form}
         for name in ("bite", "refuse")
     ]
-    command = {"command": ["python3", "./main.py"]}
-    native(root, "biting", runtime=command, capabilities=[], tools=tools, description=SCRIPT, author=SCRIPT)
+    knob = {"type": "text", "label": SHORT, "description": SCRIPT, "default": SCRIPT, "binds_to": "config.text"}
+    config = {"type": "object", "properties": {"text": {"type": "string", "title": SCRIPT, "default": SCRIPT}}}
+    system = {"type": "object", "properties": {"more": {"type": "string", "title": SCRIPT, "description": SCRIPT}}}
+    said = dict.fromkeys(("title", "description", "author", "license", "homepage"), SCRIPT)
+    native(
+        root,
+        name,
+        runtime={"command": ["python3", "./main.py"]},
+        capabilities=[],
+        tools=tools,
+        knobs={"text": knob},
+        config_schema=config,
+        system_config_schema=system,
+        policy_tags=[SCRIPT],
+        secrets=["token"],
+        prompts=[{"name": "ask", "description": SCRIPT, "text": SCRIPT}],
+        **said,
+    )
     write_file(root / "main.py", BITING.format(canary=CANARY))
     return root
 
@@ -227,19 +261,24 @@ def test_parameters_can_be_written_as_json_and_stay_there_with_their_mistakes(br
         expect(page.get_by_text("It worked")).to_be_visible()
 
 
-def test_what_a_plugin_says_is_text_on_every_page(browser: Browser, served: Daemon) -> None:
+def test_what_a_plugin_says_is_text_on_every_page(browser: Browser, served: Daemon, tmp_path: Path) -> None:
     with visiting(browser, served, "operator") as page:
+        page.goto("/install")
+        page.get_by_label("Source").fill(str(biting(tmp_path / "again", "biting-too")))
+        page.get_by_role("button", name="Fetch it").click()
+        expect(page.get_by_role("button", name="Install")).to_be_visible()
+        waiting = page.url.rpartition("/")[2]
         calls: list[str] = []
         for tool in ("bite", "refuse"):
             page.goto(f"/plugins/biting/run/{tool}")
             page.get_by_role("button", name="Run it").click()
             expect(page.get_by_text(re.compile("It worked|It failed"))).to_be_visible()
             calls.append(page.url.rpartition("/")[2])
-        places = ["/", "/plugins", "/plugins/biting", "/plugins/biting/logs", "/ledger", "/approvals"]
-        places += [f"/{room}/{call}" for call in calls for room in ("calls", "ledger")]
-        for place in places:
-            page.goto(place)
-            assert "bitten" not in page.title(), place
+        begin = [f"/{room}/{call}" for call in calls for room in ("calls", "ledger", "explain")]
+        begin += [f"/plugins/biting{part}" for part in ("", "/knobs", "/configuration", "/versions", "/logs")]
+        begin += ["/plugins/biting/run/bite?raw", f"/install/{waiting}"]
+        for place in every_page(page, *begin):
+            assert page.title() != "bitten", place
             assert page.locator("img[onerror]").count() == 0, place
             assert "\u202e" not in page.content(), f"{place} turns its words around"
             assert "\x1b" not in page.content(), place
