@@ -59,6 +59,7 @@ from paddock.host.repairs.repairs import Repairs
 from paddock.host.rulebook import Rulebook
 from paddock.host.secret_keeping import SecretKeeping
 from paddock.host.secret_overview import SecretOverview
+from paddock.host.shared_looks import SharedLooks
 from paddock.host.sign_ins import SignIns
 from paddock.host.turning import Turning
 from paddock.host.uninstalling import Uninstalling
@@ -173,9 +174,11 @@ class Host:
         self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
         looking = Looking(views, self.runtime, self._judge, gate.catalogue, condition, machine, keys, environ, clock)
         mending = Mending(store, self, self.versions, self._moved, webhooks, self.secrets)
-        self.repairs = Repairs(looking, mending, views, clock)
+        self.repairs = Repairs(looking, mending, views)
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
+        # Every operator's first page asks, again and again while it is open, and each looks at files of all plugins.
+        self._listings: SharedLooks[Tenant, list[Listed]] = SharedLooks(lambda tenant: views.run(list_plugins, tenant))
         self._supervisor = supervisor
         self._gate = gate
         self._claims = claims
@@ -379,7 +382,7 @@ class Host:
         For whoever operates the host: plugins are installed for all, and this names those too that the tenant has not.
         What the tenant's own people may know of is `callables`.
         """
-        listed = await self._views.run(list_plugins, tenant)
+        listed = await self._listings.take(tenant)
         for one in listed:
             if one.version is not None:
                 self._judge(one.plugin.name, one.version.digest, one.state)

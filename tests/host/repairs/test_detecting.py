@@ -21,7 +21,7 @@ from paddock.host.repairs.facts import (
     Trouble,
     WebhookFacts,
 )
-from paddock.host.repairs.repair import Enter, Press, Repair, Severity, counted
+from paddock.host.repairs.repair import Enter, Press, Repair, Severity
 
 NOW = datetime(2030, 1, 31, 8, 0, tzinfo=UTC)
 ACME = Tenant("acme")
@@ -146,7 +146,7 @@ def test_a_key_is_told_of_shortly_before_and_after_it_expires(days: int, kind: s
     assert [one.kind for one in detect(replace(WELL, keys=(key,)))] == ([kind] if kind else [])
 
 
-def test_the_worst_comes_first_and_is_counted() -> None:
+def test_the_worst_comes_first() -> None:
     facts = replace(
         plugin(state="modified"),
         machine=MachineFacts(1, "/data", {"cpu": "niceness"}, ("cpu",)),
@@ -155,8 +155,6 @@ def test_the_worst_comes_first_and_is_counted() -> None:
     found = detect(facts)
 
     assert [one.severity for one in found] == [Severity.URGENT, Severity.BROKEN, Severity.BROKEN, Severity.NOTICE]
-    assert counted(found) == (1, 2, 1)
-    assert counted(found).total == 4
 
 
 def test_a_cause_is_the_same_while_it_only_counts_on_and_another_once_it_changes() -> None:

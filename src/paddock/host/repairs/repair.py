@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 
 class Severity(StrEnum):
@@ -90,24 +90,6 @@ class Repair:
     def press(self, action: str) -> Press | None:
         """The button of this action, where it has one."""
         return next((way for way in self.ways if isinstance(way, Press) and way.action == action), None)
-
-
-class Counts(NamedTuple):
-    """How many repairs there are of each severity."""
-
-    urgent: int = 0
-    broken: int = 0
-    notice: int = 0
-
-    @property
-    def total(self) -> int:
-        return sum(self)
-
-
-def counted(repairs: Iterable[Repair]) -> Counts:
-    """How many of each severity."""
-    found = [one.severity for one in repairs]
-    return Counts(*(found.count(severity) for severity in Severity))
 
 
 _ORDER = {severity: rank for rank, severity in enumerate(Severity)}

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from paddock.core.clock import Clock
 from paddock.core.errors import Denied, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.repairs.detecting import detect, is_fleeting
 from paddock.host.repairs.ignored import Ignored, forget, heed, ignore
-from paddock.host.repairs.looking import Looking
+from paddock.host.repairs.looking import Looking, Seen
 from paddock.host.repairs.mending import Mending
-from paddock.host.repairs.repair import Counts, Repair, counted
+from paddock.host.repairs.repair import Repair
+from paddock.host.shared_looks import SharedLooks
 from paddock.plugins.store_thread import StoreThread
-
-COUNTED_FOR = 5.0  # seconds: the first page of the console asks whenever somebody comes by
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +29,6 @@ class Found:
     ignored: tuple[tuple[Repair, Ignored], ...]
 
 
-class _Counted(NamedTuple):
-    at: float
-    counts: Counts
-
-
 class Repairs:
     """Finds, mends and ignores.
 
@@ -44,26 +36,14 @@ class Repairs:
         looking: Gathers facts.
         mending: Does what buttons say.
         store: Where it is kept what people ignore.
-        clock: How old a count is.
     """
 
-    def __init__(self, looking: Looking, mending: Mending, store: StoreThread, clock: Clock) -> None:
+    def __init__(self, looking: Looking, mending: Mending, store: StoreThread) -> None:
         self._looking = looking
         self._mending = mending
         self._store = store
-        self._clock = clock
-        self._counts: dict[Tenant, _Counted] = {}
-
-    async def count(self, tenant: Tenant) -> Counts:
-        """How many there are of each severity that nobody ignores, as of a few seconds ago.
-
-        Raises:
-            PaddockError: the store cannot be read.
-        """
-        known = self._counts.get(tenant)
-        if known is not None and self._clock.monotonic() - known.at < COUNTED_FOR:
-            return known.counts
-        return counted((await self.found(tenant)).open)
+        # Every operator's first page asks, again and again while it is open.
+        self._looks: SharedLooks[Tenant, Seen] = SharedLooks(looking.look)
 
     async def found(self, tenant: Tenant, *, anew: bool = False) -> Found:
         """All of them as they are now; `anew` looks at the machine again too.
@@ -71,12 +51,11 @@ class Repairs:
         Raises:
             PaddockError: the store cannot be read.
         """
-        seen = await self._looking.look(tenant, anew=anew)
+        seen = await (self._looking.look(tenant, anew=True) if anew else self._looks.take(tenant))
         repairs = detect(seen.facts)
         left_alone = [(one, word) for one in repairs if (word := seen.ignored.get(one.id)) and word.covers(one)]
         silent = {one.id for one, _ in left_alone}
         found = Found(tuple(one for one in repairs if one.id not in silent), tuple(left_alone))
-        self._counts[tenant] = _Counted(self._clock.monotonic(), counted(found.open))
         if over := [name for name in seen.ignored.keys() - {one.id for one in repairs} if not is_fleeting(name)]:
             with suppress(StoreUnavailable):  # then another time
                 await self._store.run(
@@ -100,11 +79,7 @@ class Repairs:
                 code="auth.not_for_you",
                 hint="ask whoever operates the host",
             )
-        self._counts.clear()
-        try:
-            await self._mending.mend(tenant, one, action, by)
-        finally:
-            self._counts.clear()  # whoever counted meanwhile may have seen half of it
+        await self._mending.mend(tenant, one, action, by)
         return one
 
     async def ignore(self, tenant: Tenant, repair: str, by: PrincipalId) -> None:
@@ -117,7 +92,6 @@ class Repairs:
         await self._store.run(
             lambda store: store.database.write(lambda tx: ignore(store.change(tx), one)), tenant, by=by
         )
-        self._counts.clear()
 
     async def heed(self, tenant: Tenant, repair: str, by: PrincipalId) -> None:
         """Tell of it again.
@@ -128,7 +102,6 @@ class Repairs:
         await self._store.run(
             lambda store: store.database.write(lambda tx: heed(store.change(tx), repair)), tenant, by=by
         )
-        self._counts.clear()
 
     async def _require(self, tenant: Tenant, repair: str) -> Repair:
         seen = await self._looking.look(tenant)
