@@ -186,13 +186,14 @@ def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browse
         expect(params).to_contain_text("U+200B")
         expect(params).to_contain_text("U+202E")
 
-        page.get_by_text("Change it first").click()
+        expect(page.get_by_label("Text")).to_be_hidden()  # nobody changes what is not going to be approved
+        page.get_by_label("Change it first").check()
         page.get_by_label("Text").fill("oats and hay")
-        page.get_by_label("Approve what stands here instead").check()
         page.get_by_label("Comment").press("Enter")  # which answers nothing
         expect(page.get_by_label("Text")).to_have_value("oats and hay")
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_role("status")).to_have_text("Approved.")
+        expect(page.get_by_label("The parameters")).to_contain_text("oats and hay")  # the one that took its place
 
         page.get_by_role("link", name="Follow the call").click()
         expect(page.get_by_text(re.compile("It worked|was changed"))).to_be_visible()

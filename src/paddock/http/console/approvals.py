@@ -101,7 +101,7 @@ class ApprovalPages:
         scope = sent.one("scope") or "once"
         reach = sent.one("reach") if scope != "once" else ""  # a yes for once goes no further
         try:
-            await approving.approve(
+            now = await approving.approve(
                 wanted,
                 context.principal,
                 through=passed_on_by(context),
@@ -114,7 +114,9 @@ class ApprovalPages:
         except (Denied, Conflict) as refused:
             told = [_as_problem(refused)]
             return await self._page(request, comment=comment, problems=told, status=409, **what)
-        return done(f"/approvals/{wanted}", "approved")
+        # One that was changed is another request, which somebody else may have to answer.
+        waits = "approval_counted" if now["id"] == wanted else "approval_changed"
+        return done(f"/approvals/{now['id']}", waits if now["state"] == "pending" else "approved")
 
     async def standing(self, request: Request) -> Response:
         by = (await context_of(self._host, request)).principal

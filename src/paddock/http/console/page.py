@@ -107,6 +107,8 @@ SAID: Final = {
     "reset": "Reset to the default.",
     "accepted": "Accepted. It can be used from now on.",
     "approved": "Approved.",
+    "approval_counted": "Your approval counts. More people have to approve it.",
+    "approval_changed": "Your version is a new request. Somebody else has to approve it.",
     "denied": "Denied.",
     "tour_hidden": "The tour is hidden.",
     "revoked": "Revoked. The next call asks again.",
