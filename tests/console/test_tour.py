@@ -68,6 +68,7 @@ def test_steps_lead_to_what_there_is_and_to_where_it_would_be() -> None:
         "/plugins/a%2Fb", "/plugins/a%2Fb", "/ledger/call_1", "/approvals/apr_1", "/ledger/call_7",
     ]  # fmt: skip
     assert known[4].title == "Answer Robin’s request"
+    assert steps(having_followed(Facts(), "call_2", [DENIED]), Around())[3].where == "/ledger/call_2"
 
 
 def test_a_page_further_along_belongs_to_its_step() -> None:
@@ -75,6 +76,12 @@ def test_a_page_further_along_belongs_to_its_step() -> None:
     assert install.is_at("/install") and install.is_at("/install/ins_1") and not install.is_at("/installed")
     assert run.is_at("/plugins/greeter/run/greet") and not run.is_at("/plugins/outbox")
     assert denied.is_at("/ledger")
+
+
+def test_a_step_that_is_done_on_this_page_leads_nowhere_else() -> None:
+    todo = steps(Facts(), Around())
+    assert Tour(todo, path="/install/ins_1").leads_on is None
+    assert Tour(todo, path="/plugins").leads_on == todo[0]
 
 
 def test_the_next_step_is_the_first_that_is_left() -> None:
@@ -148,6 +155,9 @@ def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
         assert "step 6 of 6" in hint(page)
         assert len(ticked(page)) == 6
         expect(page.get_by_role("heading", name="You have seen it all")).to_be_visible()
+        page.get_by_role("link", name="See a denied call, and why").click()  # it leads there still
+        expect(page.get_by_role("heading", name="outbox.empty")).to_be_visible()
+        expect(page.get_by_role("complementary", name="Tour")).to_have_count(0)  # it goes along to its end only
 
         page.goto("/plugins/outbox/run/letters")
         page.get_by_role("button", name=re.compile("^Run")).click()

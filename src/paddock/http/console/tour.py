@@ -22,6 +22,8 @@ class Facts:
     read: bool = False
     ran: bool = False
     saw_denied: bool = False
+    denied: str | None = None
+    """The denied call that they saw."""
     answered: str | None = None
     """The call whose request they answered last."""
     followed: bool = False
@@ -63,6 +65,13 @@ class Tour:
     here: Step | None = None
     """The step that is about this page, where one is that was not done before."""
     hidden: bool = False
+    path: str = "/"
+    """Of this page."""
+
+    @property
+    def leads_on(self) -> Step | None:
+        """The next step, where it is done somewhere else."""
+        return None if self.next is None or self.next.is_at(self.path) else self.next
 
     @property
     def done(self) -> int:
@@ -78,6 +87,7 @@ class Tour:
 def steps(facts: Facts, around: Around) -> tuple[Step, ...]:
     """The six of them, for somebody with these facts."""
     plugin = f"/plugins/{quote(facts.installed, safe='')}" if facts.installed else "/plugins"
+    denied = around.denied or facts.denied
     asker = around.asks.removeprefix("user:").capitalize() if around.asks else None
     told = (
         (
@@ -101,7 +111,7 @@ def steps(facts: Facts, around: Around) -> tuple[Step, ...]:
         (
             "See a denied call, and why",
             "A rule said no to this one. The page names the rule, and leads to what would have changed the answer.",
-            f"/ledger/{quote(around.denied, safe='')}" if around.denied else "/ledger?wrong=1",
+            f"/ledger/{quote(denied, safe='')}" if denied else "/ledger?wrong=1",
             facts.saw_denied,
         ),
         (
@@ -128,7 +138,10 @@ def having_done(facts: Facts, entries: Iterable[Entry]) -> Facts:
         elif entry.type == "call.ended":
             denied = entry.facts.get("decision") == "deny"
             facts = replace(
-                facts, ran=facts.ran or bool(entry.facts.get("success")), saw_denied=facts.saw_denied or denied
+                facts,
+                ran=facts.ran or bool(entry.facts.get("success")),
+                saw_denied=facts.saw_denied or denied,
+                denied=entry.call if denied else facts.denied,
             )
         elif entry.type == "approval.answered" and entry.call is not None:
             facts = replace(facts, answered=entry.call)
@@ -142,9 +155,11 @@ def having_read_a_plugin(facts: Facts) -> Facts:
 
 def having_followed(facts: Facts, call: str, entries: Iterable[Entry]) -> Facts:
     """What is known after they opened the story of a call, which has these entries."""
+    denied = any(was_denied(entry) for entry in entries)
     return replace(
         facts,
-        saw_denied=facts.saw_denied or any(was_denied(entry) for entry in entries),
+        saw_denied=facts.saw_denied or denied,
+        denied=call if denied else facts.denied,
         followed=facts.followed or call == facts.answered,
     )
 

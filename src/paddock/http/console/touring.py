@@ -82,7 +82,7 @@ class Touring:
         looked = await self._looked(request, path, journey.facts)
         if looked != journey.facts:
             self._keep(request, replace(journey, facts=looked))
-        return Tour(steps(looked, around), here, journey.hidden)
+        return Tour(steps(looked, around), here, journey.hidden, request.scope["path"])
 
     async def _journey(self, request: Request) -> _Journey:
         """How far they are by now: what they did since they first signed in here is read on from where that ended."""
