@@ -7,14 +7,18 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from paddock.core.errors import CallerError
-from paddock.http.console.form_body import form_of
+from paddock.http.body import BodyTooLarge
+from paddock.http.console.form_body import LARGEST_FILES, form_of
+from paddock.http.json_text import LARGEST
 
 EDGE = "paddock-edge"
 
 
-def request(kind: str, body: bytes) -> Request:
+def request(kind: str, body: bytes, at_once: int = 64 * 1024) -> Request:
+    left = [body[start : start + at_once] for start in range(0, len(body), at_once)]
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     headers = [(b"content-type", kind.encode())]
     return Request({"type": "http", "method": "POST", "path": "/", "headers": headers, "state": {}}, receive)
@@ -24,6 +28,20 @@ def in_parts(name: str, value: bytes, charset: str) -> Request:
     head = f'--{EDGE}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode()
     kind = f"multipart/form-data; boundary={EDGE}; charset={charset}"
     return request(kind, head + value + f"\r\n--{EDGE}--\r\n".encode())
+
+
+def with_file(size: int) -> Request:
+    head = f'--{EDGE}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'.encode()
+    return request(f"multipart/form-data; boundary={EDGE}", head + b"x" * size + f"\r\n--{EDGE}--\r\n".encode())
+
+
+async def test_a_form_has_no_more_in_its_files_than_its_page_can_do_something_with() -> None:
+    size = 2 * LARGEST
+
+    assert len((await form_of(with_file(size), LARGEST_FILES)).files["file"].content) == size
+    for sent, most in ((with_file(size), LARGEST), (with_file(LARGEST_FILES), LARGEST_FILES)):
+        with pytest.raises(BodyTooLarge):
+            await form_of(sent, most)
 
 
 async def test_a_form_is_read_in_the_charset_that_it_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
@@ -75,6 +76,29 @@ async def read_body(request: Request, most: int = LARGEST) -> bytes:
         parts.append(part)
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def body_chunks(request: Request, most: int, refusal: BodyTooLarge | None = None) -> AsyncGenerator[bytes, None]:
+    """A body as it comes, for what must not be in memory as a whole.
+
+    Raises:
+        BodyTooLarge: it has more bytes than that; in the words of `refusal`, where there is one.
+        CallerError: the connection ended inside it.
+    """
+    declared = head_of(request.scope).get(b"content-length", b"")
+    if declared.isdigit() and int(declared) > most:
+        raise refusal or _too_large(most)
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise CallerError("the connection ended inside the body", code="http.body_cut")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > most:
+            raise refusal or _too_large(most)
+        yield chunk
+        more = message.get("more_body", False)
 
 
 def _too_large(most: int) -> BodyTooLarge:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -13,17 +12,18 @@ from starlette.requests import Request
 
 from paddock.core.errors import CallerError
 from paddock.core.printable import printable
-from paddock.http.body import read_body
+from paddock.http.body import body_chunks, read_body
 from paddock.http.console.forms.filled import File
 from paddock.http.head import head_of
 from paddock.http.json_text import LARGEST
+from paddock.rpc.message import MAX_FRAME
 
 _PLAIN: Final = "application/x-www-form-urlencoded"
 _PARTS: Final = "multipart/form-data"
 MOST_FIELDS: Final = 5_000
 MOST_FILES: Final = 20
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")  # which nobody types, and no database keeps
-LARGEST_FILES: Final = 16 * 1024 * 1024  # bytes, of a form with files
+LARGEST_FILES: Final = MAX_FRAME  # bytes, of a form whose files go to a plugin: more it is not sent
 
 
 class Sent(NamedTuple):
@@ -37,8 +37,12 @@ class Sent(NamedTuple):
         return self.texts.get(name, [""])[-1]
 
 
-async def form_of(request: Request) -> Sent:
+async def form_of(request: Request, most: int = LARGEST) -> Sent:
     """The form that a request brings.
+
+    Args:
+        request: What brings it.
+        most: Bytes that a form with files may have.
 
     Raises:
         BodyTooLarge: it has more than a form may have.
@@ -47,7 +51,7 @@ async def form_of(request: Request) -> Sent:
     said = head_of(request.scope).text(b"content-type") or ""
     kind = said.partition(";")[0].strip().lower()
     if kind == _PARTS:
-        return await _of_parts(request)
+        return await _of_parts(request, most)
     if kind and kind != _PLAIN:
         raise CallerError(f"this is {printable(kind, 80)}, and no form", code="http.not_a_form")
     raw = await read_body(request)
@@ -58,10 +62,10 @@ async def form_of(request: Request) -> Sent:
     return Sent(_by_name(pairs), {})
 
 
-async def _of_parts(request: Request) -> Sent:
+async def _of_parts(request: Request, most: int) -> Sent:
     parser = MultiPartParser(
         Headers(scope=request.scope),
-        _stream(request),
+        body_chunks(request, most),
         max_files=MOST_FILES,
         max_fields=MOST_FIELDS,
         max_part_size=LARGEST,
@@ -86,10 +90,6 @@ async def _of_parts(request: Request) -> Sent:
         return Sent(_by_name(texts), files)
     finally:
         await form.close()
-
-
-async def _stream(request: Request) -> AsyncGenerator[bytes, None]:
-    yield await read_body(request, LARGEST_FILES)
 
 
 def _by_name(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:

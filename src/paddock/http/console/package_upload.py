@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from paddock.core.errors import CallerError, Invalid, Problem
 from paddock.core.printable import printable
-from paddock.http.body import BodyTooLarge
+from paddock.http.body import BodyTooLarge, body_chunks
 from paddock.http.head import head_of
 from paddock.plugins.arriving import ArrivingFile
 from paddock.plugins.names import DEFAULT_LIMITS, show_bytes
@@ -62,7 +62,7 @@ async def uploaded(request: Request, opening: Callable[[ExitStack], ArrivingFile
     form = _Form(_boundary(request))
     file = await asyncio.to_thread(opening, brought)
     try:
-        async for chunk in _chunks(request):
+        async for chunk in body_chunks(request, MOST + _AROUND, _too_large()):
             form.parser.write(chunk)
             if form.pieces:
                 piece, form.pieces = b"".join(form.pieces), []
@@ -98,25 +98,6 @@ def _boundary(request: Request) -> bytes:
     if kind != b"multipart/form-data" or b"boundary" not in options:
         raise CallerError("this is no form with a file", code="http.not_a_form")
     return options[b"boundary"]
-
-
-async def _chunks(request: Request) -> AsyncGenerator[bytes, None]:
-    """The body as it comes, up to what it may have."""
-    most = MOST + _AROUND
-    declared = head_of(request.scope).get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > most:
-        raise _too_large()
-    size, more = 0, True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise CallerError("the connection ended inside the body", code="http.body_cut")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > most:
-            raise _too_large()
-        yield chunk
-        more = message.get("more_body", False)
 
 
 def _too_large() -> BodyTooLarge:

@@ -21,7 +21,7 @@ from paddock.host.host import Host
 from paddock.http.acting import context_of, is_theirs
 from paddock.http.auth import caller_of
 from paddock.http.console.call_words import event_in_words, glance_at, progress_in, status_of, without_repeats
-from paddock.http.console.form_body import form_of
+from paddock.http.console.form_body import LARGEST_FILES, form_of
 from paddock.http.console.forms.fields import Form
 from paddock.http.console.forms.fields import form_of as form_with
 from paddock.http.console.forms.filled import RAW, value_in
@@ -60,7 +60,7 @@ class RunningPages:
         return self._form(request, tool, form_with(shape), raw="raw" in request.query_params)
 
     async def run(self, request: Request) -> Response:
-        tool, sent = await self._tool(request), await form_of(request)
+        tool, sent = await self._tool(request), await form_of(request, LARGEST_FILES)
         shape = shape_of(tool["input_schema"] or {})
         raw = RAW in sent.texts
         value, problems = value_in(shape, sent.texts, sent.files)
@@ -133,7 +133,7 @@ class RunningPages:
         return RedirectResponse(f"/calls/{quote(live.id)}", 303)
 
     async def answer(self, request: Request) -> Response:
-        live, sent = await self._found(request), await form_of(request)
+        live, sent = await self._found(request), await form_of(request, LARGEST_FILES)
         question = named(request, "question")
         asked = next((one for one in live.questions.to_json() if one["id"] == question), None)
         if asked is None:
