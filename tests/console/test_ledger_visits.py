@@ -136,6 +136,8 @@ def test_filtered_entries_are_taken_away_as_lines_and_as_a_table(served: Daemon)
     _, whole = download(served, "/ledger/export.jsonl")
     numbers = [json.loads(line)["seq"] for line in whole.splitlines()]
     assert numbers == list(range(1, len(numbers) + 1))
+    refused = served.ask("GET", "//ledger/export.csv?since=soon", accept="text/html")
+    assert (refused.status, "such as 2030-01-31T08:00" in str(refused.body)) == (400, True)
 
 
 @pytest.mark.req("B-06")

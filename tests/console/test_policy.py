@@ -190,6 +190,10 @@ def test_a_request_leads_to_the_rule_that_asks(served: Daemon, operator: Person)
     assert all(f'id="{one}"' in operator.get("/policy").text for one in found)
 
 
+def test_what_does_not_stand_is_not_said_to_be_revoked(operator: Person, omar: Person) -> None:
+    assert [one.send("/approvals/standing/sta_none/revoke").status for one in (operator, omar)] == [404, 404]
+
+
 # --- explaining -----------------------------------------------------------------------------------------------------
 
 

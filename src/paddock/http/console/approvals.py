@@ -20,6 +20,7 @@ from paddock.http.console.forms.shape import shape_of
 from paddock.http.console.page import Page, done, page
 from paddock.http.endpoint import named
 from paddock.http.remembering import remembered
+from paddock.policy.approvals.standing import unknown
 
 _LISTED = 50
 
@@ -126,8 +127,9 @@ class ApprovalPages:
     async def revoke(self, request: Request) -> Response:
         context, wanted = await context_of(self._host, request), named(request, "id")
         theirs = await self._host.approving.standing(context.tenant, revoked=True, to=context.principal)
-        if any(one["id"] == wanted for one in theirs):
-            await self._host.approving.revoke(wanted, context.principal, through=passed_on_by(context))
+        if not any(one["id"] == wanted for one in theirs):
+            raise unknown(wanted)
+        await self._host.approving.revoke(wanted, context.principal, through=passed_on_by(context))
         return done("/approvals/standing", "revoked")
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from paddock.core.call import CallContext
-from paddock.core.errors import HostError, NotFound
+from paddock.core.errors import HostError, Invalid, NotFound, Problem
 from paddock.core.ids import Tenant
 from paddock.core.time_text import time_text
 from paddock.host.explaining import to_value
@@ -95,6 +95,10 @@ class LedgerPages:
 
     async def _export(self, request: Request, media: str, ending: str) -> Response:
         context, filters = await context_of(self._host, request), filters_of(request.query_params)
+        if filters.mistakes:
+            # Nobody would see from the file that it holds more than they asked for.
+            wrong = [Problem(name, words, code="wrong_value") for name, words in filters.mistakes.items()]
+            raise Invalid("these filters cannot be read", wrong, code="invalid_params")
         name = f"ledger-{datetime.now(UTC):%Y-%m-%d}.{ending}"
         headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
         return StreamingResponse(self._lines(context.tenant, filters, ending), headers=headers, media_type=media)
