@@ -53,7 +53,7 @@ def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_t
     with visiting(browser, served, "operator") as page:
         page.goto(PAGE)
         expect(page.get_by_text("still needs 2 values")).to_be_visible()
-        expect(page.get_by_role("heading", name="Decided by projects")).to_be_visible()
+        expect(page.get_by_role("heading", name="Set by its author")).to_be_visible()
         page.get_by_label("Key", exact=True).fill(CANARY)
         page.get_by_label("City", exact=True).fill("${HOME} town")
         page.get_by_role("button", name="Save").click()

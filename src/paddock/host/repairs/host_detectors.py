@@ -148,7 +148,7 @@ def doubts(facts: Facts) -> Iterable[Repair]:
             Severity.BROKEN,
             f"{calls} {'has' if waiting == 1 else 'have'} an unknown outcome",
             "The plugin or the host went down midway, or time ran out, and nobody knows whether it happened.",
-            "Nobody makes such a call again under its key until somebody has looked and says so.",
+            "Trying such a call again is held back until somebody has looked and says what became of it.",
             (Visit("/doubts", "Look and settle"), Enter(f"paddock run doubt list{for_tenant(facts.tenant)}")),
             mark=facts.doubts.latest,
         )

@@ -157,7 +157,7 @@ def definitions_waiting(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
             one.name,
             Severity.NOTICE,
             f"{one.name} changed what it says about itself",
-            f"{many} that it says now wait for somebody to accept.",
+            f"{many} that it says now {'waits' if one.waiting == 1 else 'wait'} for somebody to accept.",
             "What changed is kept from everybody, models included, until somebody has read and accepted it.",
             (_look_at(one, "Review the changes"),),
         )

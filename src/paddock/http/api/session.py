@@ -168,4 +168,4 @@ def _shown(session: Session) -> dict[str, Any]:
 
 def _refused(error: Denied) -> Response:
     words = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
-    return notice("This link is no good", words, status=403)
+    return notice("This link does not work any more", words, home="Signed in already? Go to the console", status=403)

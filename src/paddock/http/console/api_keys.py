@@ -150,13 +150,13 @@ def key_schema(people: Sequence[Person]) -> dict[str, Any]:
                 "type": "array",
                 "title": "Roles",
                 "items": {"enum": roles},
-                "x-ui": {"help": "Check none to give it all of the owner’s roles except operator and approver."},
+                "x-ui": {"help": "Check none, and it has all of the owner’s roles except operator and approver."},
             },
             "scopes": {
                 "type": "array",
                 "title": "Scopes",
                 "items": {"type": "string"},
-                "x-ui": {"help": "One a line, such as email:send. Leave empty if you don’t use scopes."},
+                "x-ui": {"help": "One per line, such as email:send. Leave empty if you don’t use scopes."},
             },
             "lasts": {
                 "enum": list(_LASTS),

@@ -72,7 +72,12 @@ def calls_chart(activity: Activity) -> Chart:
         for part, x, room in _rooms(activity.parts)
     )
     words = f"{activity.calls} calls in the last {activity.span.words}; {activity.failed} failed."
-    return Chart("calls", "Calls", words, f"{most:,}", columns, start=f"{activity.span.words} ago")
+    return Chart("calls", "Calls", words, f"{most:,}", columns, start=_start(activity))
+
+
+def _start(activity: Activity) -> str:
+    words = activity.span.words
+    return f"{words if words[0].isdigit() else f'1 {words}'} ago"
 
 
 def times_chart(activity: Activity) -> Chart:
@@ -88,7 +93,7 @@ def times_chart(activity: Activity) -> Chart:
         if part.median_ms is not None
     )
     words = f"Half of the answers took up to {took(activity.median_ms)}, and 95% up to {took(activity.slow_ms)}."
-    return Chart("times", "Response time", words, took(longest), columns, lines, f"{activity.span.words} ago")
+    return Chart("times", "Response time", words, took(longest), columns, lines, _start(activity))
 
 
 def took(milliseconds: float | None) -> str:

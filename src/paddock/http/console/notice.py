@@ -8,7 +8,7 @@ from paddock.http.console.policy_of_pages import WITHOUT_SCRIPTS
 from paddock.http.console.templates import render
 
 
-def notice(title: str, words: str, *, button: str = "", status: int = 200) -> HTMLResponse:
-    """Words under a title; `button` posts to the page's own address, where there is one."""
-    text = render("notice.html", {"heading": title, "words": words, "button": button})
+def notice(title: str, words: str, *, button: str = "", home: str = "", status: int = 200) -> HTMLResponse:
+    """Words under a title; `button` posts to the page's own address, and `home` leads to the first page."""
+    text = render("notice.html", {"heading": title, "words": words, "button": button, "home": home})
     return HTMLResponse(text, status, {"content-security-policy": WITHOUT_SCRIPTS, "cache-control": "no-store"})
