@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 pytest_plugins = ["promises.plugin", "fixtures.databases", "fixtures.side_by_side", "pytester"]
+
+# Whoever starts this in the background of a shell has it ignore Ctrl-C, and so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A property test may be slow on a loaded machine without being wrong, so no example has a deadline. In CI the
 # examples are fixed: a red run there can be repeated anywhere.
