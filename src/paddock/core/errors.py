@@ -101,6 +101,10 @@ class PaddockError(Exception):
         self.error_code = code or type(self).code
         self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
 
+    def as_problem(self) -> Problem:
+        """The same as a mistake in nothing in particular, for whoever lists mistakes."""
+        return Problem("", self.message, self.hint, self.error_code)
+
 
 class OperatorError(PaddockError):
     """The person running the host wrote something we cannot accept."""

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Denied
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.credentials import Credentials
+from paddock.host.people_only import require_person
 from paddock.ledger.append import LedgerTable
 from paddock.policy.approvals.unit import Unit
 from paddock.principals.change import Change
@@ -47,12 +47,7 @@ class Changes:
         Raises:
             Denied: a program asks for it. With a key it could make itself a person who signs in, and says yes.
         """
-        if not by.interactive:
-            raise Denied(
-                f"{by.id} is nobody who is signed in, and only people change who may act",
-                code="auth.person_needed",
-                hint="sign in at the console, or use the command line on the machine of the host",
-            )
+        require_person(by)
         return await self._written(lambda tx: unit(self._change(tx, by.tenant, by.id)))
 
     async def remove(self, by: Principal, unit: Callable[[Change, Unit], T]) -> T:

@@ -14,8 +14,9 @@ from typing import Any
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, Denied, PaddockError
+from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import PrincipalId
+from paddock.host.people_only import require_person
 from paddock.manifest.capability import Capability
 from paddock.plugins.entries import Progress
 from paddock.plugins.proposal import Change, Proposal
@@ -131,12 +132,7 @@ class Installation:
             Conflict: it does not wait for one.
             NeedsConsent: something needs a yes of its own, and has none.
         """
-        if not consent.by.interactive:
-            raise Denied(
-                "a person has to agree to what is installed, and this is a key",
-                code="auth.person_needed",
-                hint="sign in to the console, or use paddock plugin install at the machine",
-            )
+        require_person(consent.by)
         if self.stage is not Stage.WAITING or self.proposal is None or self._answer.done():
             raise Conflict("this was decided already", code="install.decided", hint="look at what became of it")
         self.proposal.require(consent.acknowledged, less_trust=consent.less_trust)

@@ -106,7 +106,10 @@ class Problems:
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         if self._page and is_for_people(scope["path"]) and b"text/html" in head_of(scope).get(b"accept", b""):
-            return self._page(body, status, headers, scope)
+            try:
+                return self._page(body, status, headers, scope)
+            except Exception:  # a page that fails must not hide what it was to tell
+                log.exception("the page about %s could not be shown", error_id)
         return Response(orjson.dumps(body, default=str), status, headers, frame.media)
 
 

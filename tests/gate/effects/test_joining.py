@@ -40,7 +40,8 @@ async def all_wait(host: Host, count: int) -> None:
     """So many wait for the one call that is under way."""
     (underway,) = host._gate.start.effects._underway.values()  # pyright: ignore[reportPrivateUsage]
     async with asyncio.timeout(30):
-        while len(underway.over._waiters) < count:  # type: ignore[attr-defined]
+        # Nobody tells when somebody begins to wait.
+        while len(underway.over._waiters) < count:  # type: ignore[attr-defined]  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 

@@ -8,10 +8,10 @@ from starlette.responses import Response
 from paddock.core.errors import NotFound, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.host.host import Host
+from paddock.host.people_only import require_person
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, page
-from paddock.http.console.people_only import require_person
 from paddock.http.console.secret_form import given_value, mistakes_of, named_secret
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +10,7 @@ from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
-from paddock.http.console.page import Page, done, page
+from paddock.http.console.page import Page, done, page, plugin_page
 from paddock.http.endpoint import OPERATOR, named
 
 
@@ -48,15 +46,11 @@ class ActivationPages:
             wrong = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
             return await self._dialog(request, wrong, 403)
         except PaddockError as refused:
-            wrong = Problem("", refused.message, refused.hint, refused.error_code)
+            wrong = refused.as_problem()
             return await self._dialog(request, wrong, http_status(refused))
-        return done(f"{_at(started['name'])}/activate", "activated")
+        return done(plugin_page(started["name"], "activate"), "activated")
 
     async def deactivate(self, request: Request) -> Response:
         context, name = await context_of(self._host, request), named(request)
         off = await self._host.disable(name, context.tenant, by=context.principal.id)
-        return done(f"{_at(off['name'])}/activate", "deactivated")
-
-
-def _at(name: str) -> str:
-    return f"/plugins/{quote(name, safe='')}"
+        return done(plugin_page(off["name"], "activate"), "deactivated")

@@ -113,7 +113,7 @@ class ApprovalPages:
         except Invalid as wrong:
             return await self._page(request, comment=comment, problems=wrong.problems, status=422, **what)
         except (Denied, Conflict) as refused:
-            told = [_as_problem(refused)]
+            told = [refused.as_problem()]
             return await self._page(request, comment=comment, problems=told, status=409, **what)
         # One that was changed is another request, which somebody else may have to answer.
         waits = "approval_counted" if now["id"] == wanted else "approval_changed"
@@ -131,7 +131,3 @@ class ApprovalPages:
             raise unknown(wanted)
         await self._host.approving.revoke(wanted, context.principal, through=passed_on_by(context))
         return done("/approvals/standing", "revoked")
-
-
-def _as_problem(error: PaddockError) -> Problem:
-    return Problem("", error.message, error.hint, error.error_code)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +25,7 @@ from paddock.http.console.configuration_form import (
 )
 from paddock.http.console.form_body import form_of
 from paddock.http.console.forms.rows import goes_on, with_changed_rows
-from paddock.http.console.page import Page, done, page
+from paddock.http.console.page import Page, done, page, plugin_page
 from paddock.http.endpoint import OPERATOR, named
 
 
@@ -60,7 +59,7 @@ class ConfigurationPages:
             )
         except PaddockError as refused:
             return await self._page(request, filled, _told(refused), http_status(refused))
-        return done(_at(name), "saved")
+        return done(plugin_page(name, "configuration"), "saved")
 
     async def forget(self, request: Request) -> Response:
         context, name, sent = await context_of(self._host, request), named(request), await form_of(request)
@@ -70,7 +69,7 @@ class ConfigurationPages:
             await self._host.configuring.change(name, {}, wanted, tenant=context.tenant, by=context.principal.id)
         except PaddockError as refused:
             return await self._page(request, None, _told(refused), http_status(refused))
-        return done(_at(name), "forgotten")
+        return done(plugin_page(name, "configuration"), "forgotten")
 
     async def _page(
         self, request: Request, filled: Filled | None = None, problems: Sequence[Problem] = (), status: int = 200
@@ -88,8 +87,4 @@ class ConfigurationPages:
 def _told(refused: PaddockError) -> Sequence[Problem]:
     if isinstance(refused, Invalid):
         return refused.problems
-    return [Problem("", refused.message, refused.hint, refused.error_code)]
-
-
-def _at(name: str) -> str:
-    return f"/plugins/{quote(name, safe='')}/configuration"
+    return [refused.as_problem()]

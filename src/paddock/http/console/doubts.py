@@ -13,10 +13,10 @@ from paddock.gate.effects.machine import State
 from paddock.gate.effects.resolving import LONGEST_COMMENT, shown
 from paddock.host.doubts import Doubt
 from paddock.host.host import Host
+from paddock.host.people_only import require_person
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import Sent, form_of
 from paddock.http.console.page import Page, done, page
-from paddock.http.console.people_only import require_person
 from paddock.http.endpoint import OPERATOR, named
 from paddock.http.json_text import read_value
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from paddock.core.errors import Busy, CallerError, Conflict, Invalid, NeedsConsent, PaddockError, Problem
+from paddock.core.errors import Busy, CallerError, Conflict, Invalid, NeedsConsent, Problem
 from paddock.core.outward import http_status
 from paddock.host.host import Host
 from paddock.host.installation import Consent, GaveUp, Installation, Stage
@@ -99,7 +99,7 @@ class InstallPages:
         try:
             return await self._begun(request, found.wanted, found.what)
         except Busy as busy:
-            return await self._form(request, typed, {"": _as_problem(busy)}, http_status(busy))
+            return await self._form(request, typed, {"": busy.as_problem()}, http_status(busy))
 
     async def upload(self, request: Request) -> Response:
         """Take a package file. It is on disk when this begins to look at it."""
@@ -112,7 +112,7 @@ class InstallPages:
             typed["downgrade"] = sent.texts.get("downgrade", "")
             return await self._begun(request, _wanted(sent, upgrade), sent.recorded_as.describe(), brought)
         except (CallerError, Invalid) as refused:
-            problem = refused.problems[0] if isinstance(refused, Invalid) else _as_problem(refused)
+            problem = refused.problems[0] if isinstance(refused, Invalid) else refused.as_problem()
             where = "" if isinstance(refused, Busy) else "package"
             status = 422 if isinstance(refused, Invalid) else http_status(refused)
             return await self._form(request, typed, {where: problem}, status)
@@ -197,10 +197,6 @@ async def _within(seconds: float, one: Installation, stage: Stage) -> None:
                     return
     except TimeoutError:
         pass
-
-
-def _as_problem(error: PaddockError) -> Problem:
-    return Problem("", error.message, error.hint, error.error_code)
 
 
 async def _changes(one: Installation) -> AsyncGenerator[Tellable, None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from paddock.host.host import Host
 from paddock.http.acting import context_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.knob_form import SHOWN, beside, shape_of_knobs, shown_knobs, turn_in, values_of
-from paddock.http.console.page import Page, done, page
+from paddock.http.console.page import Page, done, page, plugin_page
 from paddock.http.endpoint import OPERATOR, named
 
 
@@ -44,9 +43,9 @@ class KnobPages:
         try:
             await self._host.turning.turn(name, filled.turn, tenant=context.tenant, by=context.principal.id)
         except PaddockError as refused:
-            problems = refused.problems if isinstance(refused, Invalid) else [_as_problem(refused)]
+            problems = refused.problems if isinstance(refused, Invalid) else [refused.as_problem()]
             return await self._page(request, value=filled.value, problems=problems, status=http_status(refused))
-        return done(_at(name), "saved")
+        return done(plugin_page(name, "knobs"), "saved")
 
     async def reset(self, request: Request) -> Response:
         """One knob back to its default, or all that were turned; what is kept and not used is forgotten as well."""
@@ -58,9 +57,9 @@ class KnobPages:
             turn = Turn({}, tuple(dict.fromkeys(wanted)))
             await self._host.turning.turn(name, turn, tenant=context.tenant, by=context.principal.id)
         except PaddockError as refused:
-            problems = refused.problems if isinstance(refused, Invalid) else [_as_problem(refused)]
+            problems = refused.problems if isinstance(refused, Invalid) else [refused.as_problem()]
             return await self._page(request, problems=problems, status=http_status(refused))
-        return done(_at(name), "reset")
+        return done(plugin_page(name, "knobs"), "reset")
 
     async def _page(
         self,
@@ -77,11 +76,3 @@ class KnobPages:
         values: dict[str, Any] = {"known": known, "form": form, "knobs": beside(knobs, form) if knobs else []}
         values |= {"shown_field": SHOWN, "shown": json.dumps(values_of(knobs), ensure_ascii=False)}
         return page(request, "plugin_knobs.html", values, status)
-
-
-def _as_problem(error: PaddockError) -> Problem:
-    return Problem("", error.message, error.hint, error.error_code)
-
-
-def _at(name: str) -> str:
-    return f"/plugins/{quote(name, safe='')}/knobs"

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -150,6 +151,11 @@ SAID: Final = {
     "deactivated": "It is off. What it kept stays, for when you activate it again.",
 }
 """What a page says after something was done; named in an address, so that no address puts words into our mouth."""
+
+
+def plugin_page(name: str, part: str = "") -> str:
+    """Where a plugin's own page is, or a part of it such as `knobs`."""
+    return f"/plugins/{quote(name, safe='')}{'/' if part else ''}{part}"
 
 
 def done(where: str, said: str) -> Response:

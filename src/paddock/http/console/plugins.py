@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -12,11 +11,12 @@ from starlette.responses import RedirectResponse, Response
 from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError
 from paddock.core.outward import http_status
 from paddock.host.host import Host
+from paddock.host.log_records import line_of
 from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.charts import calls_chart, size, times_chart, took
 from paddock.http.console.form_body import form_of
-from paddock.http.console.page import Page, done, operates, page
+from paddock.http.console.page import Page, done, operates, page, plugin_page
 from paddock.http.console.plugin_words import state_of, told_of, trust_of
 from paddock.http.endpoint import HOST, OPERATOR, named
 from paddock.http.granted import granted_in
@@ -70,9 +70,12 @@ class PluginPages:
         memory = await self._host.activity.memory(runtime.get("pid"))
         values |= {"activity": activity, "charts": (calls_chart(activity), times_chart(activity))}
         values["numbers"] = {"median": took(activity.median_ms), "slow": took(activity.slow_ms), "memory": size(memory)}
-        values["lines"] = []
+        values |= {"lines": [], "unset": (), "may_uninstall": HOST.lets(caller)}
+        if runtime.get("reason") or problem is not None:
+            values["unset"] = (await self._host.configuring.shown(name, context.tenant)).missing
         if runtime.get("reason"):
-            values["lines"] = await self._host.logs(name, tenant=context.tenant, lines=_LAST_WORDS)
+            kept = await self._host.logs(name, tenant=context.tenant, lines=_LAST_WORDS)
+            values["lines"] = [line_of(one) for one in kept]
         values["definitions"] = []
         if any(one["standing"] not in _SETTLED for one in plugin["definitions"]):
             shown = await self._host.definitions.shown(name, context.tenant)
@@ -100,12 +103,12 @@ class PluginPages:
         except PaddockError as refused:
             return await self._page(request, problem=refused, status=http_status(refused))
         # Of one that does not run the page itself says so, and why.
-        return RedirectResponse(_at(name), 303) if started["reason"] else done(_at(name), said)
+        return RedirectResponse(plugin_page(name), 303) if started["reason"] else done(plugin_page(name), said)
 
     async def disable(self, request: Request) -> Response:
         context, name = await context_of(self._host, request), named(request)
         await self._host.disable(name, context.tenant, by=context.principal.id)
-        return done(_at(name), "disabled")
+        return done(plugin_page(name), "disabled")
 
     async def accept(self, request: Request) -> Response:
         """Take what a server says now, each as it was shown."""
@@ -115,7 +118,7 @@ class PluginPages:
                 await self._host.definitions.accept(name, kind, what, shown_hash, context.principal.id, context.tenant)
         except PaddockError as refused:
             return await self._page(request, problem=refused, status=http_status(refused))
-        return done(_at(name), "accepted")
+        return done(plugin_page(name), "accepted")
 
 
 def _definitions_in(sent: Iterable[str]) -> list[tuple[str, str, str]]:
@@ -132,7 +135,3 @@ def _definitions_in(sent: Iterable[str]) -> list[tuple[str, str, str]]:
             raise CallerError("this names no definition", code="http.not_a_form") from None
         found.append((str(kind), str(name), str(shown_hash)))
     return found
-
-
-def _at(name: str) -> str:
-    return f"/plugins/{quote(name, safe='')}"

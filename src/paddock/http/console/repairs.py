@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from paddock.core.errors import NotFound, PaddockError
 from paddock.host.host import Host
+from paddock.host.people_only import require_person
 from paddock.host.repairs.ignored import Ignored
 from paddock.host.repairs.repair import Enter, Press, Repair, Severity, Visit
 from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, page
-from paddock.http.console.people_only import require_person
 from paddock.http.endpoint import HOST, OPERATOR
 
 _MOODS: Final = {Severity.URGENT: "bad", Severity.BROKEN: "bad", Severity.NOTICE: "busy"}

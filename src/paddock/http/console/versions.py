@@ -11,12 +11,12 @@ from starlette.responses import RedirectResponse, Response
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Problem
 from paddock.core.outward import http_status
 from paddock.host.host import Host
+from paddock.host.people_only import require_person
 from paddock.http.acting import context_of
 from paddock.http.auth import caller_of
 from paddock.http.console.form_body import form_of
 from paddock.http.console.install_words import NOT_ALL, asked_by, parts_of
-from paddock.http.console.page import Page, done, page
-from paddock.http.console.people_only import require_person
+from paddock.http.console.page import Page, done, page, plugin_page
 from paddock.http.console.plugin_words import trust_of
 from paddock.http.endpoint import HOST, OPERATOR, named
 from paddock.http.granted import granted_in
@@ -66,10 +66,10 @@ class VersionPages:
             row = await self._host.versions.pin(named(request), wanted, context.principal.id)
         except NeedsConsent:
             # Going back to it asks for what is missing; then it can be pinned.
-            return RedirectResponse(f"{_at(named(request))}/versions/rollback?to={quote(wanted or '')}", 303)
+            return RedirectResponse(f"{plugin_page(named(request), 'versions/rollback')}?to={quote(wanted or '')}", 303)
         except PaddockError as refused:
             return await self._page(request, refused)
-        return done(f"{_at(row.name)}/versions", "pinned" if wanted else "unpinned")
+        return done(plugin_page(row.name, "versions"), "pinned" if wanted else "unpinned")
 
     # --- going back ---------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class VersionPages:
             return await self._asked(request, version, missing, status=http_status(moved))
         except PaddockError as refused:
             return await self._page(request, refused)
-        return done(_at(named(request)), "rolled_back")
+        return done(plugin_page(named(request)), "rolled_back")
 
     # --- taking it away -----------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class VersionPages:
             await self._host.uninstalling.uninstall_version(named(request), sent.one("version"), by)
         except PaddockError as refused:
             return await self._page(request, refused)
-        return done(f"{_at(named(request))}/versions", "version_removed")
+        return done(plugin_page(named(request), "versions"), "version_removed")
 
     async def ask_uninstall(self, request: Request) -> Response:
         return self._uninstall_form(request, await self._host.versions.history(named(request)))
@@ -143,7 +143,3 @@ class VersionPages:
             return self._uninstall_form(request, history, typed=typed, problem=wrong)
         removed = await self._host.uninstalling.uninstall(history.plugin.name, require_person(context.principal).id)
         return done("/plugins", "uninstalled_leaving" if removed.leaving else "uninstalled")
-
-
-def _at(name: str) -> str:
-    return f"/plugins/{quote(name, safe='')}"

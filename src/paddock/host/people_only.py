@@ -1,4 +1,4 @@
-"""What only a person who is signed in does on pages: a key reads them, and decides nothing there."""
+"""What only people do: a program with a key could make itself somebody who says yes, or bring in what it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from paddock.core.errors import Denied
 
 
 def require_person(by: Principal) -> Principal:
-    """Whoever asks, where they are a person who is signed in.
+    """Whoever asks, where they are a person who is signed in, or at the machine of the host.
 
     Raises:
         Denied: `auth.person_needed`, it is a program with a key.
