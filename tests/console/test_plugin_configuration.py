@@ -51,7 +51,9 @@ def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_t
     browser: Browser, served: Daemon
 ) -> None:
     with visiting(browser, served, "operator") as page:
-        page.goto(PAGE)
+        page.goto("/plugins/weather")
+        page.get_by_role("button", name="Enable").click()
+        page.get_by_role("button", name="Configure it").click()
         expect(page.get_by_text("still needs 2 values")).to_be_visible()
         expect(page.get_by_role("heading", name="Set by its author")).to_be_visible()
         page.get_by_label("Key", exact=True).fill(CANARY)

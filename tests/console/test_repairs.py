@@ -84,7 +84,8 @@ def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser
         expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
 
         change_files(served, "worse")
-        page.reload()
+        page.goto("/plugins/sturdy")
+        page.get_by_role("button", name="Restore its files").click()
         expect(repair(page, CHANGED)).to_contain_text("are not the ones that were agreed to")
         repair(page, CHANGED).get_by_role("button", name="Restore its files").click()
 

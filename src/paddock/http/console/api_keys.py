@@ -75,6 +75,7 @@ class KeyPages:
             "form": form,
             "made": made[0] if made else None,
             "token": made[1].reveal() if made else "",
+            "url": (self._host.settings.http.public_url or str(request.base_url)).rstrip("/"),
             "missed": "made" in request.query_params and made is None,
         }
         return settings_page(request, "api_keys.html", values, status)

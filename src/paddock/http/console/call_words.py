@@ -20,6 +20,11 @@ _STATUS: Final = {
     "in_doubt": "Nobody knows whether it happened",
     "cancelled": "It was cancelled",
 }
+_NEVER_MADE: Final = {
+    "policy_denied": "It was denied",
+    "approval.denied": "A person denied it",
+    "invalid_params": "Its parameters were wrong",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,10 @@ class Glance:
     whole: bool = True  # whether nothing of the result is left out
 
 
-def status_of(status: str) -> str:
-    """What became of a call, or is becoming of it."""
+def status_of(status: str, code: str = "") -> str:
+    """What became of a call, or is becoming of it; one with a `code` of an error may not have been made at all."""
+    if status == "failed" and code in _NEVER_MADE:
+        return _NEVER_MADE[code]
     return _STATUS.get(status, status.replace("_", " ").capitalize())
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
+from paddock.core.ids import Tenant
 from paddock.gate.live_call import LiveCall
 from paddock.host.host import Host
 from paddock.host.repairs.repair import Severity
@@ -90,8 +91,12 @@ class HomePage:
             "waiting": waiting[:_LISTED],
             "more_waiting": len(waiting) > _LISTED,
             "with_others": others[:_LISTED],
-            "recent": [one | {"words": status_of(one["status"])} for one in recent],
+            "recent": [one | {"words": self._words(one, by.tenant)} for one in recent],
         }
+
+    def _words(self, call: dict[str, Any], tenant: Tenant) -> str:
+        error = self._host.calls.find(call["call_id"], tenant).error
+        return status_of(call["status"], error.error_code if error else "")
 
     async def _broken(self, context: CallContext, *, operates_host: bool) -> dict[str, Any]:
         """What somebody has to see to. That nobody can tell is a problem too, and no reason to show nothing else."""

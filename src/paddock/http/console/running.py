@@ -187,7 +187,7 @@ def _told(live: LiveCall, forms: dict[str, Form] | None = None) -> dict[str, Any
     return {
         "call": call,
         "over": over,
-        "words": status_of(call["status"]),
+        "words": status_of(call["status"], call.get("error", {}).get("code", "")),
         "progress": None if over else progress_in([event.data for event in kept if event.kind == "event"]),
         "told": without_repeats(lines)[-_LAST:],
         "glance": glance_at(call["result"]) if "result" in call else None,

@@ -65,3 +65,11 @@ document.addEventListener("htmx:sse:before:connection", (event) => {
 
 // A form that somebody may be filling in stays as it is while the page around it changes.
 if (window.htmx) htmx.config.morphSkip = "[data-kept]";
+
+// On a narrow screen the page that somebody is on may stand beyond the edge of its list.
+for (const one of document.querySelectorAll("nav [aria-current=page]")) {
+  for (const list of [one.closest("ul"), one.closest("nav")]) {
+    const beyond = one.getBoundingClientRect().left - list.getBoundingClientRect().left;
+    if (list.scrollWidth > list.clientWidth) list.scrollLeft += beyond - (list.clientWidth - one.offsetWidth) / 2;
+  }
+}
