@@ -11,15 +11,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from paddock.cli.daemon import error_from
 from paddock.core import errors
-from paddock.core.errors import Category, Invalid, PaddockError, Problem
+from paddock.core.errors import Category, Invalid, NotFound, PaddockError, Problem
 from paddock.core.outward import exit_code, to_json
 from paddock.http.frames import full_problem
-from paddock.http.problems import Problems
+from paddock.http.problems import ErrorPage, Problems
 
 SECRET = "hunter2"
 
 
-async def answered(inside: Any) -> list[Message]:
+async def answered(inside: Any, page: ErrorPage | None = None, path: str = "/api/v1/plugins") -> list[Message]:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -28,8 +28,9 @@ async def answered(inside: Any) -> list[Message]:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    scope: Scope = {"type": "http", "method": "GET", "path": "/api/v1/plugins", "state": {}, "headers": []}
-    await Problems(inside, lambda: "err_1")(scope, receive, send)
+    scope: Scope = {"type": "http", "method": "GET", "path": path, "state": {}, "headers": []}
+    scope["headers"] = [(b"accept", b"text/html")]
+    await Problems(inside, lambda: "err_1", page=page)(scope, receive, send)
     return sent
 
 
@@ -48,6 +49,19 @@ async def test_an_unforeseen_error_shows_an_id_and_is_logged_with_its_traceback(
     (record,) = caplog.records
     assert record.exc_info and SECRET in str(record.exc_info[1])
     assert record.__dict__["facts"]["error_id"] == "err_1"
+
+
+async def test_an_error_is_told_also_where_its_page_cannot_be_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotFound("there is no hay", code="hay.none")
+
+    def page(*args: Any) -> Any:
+        raise RuntimeError("the page has a mistake of its own")
+
+    start, body = await answered(inside, page, "/plugins")
+
+    assert (start["status"], json.loads(body["body"])["code"]) == (404, "hay.none")
+    assert "a mistake of its own" in caplog.text
 
 
 async def test_an_error_after_the_answer_began_ends_the_connection_instead_of_writing_a_second_one() -> None:
