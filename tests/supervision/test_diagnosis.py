@@ -113,6 +113,12 @@ def test_code_that_cannot_be_read_is_named_with_its_file_and_line(error: str) ->
         (why(code=None, signal=50), "it was ended by signal 50"),
         (why("bye", code=0), "it ended by itself; its last words: bye"),
         (why(code=4), "it ended with exit status 4; it wrote nothing to its log"),
+        (
+            why('{"level": "error", "time": "2026", "message": "the spring broke"}', code=4),
+            "it ended with exit status 4; its last words: the spring broke",
+        ),
+        (why('{"message": 5}', code=4), 'it ended with exit status 4; its last words: {"message": 5}'),
+        (why('{"message', code=4), 'it ended with exit status 4; its last words: {"message'),
         (why("one", "two", "  ", code=4), "it ended with exit status 4; its last words: two"),
     ],
 )

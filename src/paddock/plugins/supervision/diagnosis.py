@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from paddock.cage.spec import MIB, Exit
 from paddock.core.printable import printable
@@ -178,7 +180,7 @@ def why_it_ended(
         hint = "it used a system call that plugins may not use" if ended.signal == _BAD_SYSTEM_CALL else ""
         return Diagnosis(f"{_how(ended)}{when}", hint)
     last = next((line for line in reversed(stderr) if line.strip()), "")
-    shown = f"; its last words: {printable(last, 160)}" if last else "; it wrote nothing to its log"
+    shown = f"; its last words: {printable(_message(last), 160)}" if last else "; it wrote nothing to its log"
     if ended.code == 0:
         if answered:
             return Diagnosis(f"{_how(ended)}{shown}", "a plugin serves until it is told to shut down")
@@ -188,6 +190,16 @@ def why_it_ended(
     if noise and not answered:
         shown += f"; {_heard(noise)}"
     return Diagnosis(f"{_how(ended)}{when}{shown}", see_its_log(plugin) if last else "")
+
+
+def _message(line: str) -> str:
+    """What a record of a log says, as the SDKs write them; any other line as it is."""
+    try:
+        record: Any = json.loads(line) if line.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return line
+    said = cast("dict[str, Any]", record).get("message") if isinstance(record, dict) else None
+    return said if isinstance(said, str) and said.strip() else line
 
 
 def _how(ended: Exit) -> str:
