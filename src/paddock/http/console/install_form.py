@@ -55,7 +55,8 @@ def read(typed: Mapping[str, str], upgrade: str | None = None, recorded: Source 
     text, ref = typed["source"], typed["ref"] or None
     found: list[Source] = []
     if text and _relative(text):
-        problems["source"] = Problem("source", "This is not a full path", "start it with /")
+        hint = "start it with /, or write pypi:NAME or npm:NAME for a package"
+        problems["source"] = Problem("source", "This is not a full path", hint)
     elif text:
         noted("source", lambda: found.append(parse_source(text, ref, Path("/"))))
         if found and (constraints := _lines(typed["constraints"])):
