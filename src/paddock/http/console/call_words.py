@@ -24,6 +24,7 @@ _NEVER_MADE: Final = {
     "policy_denied": "It was denied",
     "approval.denied": "A person denied it",
     "invalid_params": "Its parameters were wrong",
+    "tool.quarantined": "Held back until somebody accepts it",
 }
 
 
