@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock.core.errors import Problem
 from paddock.core.schema import compile_schema
-from paddock.http.console.forms.fields import Field, every_field, form_of
+from paddock.http.console.forms.fields import Field, Miswritten, every_field, form_of
 from paddock.http.console.forms.filled import RAW, File, filled_in, value_in
 from paddock.http.console.forms.hints import hints_of
 from paddock.http.console.forms.rows import ADD, REMOVE, with_changed_rows
@@ -343,7 +343,8 @@ def test_json_that_no_plugin_could_be_sent_is_refused_where_it_was_typed(text: s
     read = filled_in(of(any={}), {"/any": [text]})
     _, whole = value_in(of(any={}), {RAW: [f'{{"any": {text}}}']})
 
-    assert (read.value, [one.path for one in read.problems]) == ({}, ["any"])
+    assert (read.value, [one.path for one in read.problems]) == ({"any": Miswritten(text)}, ["any"])
+    assert form_of(of(any={}), read.value).fields[0].text == text, "to be mended there"
     assert [one.path for one in whole] == [""]
 
 

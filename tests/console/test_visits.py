@@ -45,6 +45,8 @@ FORM = {
         },
         "kb": {"type": "string", "x-ui": {"show_when": {"field": "op", "equals": "ingest"}, "help": "Where to"}},
         "secret": {"type": "string", "x-ui": {"hidden": True}},
+        "anything": {},
+        "short": {"type": "string", "minLength": 2},
         "people": {
             "type": "array",
             "items": {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}},
@@ -296,6 +298,27 @@ def test_a_member_sees_what_they_may_use_and_nothing_else(browser: Browser, serv
             assert answer is not None
             assert answer.status == 403, place
         expect(page.get_by_role("heading", name="Not for you")).to_be_visible()
+
+
+def test_what_cannot_be_read_stays_in_its_field_and_hides_no_other_mistake(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/former/run/give_back")
+        page.get_by_label("Anything").fill("{nope")
+        page.get_by_label("Short").fill("x")
+        page.get_by_role("button", name="Run it").click()
+
+        expect(page.get_by_role("alert")).to_contain_text("2 mistakes")
+        expect(page.get_by_label("Anything")).to_have_value("{nope")
+
+
+def test_a_plugin_is_found_by_its_words(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins?find=SHU+running")
+        expect(page.get_by_role("link", name="shu_notes")).to_be_visible()
+        expect(page.get_by_role("link", name="former")).to_have_count(0)
+        page.get_by_label("Find").fill("<nothing>")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_text("No plugin has “<nothing>”")).to_be_visible()
 
 
 def test_what_no_database_keeps_is_told_to_whoever_sends_it(browser: Browser, served: Daemon) -> None:

@@ -80,4 +80,6 @@ class Configuring:
         written = await self._store.run(work, tenant, by=by)
         await self._reconciler.reconcile()
         key = self._reconciler.keys.get((tenant, written.plugin))
+        if key is not None:
+            await self._reconciler.start_failed(key)  # it may have waited for just this
         return await self._reconciler.unused_config(key) if key is not None else ""

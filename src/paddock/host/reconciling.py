@@ -195,6 +195,13 @@ class Reconciler:
             if refused and status.key in self._wanted:
                 self._supervisor.enable(status.key)
 
+    async def start_failed(self, key: InstanceKey) -> None:
+        """Start a plugin once more that is not tried any more, and wait for that: what kept it from running may be
+        mended."""
+        found = self._supervisor.statuses_of(key.tenant, key.plugin)
+        if any(status.key == key and status.state is State.FAILED for status in found):
+            await self.enable(key)
+
     async def restart(self, key: InstanceKey) -> Status:
         """The same with a new process: one that runs is ended first, after the calls under way."""
         await self._supervisor.stop(key)

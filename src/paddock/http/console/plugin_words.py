@@ -60,6 +60,12 @@ def told_of(listed: Mapping[str, Any]) -> Told:
     )
 
 
+def matches(one: Told, words: str) -> bool:
+    """Whether a plugin has all of these words in what a list says of it."""
+    said = f"{one.name} {one.description} {one.words}".lower()
+    return all(word in said for word in words.lower().split())
+
+
 def state_of(installed: str, runtime: Mapping[str, Any], *, given_up: str = "") -> tuple[str, Mood]:
     """How it is doing: what its installation says where that keeps it from running, else its process.
 

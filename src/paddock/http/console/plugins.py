@@ -17,13 +17,14 @@ from paddock.http.auth import caller_of
 from paddock.http.console.charts import calls_chart, size, times_chart, took
 from paddock.http.console.form_body import form_of
 from paddock.http.console.page import Page, done, operates, page, plugin_page
-from paddock.http.console.plugin_words import state_of, told_of, trust_of
-from paddock.http.endpoint import HOST, OPERATOR, named
+from paddock.http.console.plugin_words import matches, state_of, told_of, trust_of
+from paddock.http.endpoint import HOST, LONGEST_NAME, OPERATOR, named
 from paddock.http.granted import granted_in
 from paddock.http.json_text import read_value
 from paddock.manifest.capability import describe
 
 _LAST_WORDS = 10  # lines of a plugin that does not run
+_MANY = 12  # plugins that somebody finds by looking
 _SETTLED = ("accepted", "gone")  # what nobody has to look at
 
 
@@ -45,8 +46,10 @@ class PluginPages:
         context = await context_of(self._host, request)
         sees = operates(caller_of(request))
         plugins = await (self._host.plugins(context.tenant) if sees else self._host.offers.plugins(context))
-        behaving = self._host.activation.behaving(context)
-        return page(request, "plugins.html", {"plugins": [told_of(one) for one in plugins], "behaving": behaving})
+        asked = request.query_params.get("find", "").strip()[:LONGEST_NAME]
+        found = [one for one in map(told_of, plugins) if matches(one, asked)]
+        values = {"plugins": found, "behaving": self._host.activation.behaving(context)}
+        return page(request, "plugins.html", {**values, "find": asked, "many": len(plugins) > _MANY})
 
     async def shown(self, request: Request) -> Response:
         return await self._page(request)

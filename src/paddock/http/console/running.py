@@ -66,6 +66,8 @@ class RunningPages:
         value, problems = value_in(shape, sent.texts, sent.files)
         if goes_on(sent.texts):
             return self._form(request, tool, form_with(shape, with_changed_rows(value, sent.texts)), raw=False)
+        if problems and not raw:
+            problems += _others(tool["input_schema"], value, problems)
         if not problems:
             context = await context_of(self._host, request)
             try:
@@ -175,6 +177,12 @@ async def _begun(live: LiveCall) -> None:
         raise
     except Exception:  # noqa: S110 - whatever else became of it, its own page tells
         pass
+
+
+def _others(schema: Any, value: Any, problems: Sequence[Problem]) -> list[Problem]:
+    """What is wrong beside that which could not even be read."""
+    unread = tuple(one.path for one in problems)
+    return [one for one in compile_schema(schema or {}).errors(value) if not one.path.startswith(unread)]
 
 
 def _told(live: LiveCall, forms: dict[str, Form] | None = None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 _KINDS: Final = {
     "agent": "agent {}",
@@ -48,6 +48,17 @@ def asked_words(state: str) -> str:
 def asked_mood(state: str) -> str:
     """How that is shown."""
     return _ASKED.get(state, ("", "calm"))[1]
+
+
+def texts(params: Any) -> list[tuple[str, str]]:
+    """Those parameters that are texts of several lines: in JSON nobody reads them as they will be read."""
+    if not isinstance(params, dict):
+        return []
+    return [(name, value) for name, value in cast("dict[str, Any]", params).items() if _is_long(value)]
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
 
 
 def sentence(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from paddock.http.console.spoken import asked_mood, asked_words, asker, sentence, who
+from paddock.http.console.spoken import asked_mood, asked_words, asker, sentence, texts, who
 from paddock.http.console.static_files import address_of
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -42,7 +42,8 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     filters = {"ago": ago, "moment": moment, "pretty": pretty, "visible": visible, "counted": counted, "mood": mood}
-    filters |= {"who": who, "asker": asker, "asked_words": asked_words, "asked_mood": asked_mood, "sentence": sentence}
+    filters |= {"who": who, "asker": asker, "asked_words": asked_words, "asked_mood": asked_mood}
+    filters |= {"sentence": sentence, "texts": texts}
     made.filters.update(filters)
     made.globals["static"] = address_of
     return made

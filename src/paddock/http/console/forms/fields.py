@@ -18,6 +18,12 @@ SEEN: Final = "!"  # and of what says that a box was there to be ticked
 MOST_ROWS: Final = 100
 
 
+class Miswritten(str):
+    """What somebody typed where a value was wanted, and is none: it stays in its field, to be mended there."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One control with what is in it."""
@@ -43,6 +49,8 @@ class Field:
         value: Any = self.value
         if control == "lines" and isinstance(value, list):
             return "\n".join(spelled(one) for one in cast("list[Any]", value))
+        if isinstance(value, Miswritten):
+            return str(value)
         if control == "json":
             return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
         return "" if value is None or isinstance(value, (dict, list)) else spelled(value)

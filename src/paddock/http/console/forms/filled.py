@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from paddock.core.errors import Invalid, Problem
 from paddock.core.schema import join_path
 from paddock.core.schema_walk import Part
-from paddock.http.console.forms.fields import CHOICE, MOST_ROWS, ROWS, SEEN, pointer
+from paddock.http.console.forms.fields import CHOICE, MOST_ROWS, ROWS, SEEN, Miswritten, pointer
 from paddock.http.console.forms.shape import Shape
 from paddock.http.json_text import LARGEST_NUMBER, SMALLEST_NUMBER, read_object, read_value
 
@@ -183,7 +183,7 @@ class _Reading:
             return read_value(text.encode())
         except Invalid as error:
             self.problems += _told(error, join_path(path))
-            return _LEFT_OUT
+            return Miswritten(text)
 
     def _one(self, path: tuple[Part, ...], ending: str = "") -> str:
         given = self.sent.get(pointer(path) + ending, ())

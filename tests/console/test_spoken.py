@@ -1,0 +1,29 @@
+"""How names are said on pages, and which texts are shown as they will be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.http.console.spoken import texts, who
+
+
+@pytest.mark.parametrize(
+    ("principal", "said"),
+    [
+        ("user:ann", "ann"),
+        ("local:root", "root"),
+        ("key:abc", "API key abc"),
+        ("role:approver", "anyone with the role approver"),
+        ("acme/user:ann", "ann of acme"),
+        ("somebody", "somebody"),
+    ],
+)
+def test_somebody_is_called_by_name(principal: str, said: str) -> None:
+    assert who(principal) == said
+
+
+def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:
+    assert texts({"to": "bob\n", "body": "Dear Bob,\n\noats.", "lines": ["a\nb"], "n": 1}) == [
+        ("body", "Dear Bob,\n\noats.")
+    ]
+    assert texts(["a\nb"]) == []
