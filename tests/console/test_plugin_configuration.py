@@ -91,6 +91,10 @@ def test_a_secret_with_a_mistake_is_neither_repeated_nor_kept_and_can_be_cleared
 ) -> None:
     with visiting(browser, served, "operator") as page:
         page.goto(PAGE)
+        page.get_by_label("Key", exact=True).fill(CANARY)
+        page.get_by_label("City", exact=True).fill("Oslo")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
         page.get_by_label("Key", exact=True).fill("xyz")
         page.get_by_label("Pins", exact=True).fill(f"1\n{CANARY}")
         page.get_by_label("Retries", exact=True).fill("70")
