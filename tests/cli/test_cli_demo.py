@@ -109,6 +109,18 @@ def test_on_a_terminal_it_serves_until_it_is_ended_and_leaves_nothing(temporary:
 
 
 @pytest.mark.slow
+def test_a_demo_that_is_killed_takes_its_daemon_and_its_plugins_along(temporary: Paddock) -> None:
+    with demo(temporary) as shown:
+        plugins: list[dict[str, Any]] = shown.paddock("plugin", "list", "--json").json["plugins"]
+        pids = [one["runtime"]["pid"] for one in plugins if one["runtime"]["state"] == "running"]
+        assert len(pids) > 5
+
+        assert shown.end(signal.SIGKILL) == -signal.SIGKILL
+
+        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "a plugin still runs")
+
+
+@pytest.mark.slow
 def test_robin_gets_an_answer_says_thanks_and_asks_for_the_next_thing(temporary: Paddock) -> None:
     hurried = """
 import sys

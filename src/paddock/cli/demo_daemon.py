@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ from paddock.core.errors import HostError
 
 READY = 60.0  # seconds for a daemon on a machine that is busy
 GOING = 30.0  # seconds to end what runs
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 class DemoDaemon:
@@ -85,7 +87,7 @@ def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[DemoDaemon, No
         # In a session of its own: Ctrl-C is for us, and we end it in order.
         process = subprocess.Popen(  # noqa: S603 - ourselves
             command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=_end_with_us(),
         )  # fmt: skip
         try:
             yield DemoDaemon(process, log)
@@ -96,6 +98,13 @@ def daemon_of(environ: Mapping[str, str], log: Path) -> Generator[DemoDaemon, No
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _end_with_us() -> Callable[[], object]:
+    """Has the kernel end a child with us, also when nothing of ours can any more. For before there are threads: what a
+    child does between fork and exec must not need what another thread holds."""
+    library = ctypes.CDLL(None)
+    return lambda: library.prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
 
 
 @contextmanager
