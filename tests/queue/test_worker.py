@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.queue.conftest import Yard
 
+from fixtures.commands import PATIENCE
 from paddock.core.errors import PluginError
 from paddock.core.events_queue import QueueGivenUp
 from paddock.queue import queue, worker
@@ -227,7 +228,8 @@ async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) ->
 async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unharmed(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_SECONDS_AT_THE_END", 0.2)
+    monkeypatch.setattr(worker, "_SECONDS_TO_END", 1.0)
+    monkeypatch.setattr(worker, "_SECONDS_TO_PUT_BACK", PATIENCE)
 
     async def some(work: Work) -> None:
         await (asyncio.sleep(0.05) if work.key == "short" else asyncio.Event().wait())

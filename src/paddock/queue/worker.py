@@ -29,7 +29,8 @@ from paddock.store.transaction import Transaction
 
 AT_ONCE = 16  # of which one tenant has half with one kind, see `shares.py`
 LOOK_AGAIN = 5.0  # seconds after which it looks for what other processes put
-_SECONDS_AT_THE_END = 5.0
+_SECONDS_TO_END = 5.0  # for what runs when this ends
+_SECONDS_TO_PUT_BACK = 5.0  # for writing down what did not come to its end
 
 _log = logging.getLogger("paddock.queue")
 
@@ -206,14 +207,14 @@ class Worker:
         running = dict(self._running)
         if not running:
             return
-        _, late = await asyncio.wait(running, timeout=_SECONDS_AT_THE_END)
+        _, late = await asyncio.wait(running, timeout=_SECONDS_TO_END)
         for task in late:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         left = [running[task] for task in late]
         if left:
             try:
-                async with asyncio.timeout(_SECONDS_AT_THE_END):
+                async with asyncio.timeout(_SECONDS_TO_PUT_BACK):
                     await self._database.write(lambda tx: [queue.put_back(tx, work) for work in left])
             except (PaddockError, TimeoutError):
                 pass  # it is free when this node leaves
