@@ -1,4 +1,4 @@
-"""What the last runs of the tests said, kept in a small file beside the checkout.
+"""Outcomes and costs of the last runs of the tests, kept in a small file beside the checkout.
 
 A run of a few tests updates those few; the others keep what they last did. A run of everything, slow set included,
 also leaves its date.
@@ -23,6 +23,9 @@ class Recollection:
     outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
     whole_set_at: str | None = None
     whole_set_passed: bool = False
+    costs: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )  # wall, CPU seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +39,36 @@ class Memory:
         try:
             data: Any = json.loads(self.path.read_text(encoding="utf-8"))
             whole: Any = data["whole_set"] or {"at": None, "passed": False}
-            return Recollection(dict(data["outcomes"]), whole["at"], whole["passed"])
+            return Recollection(dict(data["outcomes"]), whole["at"], whole["passed"], dict(data["seconds"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Recollection()
 
-    def remember(self, outcomes: Mapping[str, str], *, whole_set: bool, exit_status: int) -> None:
-        """Add a run to what is known."""
+    def remember(self, outcomes: Mapping[str, str], costs: Mapping[str, tuple[float, float]]) -> None:
+        """Add a run to what is known; `costs` are wall and CPU seconds by node id."""
         if not outcomes:
             return
         before = self.recall()
-        at, passed = before.whole_set_at, before.whole_set_passed
-        if whole_set:
-            at, passed = datetime.now(UTC).isoformat(timespec="seconds"), exit_status == 0
-        kept = {} if whole_set else dict(before.outcomes)
-        document = {"outcomes": kept | dict(outcomes), "whole_set": {"at": at, "passed": passed} if at else None}
+        self._write(
+            Recollection(
+                dict(before.outcomes) | dict(outcomes),
+                before.whole_set_at,
+                before.whole_set_passed,
+                dict(before.costs) | dict(costs),
+            )
+        )
+
+    def remember_whole_set(self, *, passed: bool = True) -> None:
+        """Every test there is has run, slow set included."""
+        before = self.recall()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write(Recollection(before.outcomes, now, passed, before.costs))
+
+    def _write(self, known: Recollection) -> None:
+        document = {
+            "outcomes": dict(known.outcomes),
+            "seconds": dict(known.costs),
+            "whole_set": {"at": known.whole_set_at, "passed": known.whole_set_passed} if known.whole_set_at else None,
+        }
         self.path.parent.mkdir(exist_ok=True)
         scratch = self.path.with_suffix(".tmp")
         scratch.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")

@@ -4,7 +4,8 @@
   nothing runs.
 - Tests marked slow, registry, soak or n8n run only with `--all`, with `-m`, or when named by their node id; so do those
   that repeat on PostgreSQL, with other values, what was tried there.
-- Outcomes are kept in `.run/last-test.json`, so that `./run requirements` can tell what passed from what exists.
+- Outcomes, durations and CPU seconds are kept in `.run/last-test.json`, so that `./run requirements` can tell what
+  passed from what exists. A run of many tests ends with the CPU seconds of each room beside its budget (`cost.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from promises import cost
 from promises.catalogue import Catalogue, UnknownPromise, read_catalogue
+from promises.claims import ClaimsCollector, ClaimsFile
 from promises.marks import marks
 from promises.memory import Memory
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     CollectWrapper = Generator[None, pytest.CollectReport, pytest.CollectReport]
 
 SLOW_MARKS = ("slow", "registry", "soak", "n8n")
+_MANY_TESTS = 500  # below that, what a run costs says little about a room
 CATALOGUE = pytest.StashKey[Catalogue]()
 
 
@@ -33,7 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[CATALOGUE] = read_catalogue(config.rootpath / "tests" / "requirements.toml")
+    catalogue = config.stash[CATALOGUE] = read_catalogue(config.rootpath / "tests" / "requirements.toml")
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        in_worker = hasattr(config, "workerinput")
+        keep_in = None if in_worker or config.option.collectonly else ClaimsFile(config.rootpath)
+        config.pluginmanager.register(ClaimsCollector(catalogue, keep_in=keep_in), "paddock-claims")
+    config.pluginmanager.register(cost.Meter(), "paddock-meter")
     if not hasattr(config, "workerinput") and not config.option.collectonly:
         config.pluginmanager.register(LastRun(config), "paddock-last-run")
 
@@ -96,8 +105,16 @@ class LastRun:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._outcomes: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+        self._cpu_s: dict[str, float] = {}
+        self._collection_cpu_s = 0.0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] = round(self._seconds.get(report.nodeid, 0.0) + report.duration, 3)
+        if (cpu_s := cost.cost_of(report)) is not None:
+            self._cpu_s[report.nodeid] = cpu_s
+        if report.when == "setup":  # properties of a test are on all its reports
+            self._collection_cpu_s += cost.cost_of(report, "collection_cpu_s") or 0.0
         # A test has three phases; a failure in any of them is the test's, and a skip never hides one.
         if report.when == "call" or report.outcome != "passed":
             worst = self._outcomes.get(report.nodeid)
@@ -106,7 +123,18 @@ class LastRun:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         memory = Memory(self._config.rootpath / ".run" / "last-test.json")
-        memory.remember(self._outcomes, whole_set=self._whole_set(), exit_status=int(exitstatus))
+        costs = {test: (self._seconds[test], self._cpu_s.get(test, 0.0)) for test in self._outcomes}
+        memory.remember(self._outcomes, costs)
+        if self._whole_set():
+            memory.remember_whole_set(passed=int(exitstatus) == 0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if len(self._cpu_s) < _MANY_TESTS:
+            return
+        budgets = cost.read_budgets(self._config.rootpath / "tests" / "budgets.toml")
+        terminalreporter.section("CPU seconds")
+        for line in cost.table(self._cpu_s, self._collection_cpu_s, budgets):
+            terminalreporter.write_line(line)
 
     def _whole_set(self) -> bool:
         """True for `--all` with nothing narrowed down."""

@@ -1,0 +1,104 @@
+"""`./run test --all`: every test there is, one room after another, and from where it was left.
+
+Each room (a folder of tests/, or a file that stands in none) is a run of pytest of its own, so that a run that was
+interrupted, or had one red room, goes on instead of beginning again. What passed is kept in `.run/whole-run.json` for
+as long as no file of src/ or tests/ changes; `--fresh` forgets it. Only when every room has passed on the same files is
+the whole set on record as passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from promises.memory import Memory
+
+ROOT = Path(__file__).resolve().parents[2]
+_NOTHING_COLLECTED = 5  # pytest's exit code where a room has no test
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Which rooms have passed on the files as they are now, with their seconds."""
+
+    path: Path
+    fingerprint: str
+
+    def read(self) -> dict[str, float]:
+        try:
+            kept: Any = json.loads(self.path.read_text(encoding="utf-8"))
+            return dict(kept["passed"]) if kept["fingerprint"] == self.fingerprint else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def write(self, passed: dict[str, float]) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(
+            json.dumps({"fingerprint": self.fingerprint, "passed": passed}, indent=1), encoding="utf-8"
+        )
+
+
+def rooms(tests: Path) -> list[str]:
+    """The folders and files below tests/ that hold tests."""
+    folders = [path for path in tests.iterdir() if path.is_dir() and any(path.rglob("test_*.py"))]
+    return sorted(path.name for path in (*folders, *tests.glob("test_*.py")))
+
+
+def fingerprint(root: Path) -> str:
+    """Changes whenever a file of the program or of its tests does."""
+    digest = sha256()
+    for folder in ("src", "tests", "examples", "sdk", "docs"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and "node_modules" not in path.parts:
+                digest.update(f"{path.relative_to(root)}\n".encode())
+                digest.update(sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _pytest(arguments: list[str]) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./run test --all", description=__doc__)
+    parser.add_argument("--fresh", action="store_true", help="forget which rooms have passed already")
+    parser.add_argument("--room", action="append", default=[], help="only this room; may be given again")
+    arguments, options = parser.parse_known_args()
+    if any(option in ("-k", "-m") or option.startswith("tests/") for option in options):
+        return _pytest(options)
+    progress = Progress(ROOT / ".run" / "whole-run.json", fingerprint(ROOT))
+    every = rooms(ROOT / "tests")
+    if unknown := set(arguments.room) - set(every):
+        parser.error(f"no such room: {', '.join(sorted(unknown))}")
+    passed = {} if arguments.fresh else progress.read()
+    failed: list[str] = []
+    for room in arguments.room or every:
+        if room in passed:
+            print(f"== {room}: passed before, in {passed[room]:.0f} s", flush=True)  # noqa: T201
+            continue
+        print(f"== {room}", flush=True)  # noqa: T201
+        began = time.monotonic()
+        code = _pytest([*options, f"tests/{room}"])
+        if code in (0, _NOTHING_COLLECTED):
+            passed[room] = round(time.monotonic() - began, 1)
+            progress.write(passed)
+        else:
+            failed.append(room)
+    seconds = sum(passed.values())
+    print(f"{len(passed)} of {len(every)} rooms passed in {seconds:.0f} s", flush=True)  # noqa: T201
+    if failed:
+        print(f"failed: {', '.join(failed)}; `./run test --all` goes on with these", flush=True)  # noqa: T201
+    elif set(passed) == set(every):
+        Memory(ROOT / ".run" / "last-test.json").remember_whole_set()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
